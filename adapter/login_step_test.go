@@ -221,9 +221,7 @@ func TestCancelledWhileLoggingIn(t *testing.T) {
 		<-ctx.Done()
 		return "", context.Cause(ctx)
 	}})
-	if err != cause {
-		t.Errorf("%v", err)
-	}
+	expect.Equal(t, err, cause)
 }
 
 // A question is withdrawn when somebody else has logged in meanwhile.
@@ -247,9 +245,7 @@ func TestNeededLogin(t *testing.T) {
 		expect.Equal(t, neededLogin(&status.UnavailableError{Server: "s", Login: why}) != nil, want, "%q", why)
 	}
 	missing := &login.NeededError{Server: "s", Why: status.ScopeMissing, Scopes: []string{"write"}}
-	if got := neededLogin(errors.Join(&status.UnavailableError{Server: "s", Login: status.LoginExpired}, missing)); got != missing {
-		t.Errorf("%+v", got)
-	}
+	expect.Equal(t, neededLogin(errors.Join(&status.UnavailableError{Server: "s", Login: status.LoginExpired}, missing)), missing)
 	if neededLogin(nil) != nil || neededLogin(errors.New("x")) != nil {
 		t.Error("no login is needed")
 	}

@@ -80,9 +80,7 @@ func TestOpenEnds(t *testing.T) {
 		expect.OK(t, err)
 		expect.OK(t, end(r, cancel))
 		<-r.life.done
-		if h := r.Health(t.Context()); h.State != Down {
-			t.Errorf("%s: %+v", name, h)
-		}
+		expect.Equal(t, r.Health(t.Context()).State, Down, "%s", name)
 		expect.OK(t, r.Close())
 		cancel()
 	}

@@ -15,16 +15,14 @@ import (
 // same server twice.
 func TestPolicies(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(file, []byte(`{"mcpServers": {
+	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {
 		"a": {"command": "x", "group": "g", "maxConcurrent": 3, "retry": "always", "tools": {"timeout": {"x": "1h"}, "maxResultTokens": {"y": 5}}},
 		"b": {"command": "y", "group": "g", "priority": 1},
 		"c": {"command": "z", "group": "g", "priority": 2, "retry": "never"},
 		"d": {"command": "x"},
 		"e": {"command": "x", "env": {"TOKEN": "1"}},
 		"f": {"command": "w"}
-	}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	}}`), 0o600))
 	c, err := config.Load(file)
 	expect.OK(t, err)
 	all := policies(c.Servers)

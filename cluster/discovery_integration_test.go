@@ -104,9 +104,7 @@ func TestOneName(t *testing.T) {
 	if one := ann.dial(t, "gpu@"+other); one.Key != keyC || one.Node != other {
 		t.Errorf("%+v", one.Stream)
 	}
-	if r := ann.Report(); len(r.Conflicts) != 1 {
-		t.Errorf("%+v", r)
-	}
+	expect.Equal(t, len(ann.Report().Conflicts), 1)
 }
 
 // A bucket that is deleted is made again, and what others have removed is put again.

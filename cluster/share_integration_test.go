@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -35,9 +36,7 @@ func TestOneShares(t *testing.T) {
 			self := r.Nodes()[0]
 			return self.Self && slices.Equal(self.Servers, []string{"gpu"}) && self.Routers == 2
 		})
-		if got := r.tools(); len(got) != 0 {
-			t.Errorf("it uses its own servers by way of the cluster: %q", got)
-		}
+		expect.Equal(t, len(r.tools()), 0, "it uses its own servers by way of the cluster")
 	}
 	first.stop()
 	ann.has(t, "gpu@box: gpu_0 gpu_1")

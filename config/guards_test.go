@@ -32,6 +32,7 @@ func TestGuards(t *testing.T) {
 		{"tools", entry(`"tools": {§"alow": ["x"]}`), `the key "alow" is not known, so the server is not started until it is corrected; did you mean "allow"?`},
 		{"deny in an entry", entry(`§"deny": ["x"]`), `so the server is not started until it is corrected; write "mcpServers": {"a": {"tools": {"deny": […]}}}`},
 		{"readOnly in an entry", entry(`§"readOnly": true`), `so the server is not started until it is corrected; write`},
+		{"a server's key among servers", `{"mcpServers": {"a": {"command": "x"}, §"excludeTools": ["x"]}}`, `it belongs in the entry of a server; write "mcpServers": {"a name": {"excludeTools": […]}}`},
 		{"profiles", `{"metarouter": {§"Profiles": {}}}`, `so no profile allows anything until it is corrected; did you mean "profiles"?`},
 		{"the default profile", `{"metarouter": {"profiles": {§"defualt": {}}}}`, `"defualt" is near to "default", so clients without a profile see nothing until it is corrected; did you mean "default"?`},
 		{"a profile's key among profiles", `{"metarouter": {"profiles": {§"readOnly": true}}}`, `can't be the name of a profile, since profiles have a key of that name, so no profile allows anything until it is corrected; write it into a profile`},

@@ -558,9 +558,7 @@ func TestFolders(t *testing.T) {
 		"/etc/own.json":       {"/home/me", "/home/me", "/etc/client"}, // the user's own file
 	} {
 		c, err := read(path, []byte(text), environment{home: "/home/me", own: "/etc/own.json", lookup: func(string) (string, bool) { return "", false }, lookPath: func(string) (string, error) { return "", errors.New("none") }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := [3]string{c.Servers[0].Cwd, c.Servers[1].Cwd, c.Servers[2].Cwd}; got != want || c.Servers[0].PerFolder || !c.Servers[1].PerFolder || c.Servers[2].PerFolder {
 			t.Errorf("%s: the servers run in %q, want %q", path, got, want)
 		}

@@ -134,6 +134,10 @@ func TestProfilesFailClosed(t *testing.T) {
 	if want := (map[string]Profile{"p": noProfile()}); !reflect.DeepEqual(twice.Router.Profiles, want) || len(twice.Problems) != 1 {
 		t.Errorf("a profile that is there twice: %+v, %v", twice.Router.Profiles, twice.Problems)
 	}
+	mistaken := loadText(t, `{"metarouter": {"profiles": {"default": {"colour": 1}}}}`)
+	if want := (map[string]Profile{"default": noProfile()}); !reflect.DeepEqual(mistaken.Router.Profiles, want) || len(mistaken.Problems) != 2 { // of the profile and of the key
+		t.Errorf("a mistake in the default profile: %+v, %v", mistaken.Router.Profiles, mistaken.Problems)
+	}
 	for _, profiles := range []string{`[]`, `"work"`, `true`} {
 		c := loadText(t, `{"metarouter": {"profiles": `+profiles+`}}`)
 		if want := (map[string]Profile{"default": noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) || len(c.Problems) != 1 {

@@ -41,9 +41,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 	t.Helper()
 	plain, err := hujson.Standardize(text)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	expect.OK(t, err, "%s", text)
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
 	expect.OK(t, err)
 	return schema.Validate(doc)

@@ -254,6 +254,9 @@ func slipsOf(t *testing.T) (slips []slip) {
 				key = "*"
 			}
 			if met[keys.Below(s.level, key)] = true; !isGuarded(s.level, key) {
+				if knownAt(s.level, key) && !slices.Contains(strings.Fields(harmless[s.level]), key) {
+					t.Errorf("%s restricts something, and is no guard", keys.Below(s.level, key))
+				}
 				continue
 			}
 			add := func(how string, change func(object) object) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func uris(server string, all ...string) (o Offer) {
@@ -30,14 +32,10 @@ func TestClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New()
 		offer(t, r, "z", uris("z", "x"))
-		if got := owners(r.Snapshot(), "x"); got != "x=" {
-			t.Errorf("without a configuration: %s", got)
-		}
+		expect.Equal(t, owners(r.Snapshot(), "x"), "x=", "without a configuration")
 		check := func(step, want string) {
 			t.Helper()
-			if got := owners(r.Snapshot(), "x", "y"); got != want {
-				t.Errorf("%s: %s, want %s", step, got, want)
-			}
+			expect.Equal(t, owners(r.Snapshot(), "x", "y"), want, "%s", step)
 		}
 		r.Remove("z")
 		r.Configure([]string{"first", "late"}, nil)
@@ -75,9 +73,7 @@ func TestStoredClaims(t *testing.T) {
 	r := New()
 	r.Configure([]string{"taker", "owner"}, Claims{"x": {"owner", 1}, "y": {"gone", 2}})
 	offer(t, r, "taker", uris("taker", "x", "y"))
-	if got := owners(r.Snapshot(), "x", "y"); got != "x=owner y=taker" {
-		t.Error(got)
-	}
+	expect.Equal(t, owners(r.Snapshot(), "x", "y"), "x=owner y=taker")
 }
 
 func TestClaimsAreBounded(t *testing.T) {
@@ -91,7 +87,5 @@ func TestClaimsAreBounded(t *testing.T) {
 	long := strings.Repeat("x", maxClaimed+1)
 	o.Resources = append(o.Resources, Resource{ID: ID("s", long), Server: "s", URI: long})
 	offer(t, r, "s", o)
-	if n := len(r.Snapshot().Claims()); n != maxClaims {
-		t.Errorf("%d claims", n)
-	}
+	expect.Equal(t, len(r.Snapshot().Claims()), maxClaims, "claims")
 }

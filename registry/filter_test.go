@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // hiding hides servers, and items and claims whose ID has the word "secret". It replaces tools
@@ -68,9 +70,7 @@ func TestFiltered(t *testing.T) {
 	if got := s.Offer("b"); !got.equal(Listing{}) {
 		t.Errorf("the hidden server offers %v", got)
 	}
-	if got := fmt.Sprint(s.Capabilities()); got != "map[c-tag:1]" {
-		t.Errorf("capabilities: %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(s.Capabilities()), "map[c-tag:1]", "capabilities")
 	if got := owners(s, "old://a", "a://r", "b://r", "a://secret", "old://secret"); got != "old://a=a a://r=a b://r= a://secret= old://secret=" || len(s.Claims()) != 5 {
 		t.Errorf("claims: %s, %d in all", got, len(s.Claims()))
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func prompt(server, name, description string) Prompt {
@@ -34,9 +36,7 @@ func everything(server string) Offer {
 func offer(t *testing.T, r *Registry, server string, o Offer) bool {
 	t.Helper()
 	changed, err := r.Replace(server, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return changed
 }
 

@@ -2,10 +2,10 @@ package registry
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"go.uber.org/goleak"
 )
 
@@ -23,9 +23,7 @@ func tool(server, name, description string, tags ...string) NormalizedTool {
 func replace(t testing.TB, r *Registry, server string, tools ...NormalizedTool) bool {
 	t.Helper()
 	changed, err := r.Replace(server, Offer{Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return changed
 }
 
@@ -40,9 +38,7 @@ func ids[T keyed](list []T) []string {
 
 func want(t testing.TB, what string, got []string, want ...string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %q, want %q", what, got, want)
-	}
+	expect.List(t, got, want, "%s", what)
 }
 
 func TestSnapshot(t *testing.T) {

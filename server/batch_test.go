@@ -96,7 +96,7 @@ func TestBatchWidth(t *testing.T) {
 // What a batch holds of answers is bounded, in every style: what was not begun then
 // is not carried out.
 func TestBatchOfLongAnswers(t *testing.T) {
-	long := selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"long":%q}`, strings.Repeat("x", maxAnswers*2/3))}
+	long := selector.Result{JSON: []byte(`{"content":[],"long":"` + strings.Repeat("x", maxAnswers*2/3) + `"}`)}
 	for _, session := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var ran atomic.Int32

@@ -100,7 +100,7 @@ func TestKeptResultsOfProfiles(t *testing.T) {
 		result := selector.Result{Limit: 1, JSON: fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, wire.Marshal(text))}
 		p := newFakeProfiles(make(map[string]string))
 		var names []string
-		for i := range 20 {
+		for i := range 14 {
 			names = append(names, fmt.Sprint("p", i))
 			p.servers[names[i]] = "a"
 		}

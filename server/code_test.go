@@ -71,9 +71,7 @@ func TestCodeMode(t *testing.T) {
 func TestCodeModeIsLive(t *testing.T) {
 	now := &Options{Mode: exposure.Code, Scripts: true}
 	s := newAlone(newFake(tool("a", "one")), Options{Runner: echoScripts{}, Live: func() (*Options, <-chan struct{}) { return now, nil }})
-	if result := calls[any](t, s, "run_script", `{"code":"return 1","input":{"a":1},"timeout":1.5}`); result.Content[0].Text != `return 1{"a":1}1.5s` {
-		t.Errorf("%+v", result)
-	}
+	expect.Equal(t, calls[any](t, s, "run_script", `{"code":"return 1","input":{"a":1},"timeout":1.5}`).Content[0].Text, `return 1{"a":1}1.5s`)
 	now = &Options{Mode: exposure.Code}
 	if _, err := perform(t.Context(), s, []byte(`{"name":"run_script","arguments":{"code":"1"}}`)); err == nil || s.Mode() != exposure.Search {
 		t.Errorf("%v, mode %q", err, s.Mode())

@@ -111,9 +111,7 @@ func TestRouteTaskAsksOnlyWhoAnswers(t *testing.T) {
 		cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, FillArguments: fill}), "2025-11-25", options)
 		result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"write"}`)})
 		expect.OK(t, err)
-		if text := result.Content[0].(*mcp.TextContent).Text; string(wire.Member([]byte(text), "missing")) != `["to"]` {
-			t.Errorf("fill %v: %s", fill, text)
-		}
+		expect.Equal(t, string(wire.Member([]byte(result.Content[0].(*mcp.TextContent).Text), "missing")), `["to"]`, "fill %v", fill)
 	}
 }
 

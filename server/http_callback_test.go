@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fakeLogins has one login, which the principal by began.
@@ -70,9 +71,7 @@ func TestCallback(t *testing.T) {
 		for _, method := range []string{http.MethodHead, http.MethodPost} { // of a preview, of a form
 			response := w.do(method, path, "", mine...)
 			response.Body.Close()
-			if response.StatusCode != http.StatusMethodNotAllowed {
-				t.Errorf("%s: %d", method, response.StatusCode)
-			}
+			expect.Equal(t, response.StatusCode, http.StatusMethodNotAllowed, "%s", method)
 		}
 		logins.queries = nil
 		response := w.do(http.MethodGet, path, "", mine...)
@@ -81,9 +80,7 @@ func TestCallback(t *testing.T) {
 			t.Errorf("%d, %q", response.StatusCode, logins.queries)
 		}
 		for name, want := range map[string]string{"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"} {
-			if got := response.Header.Get(name); got != want {
-				t.Errorf("%s: %s", name, got)
-			}
+			expect.Equal(t, response.Header.Get(name), want, "%s", name)
 		}
 		if policy := response.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script-src") {
 			t.Errorf("the policy %s", policy)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // serveLogins serves pages to browsers, which follow no redirect.
@@ -112,17 +113,13 @@ func TestLoginTries(t *testing.T) {
 			}
 		}
 		for range 5 {
-			if got := w.logIn("two"); got.StatusCode != http.StatusUnauthorized {
-				t.Errorf("a wrong token: %d", got.StatusCode)
-			}
+			expect.Equal(t, w.logIn("two").StatusCode, http.StatusUnauthorized, "a wrong token")
 		}
 		if got := w.logIn("one"); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "12" {
 			t.Errorf("the sixth try: %d %v", got.StatusCode, got.Header)
 		}
 		time.Sleep(12 * time.Second)
-		if got := w.logIn("one", "Origin", "http://localhost", "Sec-Fetch-Site", "same-origin"); got.StatusCode != http.StatusSeeOther {
-			t.Errorf("after the wait: %d", got.StatusCode)
-		}
+		expect.Equal(t, w.logIn("one", "Origin", "http://localhost", "Sec-Fetch-Site", "same-origin").StatusCode, http.StatusSeeOther, "after the wait")
 	})
 }
 

@@ -37,6 +37,8 @@ func TestRest(t *testing.T) {
 			return selector.Result{}, &session.Error{Code: -32000, Message: "the server's own", Data: json.RawMessage(`[1]`)}
 		case `{"n":3}`:
 			panic("a fault of ours")
+		case `{"n":6}`:
+			return selector.Result{}, &session.Error{Code: session.CodeMethodNotFound, Message: "no such method here"}
 		}
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"tool":%q,"arguments":%s}`, c.Tool.ID, c.Arguments)}, nil
 	}
@@ -78,6 +80,7 @@ func TestRest(t *testing.T) {
 		"our own tool":               {"tools/call", `{"name":"read_result","arguments":{"uri":"x:y"}}`, 200, `{"content":[{`},
 		"a tool's own failure":       {"tools/call", `{"name":"a__b","arguments":{"n":1}}`, 200, `{"content":[],"isError":true}`},
 		"a server's error":           {"tools/call", `{"name":"a__b","arguments":{"n":2}}`, 500, `{"error":{"code":-32000,"message":"the server's own","data":[1]}}`},
+		"a method the server lacks":  {"tools/call", `{"name":"a__b","arguments":{"n":6}}`, 404, `{"error":{"code":-32601,"message":"no such method here"}}`},
 		"our error":                  {"tools/call", `{"name":"a__b","arguments":{"n":3}}`, 500, `{"error":{"code":-32603,"message":"internal error"}}`},
 		"unknown tool":               {"tools/call", `{"name":"a__c"}`, 400, `{"error":{"code":-32602,"message":"unknown tool`},
 		"no name":                    {"tools/call", ``, 400, `{"error":{"code":-32602,`},

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A call that needs another scope is refused with 403 and the scopes to ask for, by every
@@ -192,23 +193,17 @@ func TestRefusedTokensAreLimited(t *testing.T) {
 			}
 		}
 		for token, want := range map[string]int{"guess": 429, "bob": 200, "ann": 200, "nowhere": 403, "unavailable": 503, "fixed": 200, "": 401} {
-			if status := ping(token); status != want {
-				t.Errorf("%s: %d, want %d", token, status, want)
-			}
+			expect.Equal(t, ping(token), want, "%s", token)
 		}
 		f.judge("ann", clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "it has expired"})
-		if status := ping("ann"); status != 401 {
-			t.Errorf("a good token that has expired: %d", status)
-		}
+		expect.Equal(t, ping("ann"), 401, "a good token that has expired")
 		response := w.do(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, bearer("guess")...)
 		response.Body.Close()
 		if wait := response.Header.Get("Retry-After"); wait != "1" || response.Header.Get("WWW-Authenticate") != "" {
 			t.Errorf("a refused token must wait %q s: %v", wait, response.Header)
 		}
 		time.Sleep(time.Minute)
-		if status := ping("guess"); status != 401 {
-			t.Errorf("a minute later: %d", status)
-		}
+		expect.Equal(t, ping("guess"), 401, "a minute later")
 	})
 }
 
@@ -258,9 +253,7 @@ func TestAuditOfRequests(t *testing.T) {
 		}
 		const of = " (https://id.example.com)"
 		want := []string{"request|ok|ann" + of + "|/mcp", "request|ok|bob" + of + "|/mcp/p/work", "request|refused|cid" + of + "|/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|ok|rita" + of + "|/mcp", "request|refused|rita" + of + "|/mcp"}
-		if !slices.Equal(lines, want) {
-			t.Errorf("%q\nwant %q", lines, want)
-		}
+		expect.List(t, lines, want)
 		if want := []string{"no rule of profiles matches its user", `it has "expired"`, "no token", "unknown token"}; !slices.Equal(reasons, want) {
 			t.Errorf("%q\nwant %q", reasons, want)
 		}
@@ -268,9 +261,7 @@ func TestAuditOfRequests(t *testing.T) {
 		for range 100 {
 			ask("/mcp", "")
 		}
-		if all := take(); len(all) != 30 {
-			t.Errorf("%d events in a minute", len(all))
-		}
+		expect.Equal(t, len(take()), 30, "events in a minute")
 		time.Sleep(61 * time.Second)
 		if all := take(); len(all) != 1 || !strings.HasPrefix(all[0].Reason, "70 more requests") {
 			t.Errorf("%+v", all)

@@ -199,9 +199,7 @@ func TestDoor(t *testing.T) {
 	if status, answer := w.text(http.MethodGet, "/health", ""); status != 200 || answer != `{"status":"ok"}` {
 		t.Errorf("health: %d %s", status, answer)
 	}
-	if response := w.do(http.MethodHead, "/health", ""); response.StatusCode != 200 {
-		t.Errorf("health's head: %d", response.StatusCode)
-	}
+	expect.Equal(t, w.do(http.MethodHead, "/health", "").StatusCode, 200, "health's head")
 	if response := w.do(http.MethodPost, "/mcp", "{}"); response.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Error("401 without a challenge")
 	} else {

@@ -109,9 +109,7 @@ func TestListWaitsForNewServers(t *testing.T) {
 			close(r.settled)
 		}()
 		start := time.Now()
-		if got := c.list(); fmt.Sprint(got) != "[[new__tool]]" {
-			t.Errorf("list = %v", got)
-		}
+		expect.Equal(t, fmt.Sprint(c.list()), "[[new__tool]]", "list")
 		expect.Equal(t, time.Since(start), 3*time.Second, "waited")
 	})
 }
@@ -123,9 +121,7 @@ func TestListWaitsNoLongerThanListWait(t *testing.T) {
 		c := initialized(t, r, Options{Mode: exposure.Direct, ListWait: 5 * time.Second})
 		start := time.Now()
 		for range 3 { // only the first waits
-			if got := c.list(); fmt.Sprint(got) != "[[a__b]]" {
-				t.Errorf("list = %v", got)
-			}
+			expect.Equal(t, fmt.Sprint(c.list()), "[[a__b]]", "list")
 		}
 		expect.Equal(t, time.Since(start), 5*time.Second, "waited")
 	})
@@ -186,6 +182,29 @@ func TestListChangedOnlyIfTheListDid(t *testing.T) {
 		c.quiet("told of nothing")
 		r.replace("a")
 		expect.Equal(t, c.receive(), listChanged)
+	})
+}
+
+// Each list that differs is announced, though its server has not said so.
+func TestEachListIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o registry.Offer
+		r := newFake()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
+		synctest.Wait()
+		for _, tt := range []struct {
+			name, list string
+			add        func()
+		}{
+			{"a prompt", "prompts", func() { o.Prompts = []registry.Prompt{prompt("a", "greet")} }},
+			{"a resource", "resources", func() { o.Resources = []registry.Resource{resource("a", "x:a")} }},
+			{"a template", "resources", func() { o.Templates = []registry.Template{uriTemplate("a", "x:t/{id}")} }},
+		} {
+			tt.add()
+			r.offer("a", o)
+			expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/`+tt.list+`/list_changed"}`, "%s", tt.name)
+			time.Sleep(time.Second)
+		}
 	})
 }
 
@@ -289,9 +308,7 @@ func TestAppTools(t *testing.T) {
 	if got := list(`{}`); strings.Contains(got, "refresh_orders") || !strings.Contains(got, "show_orders") {
 		t.Errorf("a client without user interfaces: %s", got)
 	}
-	if got := list(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`); !strings.Contains(got, `"a__refresh_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["app"]}}`) {
-		t.Errorf("a client with user interfaces: %s", got)
-	}
+	expect.Contains(t, list(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`), `"a__refresh_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["app"]}}`, "a client with user interfaces")
 	raw, err := perform(t.Context(), s, []byte(`{"name":"a__refresh_orders","arguments":{"n":1}}`))
 	if name, _ := wire.String(wire.Member(raw, "tool")); err != nil || name != "a:refresh_orders" {
 		t.Errorf("called by name: %s, %v", raw, err)

@@ -139,20 +139,12 @@ func TestFirstListInVain(t *testing.T) {
 		if got := c.listed(); !slices.Equal(got, searchTools) || time.Since(start) != 8*time.Second {
 			t.Errorf("after %s: %s", time.Since(start), got)
 		}
-		if greeted := connect(t, r, Options{ToolBudget: 1000}).ask(initializing); !strings.Contains(greeted, "If find_tools is not in your list of tools") {
-			t.Errorf("the instructions do not fit both modes: %s", greeted)
-		}
+		expect.Contains(t, connect(t, r, Options{ToolBudget: 1000}).ask(initializing), "If find_tools is not in your list of tools", "the instructions do not fit both modes")
 		r.replace("slow")
-		if got := c.listed(); !slices.Equal(got, searchTools) {
-			t.Errorf("a server without tools: %s", got)
-		}
+		expect.List(t, c.listed(), searchTools, "a server without tools")
 		r.replace("slower", costing("slower", "tool", 300))
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
-		if got := fmt.Sprint(c.listed()); got != "[slower__tool]" {
-			t.Errorf("decided: %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
+		expect.Equal(t, fmt.Sprint(c.listed()), "[slower__tool]", "decided")
 	})
 }
 

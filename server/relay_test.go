@@ -209,9 +209,7 @@ func TestParkedCall(t *testing.T) {
 	} {
 		expect.Contains(t, c.callAsking(2, more, "resultType"), "-32602", "a state that is %s", what)
 	}
-	if got := c.callAsking(3, `,"requestState":`+state, "inputRequests"); keyIn(t, got) != key {
-		t.Errorf("without the answer: %s", got)
-	}
+	expect.Equal(t, keyIn(t, c.callAsking(3, `,"requestState":`+state, "inputRequests")), key, "without the answer")
 	got := c.callAsking(4, `,"inputResponses":{"`+key+`":{"action":"accept","n":9007199254740993},"other":{}},"requestState":`+state, "inputRequests")
 	second := keyIn(t, got)
 	if !strings.Contains(got, `"`+second+`":{"method":"roots/list"`) || second == key {

@@ -192,9 +192,7 @@ func TestFindToolsOutput(t *testing.T) {
 		t.Errorf("with a schema: %+v", got)
 	}
 	r.ranking.Sure = false
-	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Signature != "b({ n?: number }) → { id: string } — Does b." {
-		t.Errorf("in a line: %+v", got)
-	}
+	expect.Equal(t, calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0].Signature, "b({ n?: number }) → { id: string } — Does b.", "in a line")
 }
 
 func TestDescribeTools(t *testing.T) {

@@ -349,6 +349,9 @@ func TestWalk(t *testing.T) {
 		}
 		for _, holder := range []string{profile, "reading " + profile} {
 			for _, p := range withToken(all, holder) {
+				if strings.HasSuffix(p.name, "batch") || strings.Contains(p.name, "REST") {
+					continue // how a client is let in makes no difference to these
+				}
 				compare(holder, "issuer, "+p.name, p.method+" "+p.path+" "+p.body, full.issued.ask(p), only.issued.ask(p))
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Pipes are a network in memory, so that time can be faked.
@@ -92,9 +93,7 @@ func serveHandler(t *testing.T, h *httpd.Handler, run func(context.Context) erro
 func (w *web) do(method, path, body string, header ...string) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.OK(w.t, err)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -105,9 +104,7 @@ func (w *web) do(method, path, body string, header ...string) *http.Response {
 		}
 	}
 	response, err := w.client.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.OK(w.t, err)
 	return response
 }
 
@@ -118,9 +115,7 @@ func (w *web) text(method, path, body string, header ...string) (status int, ans
 	defer response.Body.Close()
 	defer bounded(response.Body)()
 	all, err := io.ReadAll(response.Body)
-	if err != nil {
-		w.t.Error(err)
-	}
+	expect.OK(w.t, err)
 	if answer = string(all); response.Header.Get("Content-Type") == "application/json" && !json.Valid(all) {
 		w.t.Errorf("no JSON: %s", answer)
 	}

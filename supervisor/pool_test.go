@@ -298,25 +298,17 @@ func TestVariant(t *testing.T) {
 	plain, one, two := clientOf("plain"), clientOf("one"), clientOf("two")
 	one.place, two.place = elsewhere(srv.URL), elsewhere(srv.URL)
 	for c, want := range map[*client]string{plain: "Bearer x", one: "Bearer theirs", two: "Bearer theirs"} {
-		if err := f.callAs(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, f.callAs(t.Context(), c))
 		calls := srv.seen(by("POST", "tools/call"))
-		if got := calls[len(calls)-1].Header.Get("Authorization"); got != want {
-			t.Errorf("%s: the call had %q, want %q", c.name, got, want)
-		}
+		expect.Equal(t, calls[len(calls)-1].Header.Get("Authorization"), want, "%s: the call", c.name)
 	}
 	const both = "2 sessions: one is shared; one is for one and two alone, since clients differ in TOKEN"
-	if got := f.state("r").Several(); got != both {
-		t.Errorf("%q, want %q", got, both)
-	}
+	expect.Equal(t, f.state("r").Several(), both)
 	for _, left := range []struct {
 		*client
 		want string
 	}{{one, "2 sessions: one is shared; one is for two alone, since clients differ in TOKEN"}, {two, ""}} {
 		f.Release(left.client)
-		if got := f.state("r").Several(); got != left.want {
-			t.Errorf("after %s has left: %q, want %q", left.name, got, left.want)
-		}
+		expect.Equal(t, f.state("r").Several(), left.want, "after %s has left", left.name)
 	}
 }

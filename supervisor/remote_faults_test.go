@@ -244,9 +244,7 @@ func TestForbiddenRequest(t *testing.T) {
 	}
 	close(finish)
 	expect.OK(t, <-called, "another call")
-	if st := f.state("r"); st.State != status.Ready {
-		t.Errorf("the server is %s", st.State)
-	}
+	expect.Equal(t, f.state("r").State, status.Ready, "the server")
 }
 
 // A POST that the server does not end does not outlive its call.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The help of every command fits a terminal of 80 columns.
@@ -27,9 +28,7 @@ func TestHelpFits(t *testing.T) {
 		}
 		text.Reset()
 		root.SetArgs(append(strings.Fields(cmd.CommandPath())[1:], "--help"))
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, root.Execute())
 		example := false // may be as long as it must
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimSuffix(line, "\n")
@@ -48,9 +47,7 @@ func TestHelpGroups(t *testing.T) {
 	var text bytes.Buffer
 	root := newRootCommand(console.New(nil, &text, &text), nil)
 	root.SetArgs([]string{"--help"})
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, root.Execute())
 	for _, g := range groups {
 		for _, name := range strings.Fields(g.commands) {
 			if _, below, _ := strings.Cut(text.String(), "\n"+g.title+"\n"); !strings.Contains(below, "\n  "+name+" ") && !strings.HasPrefix(below, "  "+name+" ") {
@@ -87,9 +84,7 @@ func TestCommandAlone(t *testing.T) {
 	for _, cmd := range root.Commands() {
 		alone := make(cmd.Name(), "--help")
 		found, _, err := alone.Find([]string{cmd.Name()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
 			t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
 		}

@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Other processes of the user can't read the memory of this program, but with --debug,
 // and that of a bundled server.
 func TestProcessIsHidden(t *testing.T) {
 	before, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(before), 0, 0, 0)
 	for _, tc := range []struct {
 		args     []string

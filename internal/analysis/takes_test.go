@@ -3,6 +3,8 @@ package analysis
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestTakes(t *testing.T) {
@@ -29,9 +31,7 @@ func TestTakes(t *testing.T) {
 		{`7`, 0, 0},
 	} {
 		var schema any
-		if err := json.Unmarshal([]byte(tc.schema), &schema); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(tc.schema), &schema))
 		if all, required := Takes(schema); all != tc.takes || required != tc.require {
 			t.Errorf("%s: takes %b, requires %b; want %b and %b", tc.schema, all, required, tc.takes, tc.require)
 		}

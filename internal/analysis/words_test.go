@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestWords(t *testing.T) {
@@ -25,9 +27,7 @@ func TestWords(t *testing.T) {
 		"\xff\xfebad\xffbytes":          "bad byte",
 		strings.Repeat("x", 65) + " a1": "a1",
 	} {
-		if got := strings.Join(Words(text), " "); got != want {
-			t.Errorf("Words(%q) = %q, want %q", text, got, want)
-		}
+		expect.Equal(t, strings.Join(Words(text), " "), want, "Words(%q)", text)
 	}
 }
 
@@ -56,8 +56,6 @@ func TestJoined(t *testing.T) {
 		"VeryLongIdentifier":      nil,
 		"Capital":                 nil,
 	} {
-		if got := Joined(text); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		expect.List(t, Joined(text), want, "%q", text)
 	}
 }

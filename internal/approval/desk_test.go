@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func request() Request {
@@ -69,9 +70,7 @@ func TestPersonAnswers(t *testing.T) {
 				if why(err) != tc.want || (err == nil) != (tc.want == -1) {
 					t.Errorf("got %v, want %v", err, tc.want)
 				}
-				if n := len(d.List()); n != tc.left {
-					t.Errorf("%d requests are left, want %d", n, tc.left)
-				}
+				expect.Equal(t, len(d.List()), tc.left, "requests are left")
 			})
 		})
 	}
@@ -89,9 +88,7 @@ func TestPageApproves(t *testing.T) {
 		}
 		id := d.List()[0].ID
 		time.Sleep(Lifetime - 1)
-		if err := d.Approve(id, "ada"); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, d.Approve(id, "ada"))
 		if n := len(d.List()); n != 0 {
 			t.Fatalf("%d requests wait after the approval", n)
 		}
@@ -99,9 +96,7 @@ func TestPageApproves(t *testing.T) {
 			t.Fatalf("approved twice: %v", err)
 		}
 		time.Sleep(Lifetime - 1)
-		if err := d.Ask(t.Context(), request(), nil); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, d.Ask(t.Context(), request(), nil))
 		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
 			t.Fatalf("passed twice: %v", err)
 		}
@@ -117,20 +112,14 @@ func TestExpires(t *testing.T) {
 			t.Errorf("expires in %v", left)
 		}
 		time.Sleep(Lifetime)
-		if n := len(d.List()); n != 0 {
-			t.Errorf("%d requests are listed after they expired", n)
-		}
+		expect.Equal(t, len(d.List()), 0, "requests are listed after they expired")
 		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) {
 			t.Errorf("approved after it expired: %v", err)
 		}
 		d.Ask(t.Context(), request(), nil)
-		if err := d.Approve(d.List()[0].ID, ""); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, d.Approve(d.List()[0].ID, ""))
 		time.Sleep(Lifetime)
-		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
-			t.Errorf("an expired approval: %v", err)
-		}
+		expect.Equal(t, why(d.Ask(t.Context(), request(), nil)), Waits, "an expired approval")
 	})
 }
 
@@ -140,18 +129,14 @@ func TestPageDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		d.Ask(t.Context(), request(), nil)
-		if err := d.Deny(d.List()[0].ID, "ada"); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, d.Deny(d.List()[0].ID, "ada"))
 		for range 2 {
 			if err := d.Ask(t.Context(), request(), nil); why(err) != Declined || !strings.Contains(err.Error(), "ada") {
 				t.Errorf("got %v", err)
 			}
 		}
 		time.Sleep(Lifetime)
-		if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
-			t.Errorf("after the lifetime: %v", err)
-		}
+		expect.Equal(t, why(d.Ask(t.Context(), request(), nil)), Waits, "after the lifetime")
 	})
 }
 
@@ -176,15 +161,11 @@ func TestPageAnswersWhileThePersonIsAsked(t *testing.T) {
 			if len(all) != 1 || !all[0].Asking {
 				t.Fatalf("on the desk: %+v", all)
 			}
-			if err := tc.decide(d, all[0].ID, "ada"); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, tc.decide(d, all[0].ID, "ada"))
 			if err := <-done; why(err) != tc.want || !ended || time.Since(began) > 0 {
 				t.Errorf("got %v after %v, question ended: %v", err, time.Since(began), ended)
 			}
-			if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
-				t.Errorf("the answer counts for a second call: %v", err)
-			}
+			expect.Equal(t, why(d.Ask(t.Context(), request(), nil)), Waits, "the answer counts for a second call")
 		})
 	}
 }
@@ -206,9 +187,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		synctest.Wait()
 		id := d.List()[0].ID
 		cancel(left)
-		if err := <-done; err != left {
-			t.Errorf("got %v", err)
-		}
+		expect.Equal(t, <-done, left)
 		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) || len(d.List()) != 0 {
 			t.Errorf("approved after the call has ended: %v", err)
 		}
@@ -236,9 +215,7 @@ func TestApprovalIsForOneRequest(t *testing.T) {
 			d.Approve(d.List()[0].ID, "")
 			other := request()
 			edit(&other)
-			if err := d.Ask(t.Context(), other, nil); why(err) != Waits {
-				t.Errorf("another request passes: %v", err)
-			}
+			expect.Equal(t, why(d.Ask(t.Context(), other, nil)), Waits, "another request passes")
 			same := request()
 			same.Client, same.Arguments = "renamed", json.RawMessage("{ \"n\": [1, {\"a\":2,\n\"b\":1}],\"title\":\"x\" }")
 			if err := d.Ask(t.Context(), same, nil); err != nil {
@@ -262,20 +239,14 @@ func TestBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := d.Ask(t.Context(), numbered("a", -1), nil); why(err) != Full {
-			t.Errorf("the principal's next request: %v", err)
-		}
+		expect.Equal(t, why(d.Ask(t.Context(), numbered("a", -1), nil)), Full, "the principal's next request")
 		for _, p := range d.List() {
 			d.Approve(p.ID, "")
 		}
 		for n := range maxOfPrincipal {
-			if err := d.Ask(t.Context(), numbered("a", n), nil); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, d.Ask(t.Context(), numbered("a", n), nil))
 		}
-		if err := d.Ask(t.Context(), numbered("a", -1), nil); why(err) != Full {
-			t.Errorf("the rate counts requests that were answered: %v", err)
-		}
+		expect.Equal(t, why(d.Ask(t.Context(), numbered("a", -1), nil)), Full, "the rate counts requests that were answered")
 		if err := d.Ask(t.Context(), numbered("a", -1), says(Accept, nil)); err != nil {
 			t.Errorf("a client that can be asked: %v", err)
 		}
@@ -364,9 +335,7 @@ func TestAgreementToAScript(t *testing.T) {
 		if len(waiting) != 2 || w.waits.Load() != 2 || waiting[0].Script != "run" || waiting[0].Asking {
 			t.Fatalf("%d calls wait: %+v", w.waits.Load(), waiting)
 		}
-		if err := d.ApproveAll(waiting[0].ID, "ada"); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, d.ApproveAll(waiting[0].ID, "ada"))
 		for range 2 {
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -382,9 +351,7 @@ func TestAgreementToAScript(t *testing.T) {
 			"tool": func(r *Request) { r.Tool = "x" }, "script": func(r *Request) { r.Script = "other" }, "no script": func(r *Request) { r.Script = "" },
 			"policy": func(r *Request) { r.Policy = "v2" }, "principal": func(r *Request) { r.Principal = "eve" },
 		} {
-			if err := d.Ask(t.Context(), call(edit), says(Decline, nil)); why(err) != Declined {
-				t.Errorf("another %s: %v", name, err)
-			}
+			expect.Equal(t, why(d.Ask(t.Context(), call(edit), says(Decline, nil))), Declined, "another %s", name)
 		}
 		if err := d.Ask(t.Context(), call(func(r *Request) { r.Script = "late" }), nil); why(err) != Late || strings.Contains(err.Error(), "again") {
 			t.Errorf("without an answer: %v", err)

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const module = "github.com/mcp-metarouter/metarouter/"
@@ -227,9 +229,7 @@ func TestImports(t *testing.T) {
 		used[rule] = true
 		for _, spec := range parse(t, file, parser.ImportsOnly).Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			ours, isOurs := strings.CutPrefix(imported, module)
 			if isOurs && !mayImport(name, rule, ours) {
 				t.Errorf("%s imports %s, which the design does not allow", file, ours)
@@ -341,17 +341,13 @@ func goFiles(t *testing.T, tests bool) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return files
 }
 
 func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return f
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // documents returns the texts of all documents by their paths from the root.
@@ -18,14 +20,10 @@ func documents(t *testing.T) map[string]string {
 	all := make(map[string]string)
 	for _, pattern := range []string{"*.md", "docs/*.md", "contrib/*/*.md"} {
 		paths, err := filepath.Glob(filepath.Join("..", "..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			all[path] = string(text)
 		}
 	}
@@ -100,9 +98,7 @@ func TestDocumentsLink(t *testing.T) {
 func TestDependenciesAreExplained(t *testing.T) {
 	text := documents(t)[filepath.Join("..", "..", "CONTRIBUTING.md")]
 	modules, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(modules), -1)
 	if len(direct) < 20 {
 		t.Fatalf("go.mod requires only %d modules directly", len(direct))
@@ -184,9 +180,7 @@ func declared(t *testing.T) (files map[string]map[string]bool, all map[string]bo
 		files[filepath.ToSlash(name)] = functions
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return files, all
 }
 

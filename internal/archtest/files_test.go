@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // openers are the packages that open files without safefile: files that the user names, that the system has, or in
@@ -28,9 +30,7 @@ func TestFilesAreOpenedSafely(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		switch found := opens.Find(text); {
 		case found == nil:
 		case slices.Contains(openers, folder):

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // sizesText is the table of bounds, a line each: a number and what it bounds.
@@ -47,9 +49,7 @@ func measured(t *testing.T) map[string]int {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		n := strings.Count(string(text), "\n")
 		all[folder] += n
 		all[allLines] += n
@@ -57,9 +57,7 @@ func measured(t *testing.T) map[string]int {
 			all[longFiles]++
 		}
 		file, err := parser.ParseFile(positions, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		isPublic := !strings.Contains("/"+folder+"/", "/internal/")
 		for _, declaration := range file.Decls {
 			if isPublic {
@@ -79,9 +77,7 @@ func measured(t *testing.T) map[string]int {
 	}
 	for file, folder := range goFiles(t, true) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		top, _, _ := strings.Cut(folder, "/")
 		all["lines of tests in "+top] += strings.Count(string(text), "\n")
 		all["lines of tests"] += strings.Count(string(text), "\n")

@@ -9,15 +9,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
 	for _, text := range []string{"a", "bb", ""} {
-		if err := Write(path, []byte(text), text == "bb"); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, Write(path, []byte(text), text == "bb"))
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
 			t.Errorf("%q, %v; want %q", got, err, text)
 		}
@@ -25,9 +25,7 @@ func TestWrite(t *testing.T) {
 	if err := Write(filepath.Join(dir, "none", "f"), nil, false); err == nil {
 		t.Error("no error where there is no folder")
 	}
-	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
 	if err := Write(filepath.Join(dir, "d"), []byte("x"), false); err == nil {
 		t.Error("no error where a folder is in the way")
 	}
@@ -42,9 +40,7 @@ func TestWriteMode(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "f")
 	for _, mode := range []fs.FileMode{0o644, 0o600, 0o640} {
-		if err := WriteMode(path, []byte("a"), mode); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, WriteMode(path, []byte("a"), mode))
 		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
 			t.Errorf("it is %v, %v; want %v", info, err, mode)
 		}
@@ -57,25 +53,15 @@ func TestWriteModeKeepsTheOwner(t *testing.T) {
 		t.Skip("only root can give files away")
 	}
 	path := filepath.Join(t.TempDir(), "f")
-	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 65534, 65533)); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteMode(path, []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 65534, 65533)))
+	expect.OK(t, WriteMode(path, []byte("a"), 0o600))
 	f, err := os.Create(path + ".copy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer f.Close()
-	if err := Own(f, path); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, Own(f, path))
 	for _, path := range []string{path, path + ".copy"} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if owner := fmt.Sprintf("%+v", info.Sys()); !strings.Contains(owner, "Uid:65534 Gid:65533") {
 			t.Errorf("%s is owned by %s", path, owner)
 		}
@@ -89,12 +75,8 @@ func TestWriteFollowsNoLink(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "f"), filepath.Join(dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Symlink(victim, path)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(path, []byte("new"), false); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Symlink(victim, path)))
+	expect.OK(t, Write(path, []byte("new"), false))
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("it is %v, %v", info, err)
 	}

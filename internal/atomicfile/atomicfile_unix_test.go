@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Of a write that was killed before it renamed its copy, the copy goes with the next write of that file. Other files stay.
@@ -19,9 +21,7 @@ func TestWriteModeAfterKill(t *testing.T) {
 	}
 	kept := []string{"g.metarouter-tmp-1", "tmp-1", "f", "f.bak"}
 	for _, name := range kept {
-		if err := os.WriteFile(at(name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(at(name), nil, 0o600))
 	}
 	killed := exec.Command(os.Args[0], "-test.run=^TestWriteModeAfterKill$")
 	killed.Env = append(os.Environ(), "METAROUTER_KILLED="+at("f"))
@@ -31,9 +31,7 @@ func TestWriteModeAfterKill(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != len(kept)+1 {
 		t.Fatalf("after the kill: %v", left)
 	}
-	if err := WriteMode(at("f"), []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteMode(at("f"), []byte("a"), 0o600))
 	if left, _ := os.ReadDir(dir); len(left) != len(kept) {
 		t.Errorf("left behind: %v", left)
 	}

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // write writes events with these targets, each with a lock of its own.
 func write(t *testing.T, o Options, targets ...string) {
 	t.Helper()
 	f, err := newFile(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, target := range targets {
 		if _, err := f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Outcome: OK, Target: target}}}); err != nil {
 			t.Fatal(err)
@@ -70,9 +70,7 @@ func TestPrune(t *testing.T) {
 	}
 	o.MaxFiles = 1
 	write(t, o, "ten", "eleven")
-	if files := oldFiles(o.File); len(files) != 0 {
-		t.Errorf("kept: %q", files)
-	}
+	expect.Equal(t, len(oldFiles(o.File)), 0, "kept")
 	if report, err := Verify(t.Context(), o.File, ""); err != nil || report.Removed == 0 || report.Removed+report.Events != 11 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -82,14 +80,10 @@ func TestPrune(t *testing.T) {
 func TestLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, err := Open(Options{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f := &file{path: path}
 	unlock, err := f.lock(t.Context()) // as a process does that hangs
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const recorded = queued + atOnce + 100
 	for i := range recorded {
 		l.Record(Event{Action: Control, Outcome: OK, Target: fmt.Sprint(i)})
@@ -100,9 +94,7 @@ func TestLost(t *testing.T) {
 	l.Close(ctx)
 	l.Close(ctx)
 	last, err := Last(t.Context(), path, 2*recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var missing, written int
 	for _, e := range last {
 		if e.Action == Gap {
@@ -127,13 +119,11 @@ func TestRefusedFiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(
+	expect.OK(t, errors.Join(
 		os.WriteFile(at("open"), nil, 0o600), os.Chmod(at("open"), 0o666),
 		os.WriteFile(at("victim"), nil, 0o600), os.Symlink("victim", at("link")), os.Mkdir(at("folder"), 0o700),
 		os.Symlink("victim", at("locked.lock")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	for name, want := range map[string]string{"open": "other users can write", "link": "a link, which is not followed", "folder": "is a folder", "victim/x": "not a directory"} {
 		if l, err := Open(Options{File: at(name)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", name, l, err)
@@ -151,22 +141,14 @@ func TestUnwritable(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, err := Open(Options{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(path), os.Symlink("elsewhere", path)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, errors.Join(os.Remove(path), os.Symlink("elsewhere", path)))
 	l.Record(Event{Action: Control, Outcome: OK, Target: "a"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l.Close(ctx)
-	if n := l.missing(0); n != 1 {
-		t.Errorf("%d events are missing", n)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, l.missing(0), 1, "events are missing")
+	expect.OK(t, os.Remove(path))
 	write(t, Options{File: path}, "b")
 }
 

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -72,9 +73,7 @@ func TestProcesses(t *testing.T) {
 		for range 3 {
 			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), writerVariable+"="+path)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, c.Start())
 			processes = append(processes, c)
 		}
 		for deadline := time.Now().Add(time.Minute); least(processes) < 5; time.Sleep(10 * time.Millisecond) {
@@ -107,9 +106,7 @@ func TestFullProcess(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	limit := func(bytes uint64) {
 		var l unix.Rlimit

@@ -9,19 +9,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // edit changes a file.
 func edit(t *testing.T, path string, change func(lines []string) []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	lines := change(slices.Collect(strings.Lines(string(b))))
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
 }
 
 // Each file has two events: .1 has one and two, .2 has three and four, the current one five and six.
@@ -67,9 +65,7 @@ func TestTampering(t *testing.T) {
 				edit(t, path+c.file, c.change)
 			}
 			if c.tamper != nil {
-				if err := c.tamper(path); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, c.tamper(path))
 			}
 			_, err := Verify(t.Context(), path, "")
 			if _, ok := errors.AsType[*Fault](err); !ok || !regexp.MustCompile(c.want).MatchString(err.Error()) {
@@ -98,9 +94,7 @@ func TestNotedHash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := newLog(t).File
 			before, err := Verify(t.Context(), path, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			tamper(t, path)
 			if _, err := Verify(t.Context(), path, ""); err != nil {
 				t.Fatalf("without the hash: %v", err)
@@ -119,9 +113,7 @@ func TestNotedHash(t *testing.T) {
 func TestCutWhileRunning(t *testing.T) {
 	o := newLog(t)
 	f, err := newFile(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	add := func(target string) {
 		t.Helper()
 		if _, err := f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Target: target}}}); err != nil {
@@ -147,9 +139,7 @@ func TestAfterCrash(t *testing.T) {
 		t.Errorf("half a line: %+v, %v", report, err)
 	}
 	o = newLog(t)
-	if err := os.Rename(o.File, o.File+".3"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Rename(o.File, o.File+".3"))
 	write(t, o, "again")
 	if report, err := Verify(t.Context(), o.File, ""); err != nil || report.Events != 7 || report.Files != 4 {
 		t.Errorf("between two files: %+v, %v", report, err)

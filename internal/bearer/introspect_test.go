@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"go.uber.org/zap/zaptest/observer"
 )
 
@@ -89,9 +90,7 @@ func TestIntrospection(t *testing.T) {
 				got, err := v.Verify(t.Context(), "opaque", resource)
 				switch {
 				case tt.reason != "":
-					if text := reason(t, err); !strings.Contains(text, tt.reason) {
-						t.Errorf("the reason is %q, not %q", text, tt.reason)
-					}
+					expect.Contains(t, reason(t, err), tt.reason, "the reason")
 				case err != nil:
 					t.Error(err)
 				case got.Values("sub")[0] != "u1" || got.Expires.Before(time.Now()) || len(got.Scopes) != 2:
@@ -251,9 +250,7 @@ func TestStrangersDoNotUseUpTheIssuer(t *testing.T) {
 				}
 				began := time.Now()
 				var wg sync.WaitGroup
-				if err := verify("opaque"); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, verify("opaque"))
 				for n := range 1800 { // 3 minutes
 					for m := range 5 {
 						wg.Go(func() {
@@ -263,9 +260,7 @@ func TestStrangersDoNotUseUpTheIssuer(t *testing.T) {
 						})
 					}
 					synctest.Wait()
-					if err := verify("opaque"); err != nil {
-						t.Fatalf("after %v: %v", time.Since(began), err)
-					}
+					expect.OK(t, verify("opaque"), "after %v", time.Since(began))
 					time.Sleep(100 * time.Millisecond)
 				}
 				wg.Wait()
@@ -310,9 +305,7 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 		if most := most.Load(); most > maxQuestions || most <= maxUnseen {
 			t.Errorf("%d questions at once", most)
 		}
-		if n := p.count("/introspect"); n != 2*tokens {
-			t.Errorf("%d questions", n)
-		}
+		expect.Equal(t, p.count("/introspect"), 2*tokens, "questions")
 	})
 }
 
@@ -343,9 +336,7 @@ func TestOneQuestionForEqualTokens(t *testing.T) {
 		synctest.Wait()
 		close(hold)
 		wg.Wait()
-		if n := p.count("/introspect"); n != 1 {
-			t.Errorf("%d questions", n)
-		}
+		expect.Equal(t, p.count("/introspect"), 1, "questions")
 	})
 }
 

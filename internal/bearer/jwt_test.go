@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAlgorithms(t *testing.T) {
@@ -34,9 +35,7 @@ func TestAlgorithms(t *testing.T) {
 			t.Errorf("%s: the token is %+v", a, got)
 		}
 	}
-	if n := p.count("/keys"); n != 1 {
-		t.Errorf("%d requests for keys", n)
-	}
+	expect.Equal(t, p.count("/keys"), 1, "requests for keys")
 }
 
 func TestAccepted(t *testing.T) {
@@ -121,13 +120,9 @@ func TestRefused(t *testing.T) {
 	good := es(nil, nil)
 	parts := strings.Split(good, ".")
 	encrypter, err := jose.NewEncrypter(jose.A128GCM, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: rsaKey.Public().Key}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	encrypted, err := encrypter.Encrypt([]byte(payload(claims(nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	jwe, _ := encrypted.CompactSerialize()
 	deep := func(n int) json.RawMessage { return json.RawMessage(strings.Repeat("[", n) + strings.Repeat("]", n)) }
 	many := object{}
@@ -135,13 +130,9 @@ func TestRefused(t *testing.T) {
 		many[fmt.Sprint("c", n)] = 1
 	}
 	signer, err := jose.NewMultiSigner([]jose.SigningKey{{Algorithm: jose.ES256, Key: k}, {Algorithm: jose.ES256, Key: other}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	multi, err := signer.Sign([]byte(payload(claims(nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 
 	tests := []struct{ name, token, reason string }{
 		{"empty", "", "empty"},
@@ -226,9 +217,7 @@ func TestRefused(t *testing.T) {
 			for range 2 { // nothing is kept of the first
 				_, err := v.Verify(t.Context(), tt.token, resource)
 				got := reason(t, err)
-				if !strings.Contains(got, tt.reason) {
-					t.Errorf("the reason is %q, not %q", got, tt.reason)
-				}
+				expect.Contains(t, got, tt.reason, "the reason")
 				checkReason(t, got)
 			}
 			if p.asked["/cert"] > 0 || len(p.asked) > 3 {

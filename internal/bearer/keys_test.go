@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A setup is a verifier with an issuer that has one key, and a token of it that lasts.
@@ -70,9 +71,7 @@ func TestKeysAreReadAgainInUse(t *testing.T) {
 		time.Sleep(44 * time.Second)
 		s.want(t, s.token, "valid")
 		synctest.Wait()
-		if n := s.count("/keys"); n != 1 {
-			t.Errorf("%d reads of keys that are 44 s old", n)
-		}
+		expect.Equal(t, s.count("/keys"), 1, "reads of keys that are 44 s old")
 		time.Sleep(2 * time.Second)
 		hold := make(chan struct{})
 		s.set(func() { s.hold = hold })
@@ -86,19 +85,13 @@ func TestKeysAreReadAgainInUse(t *testing.T) {
 		synctest.Wait()
 		close(hold)
 		synctest.Wait()
-		if n := s.count("/keys"); n != 2 {
-			t.Errorf("%d reads of keys, not 2", n)
-		}
-		if n := s.count("/.well-known/openid-configuration"); n != 1 {
-			t.Errorf("%d reads of the metadata in a minute", n)
-		}
+		expect.Equal(t, s.count("/keys"), 2, "reads of keys")
+		expect.Equal(t, s.count("/.well-known/openid-configuration"), 1, "reads of the metadata in a minute")
 		time.Sleep(5 * time.Minute)
 		s.want(t, s.token, "valid")
 		time.Sleep(5 * time.Minute)
 		s.want(t, s.token, "valid")
-		if n := s.count("/.well-known/openid-configuration"); n != 2 {
-			t.Errorf("%d reads of the metadata in 11 minutes", n)
-		}
+		expect.Equal(t, s.count("/.well-known/openid-configuration"), 2, "reads of the metadata in 11 minutes")
 	})
 }
 
@@ -212,9 +205,7 @@ func TestCancelledWhileKeysAreRead(t *testing.T) {
 		}
 		close(hold)
 		wg.Wait()
-		if n := s.count("/keys"); n != 1 {
-			t.Errorf("%d reads", n)
-		}
+		expect.Equal(t, s.count("/keys"), 1, "reads")
 		cancel()
 		if _, err := s.v.Verify(ctx, s.token, resource); err == nil {
 			t.Error("a request that ended got an answer")
@@ -264,9 +255,7 @@ func TestTakeOver(t *testing.T) {
 		time.Sleep(2 * mustAge)
 		reads := s.count("/keys")
 		s.want(t, fresh, "valid")
-		if n := s.count("/keys") - reads; n != 1 {
-			t.Errorf("%d reads of keys after the first verifier was closed", n)
-		}
+		expect.Equal(t, s.count("/keys")-reads, 1, "reads of keys after the first verifier was closed")
 		s.set(func() { s.down = errors.New("no route to host") })
 		next(Issuer{URL: idpURL, Audience: "x"})
 		s.want(t, fresh, "unavailable")
@@ -316,9 +305,7 @@ func TestParseKey(t *testing.T) {
 	public := func(k jose.JSONWebKey) jose.JSONWebKey { return k.Public() }
 	with := func(k jose.JSONWebKey, changes object) string {
 		data, err := k.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var members object
 		json.Unmarshal(data, &members)
 		for name, value := range changes {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A removed key is useless after 60 s, whether tokens came in between or not.
@@ -65,9 +66,7 @@ func TestNewKeyIsReadAtOnce(t *testing.T) {
 		b := newKey("b", jose.ES256)
 		s.set(func() { s.keys = append(s.keys, b) })
 		s.want(t, sign(b, jose.ES256, nil, claims(nil)), "valid")
-		if n := s.count("/keys"); n != 2 {
-			t.Errorf("%d reads", n)
-		}
+		expect.Equal(t, s.count("/keys"), 2, "reads")
 	})
 }
 

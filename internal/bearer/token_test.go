@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestValues(t *testing.T) {
@@ -20,9 +22,7 @@ func TestValues(t *testing.T) {
 		"p.q": {"r": "outer"}, "p": {"q": {"s": "deeper"}},
 		"bad": ["\ud800", "ok"], "empty": []
 	}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	token := &Token{Claims: claims}
 	tests := map[string][]string{
 		"sub":                             {"u1"},
@@ -49,9 +49,7 @@ func TestValues(t *testing.T) {
 		"empty":                           nil,
 	}
 	for name, want := range tests {
-		if got := token.Values(name); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, not %q", name, got, want)
-		}
+		expect.List(t, token.Values(name), want, "%q", name)
 	}
 }
 
@@ -66,17 +64,13 @@ func TestScopes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var claims map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(tt.claims), &claims); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(tt.claims), &claims))
 		scopes, err := scopesOf(claims)
 		got := fmt.Sprint(scopes)
 		if err != nil {
 			got = "error"
 		}
-		if got != tt.want {
-			t.Errorf("%s: %s, not %s", tt.claims, got, tt.want)
-		}
+		expect.Equal(t, got, tt.want, "%s", tt.claims)
 	}
 }
 
@@ -147,9 +141,7 @@ func TestTimes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSetup(t)
 			token := sign(s.key, "ES256", nil, claims(object{tt.name: time.Now().Unix() + int64(tt.at)}))
-			if got := s.verify(t, token); (got == "valid") != tt.valid {
-				t.Errorf("%s %d: %s", tt.name, tt.at, got)
-			}
+			expect.Equal(t, s.verify(t, token) == "valid", tt.valid, "%s %d", tt.name, tt.at)
 		})
 	}
 }

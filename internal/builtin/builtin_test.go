@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -16,18 +17,12 @@ import (
 func connect(t *testing.T, name string, args ...string) *mcp.ClientSession {
 	t.Helper()
 	server, err := New(name, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	st, ct := mcp.NewInMemoryTransports()
 	ss, err := server.Connect(t.Context(), st, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	cs, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(), ct, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() {
 		cs.Close()
 		ss.Wait()
@@ -39,9 +34,7 @@ func connect(t *testing.T, name string, args ...string) *mcp.ClientSession {
 func call(t *testing.T, cs *mcp.ClientSession, tool, args string) *mcp.CallToolResult {
 	t.Helper()
 	res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
-	if err != nil {
-		t.Fatalf("%s %s: %v", tool, args, err)
-	}
+	expect.OK(t, err, "%s %s", tool, args)
 	return res
 }
 
@@ -62,9 +55,7 @@ func answer[T any](t *testing.T, cs *mcp.ClientSession, tool, args string) T {
 		t.Errorf("%s: text %s differs from structuredContent %v", tool, text, res.StructuredContent)
 	}
 	var out T
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal([]byte(text), &out))
 	return out
 }
 
@@ -122,18 +113,14 @@ func TestToolList(t *testing.T) {
 	for _, name := range Names() {
 		cs := connect(t, name)
 		list, err := cs.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var names []string
 		for _, tool := range list.Tools {
 			names = append(names, tool.Name)
 			checkTool(t, tool)
 		}
 		slices.Sort(names)
-		if !slices.Equal(names, want[name]) {
-			t.Errorf("%s has %v, want %v", name, names, want[name])
-		}
+		expect.List(t, names, want[name], "%s", name)
 	}
 }
 
@@ -163,9 +150,7 @@ func checkTool(t *testing.T, tool *mcp.Tool) {
 // Over stdio a message is one line, whatever the schemas look like here.
 func TestOneLineAMessage(t *testing.T) {
 	server, err := New("utilities", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	stdin, toServer := io.Pipe()
 	fromServer, stdout := io.Pipe()
 	done := make(chan error)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -38,12 +38,8 @@ func tree(t *testing.T) (root string) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	expect.OK(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 func symlink(t *testing.T, target, name string) {
@@ -107,9 +103,7 @@ func TestReadFile(t *testing.T) {
 		{`{"path":"umlaut.txt","offset":7,"limit":2}`, fileContent{"umlaut.txt", 10, 7, "base64", "4oI=", new(int64(9))}},
 	} {
 		got := answer[fileContent](t, cs, "read_file", test.args)
-		if !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: got %+v, want %+v", test.args, got, test.want)
-		}
+		expect.Deep(t, got, test.want, "%s", test.args)
 	}
 	refuse(t, cs, "read_file", `{"path":"docs"}`, "directory")
 	refuse(t, cs, "read_file", `{"path":""}`, "directory")
@@ -237,9 +231,7 @@ func TestNothingOutsideTheRoot(t *testing.T) {
 			text := resultText(t, res)
 			if tool == "search_files" && !res.IsError { // a link is not entered, so nothing is found
 				text = strings.TrimPrefix(text, `{"matches":[],"truncated":false`)
-				if text != "}" {
-					t.Errorf("%s %.40q: %s", tool, path, text)
-				}
+				expect.Equal(t, text, "}", "%s %q", tool, path)
 				return
 			}
 			if !res.IsError || strings.Contains(text, "TOPSECRET") {
@@ -247,9 +239,7 @@ func TestNothingOutsideTheRoot(t *testing.T) {
 			}
 		})
 	}
-	if got := answer[searchResult](t, cs, "search_files", `{"text":"SECRET"}`); len(got.Matches) != 0 {
-		t.Errorf("search followed a link out: %+v", got)
-	}
+	expect.Equal(t, len(answer[searchResult](t, cs, "search_files", `{"text":"SECRET"}`).Matches), 0, "search followed a link out")
 	for _, e := range answer[listing](t, cs, "list_directory", `{}`).Entries {
 		if strings.HasPrefix(e.Name, "link-") && (e.Type != "symlink" || e.Size != nil) {
 			t.Errorf("%+v tells of what is outside", e)
@@ -262,9 +252,7 @@ func TestLinksInsideTheRoot(t *testing.T) {
 	symlink(t, "docs", filepath.Join(root, "link-dir"))
 	symlink(t, filepath.Join("..", "readme.md"), filepath.Join(root, "docs", "link-file"))
 	cs := connect(t, "files", root)
-	if got := answer[fileContent](t, cs, "read_file", `{"path":"link-dir/link-file","limit":5}`); got.Content != "Hello" {
-		t.Errorf("got %+v", got)
-	}
+	expect.Equal(t, answer[fileContent](t, cs, "read_file", `{"path":"link-dir/link-file","limit":5}`).Content, "Hello")
 	got := answer[listing](t, cs, "list_directory", `{"path":"link-dir"}`)
 	i := slices.IndexFunc(got.Entries, func(e entry) bool { return e.Name == "link-file" })
 	if i < 0 || got.Entries[i].Type != "file" || !got.Entries[i].Symlink || got.Entries[i].Size == nil {

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
@@ -88,9 +89,7 @@ func TestUnitsConvertBack(t *testing.T) {
 				continue
 			}
 			there, err := convert(300, name, other)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			back, err := convert(there, other, name)
 			if err != nil || back < 299.9999999999 || back > 300.0000000001 {
 				t.Errorf("300 %s is %v %s is %v %s (%v)", name, there, other, back, name, err)
@@ -111,9 +110,7 @@ func TestRedactTool(t *testing.T) {
 		`{"text":""}`:                            {"", 0},
 		`{"text":"a@b.co","redact_phones":true}`: {"[REDACTED]", 1},
 	} {
-		if got := answer[redacted](t, cs, "pii_redact", args); got != want {
-			t.Errorf("%s: got %+v, want %+v", args, got, want)
-		}
+		expect.Equal(t, answer[redacted](t, cs, "pii_redact", args), want, "%s", args)
 	}
 	refuse(t, cs, "pii_redact", `{}`, "text")
 	refuse(t, cs, "pii_redact", `{"text":"x","emails":true}`, "emails")
@@ -263,8 +260,9 @@ func TestValidateTool(t *testing.T) {
 	} {
 		refuse(t, cs, "jsonschema_validate", `{"data":1,"schema":`+schema+`}`, words...)
 	}
+	hostile := schemas.Hostile()
 	for _, name := range []string{"doubling allOf", "doubling anyOf", "doubling oneOf"} {
-		refuse(t, cs, "jsonschema_validate", `{"data":1,"schema":`+schemas.Hostile()[name]+`}`, "too costly")
+		refuse(t, cs, "jsonschema_validate", `{"data":1,"schema":`+hostile[name]+`}`, "too costly")
 	}
 	refuse(t, cs, "jsonschema_validate", `{"schema":{}}`, "data")
 	refuse(t, cs, "jsonschema_validate", `{"schema":[],"data":1}`, "schema")
@@ -324,16 +322,12 @@ func TestSummarizeTool(t *testing.T) {
 	quoted, _ := json.Marshal(article)
 	got := answer[summary](t, cs, "doc_summarize", `{"text":`+string(quoted)+`,"max_sentences":2}`)
 	want := summary{"Dr. Lee of the U.S. Department of Energy says solar panels cost 3.5 times less than in 2010, e.g. in Spain. Solar panels now power millions of homes.", 2}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	expect.Equal(t, got, want)
 	if got := answer[summary](t, cs, "doc_summarize", `{"text":`+string(quoted)+`}`); got.SummarySentences != 3 {
 		t.Errorf("by default %d sentences, want 3", got.SummarySentences)
 	}
 	for text, want := range map[string]summary{``: {"", 0}, ` \n `: {"", 0}, `No stop`: {"No stop", 1}, `the of and. It is.`: {"the of and. It is.", 2}} {
-		if got := answer[summary](t, cs, "doc_summarize", `{"text":"`+text+`","max_sentences":3.0}`); got != want {
-			t.Errorf("%q: got %+v, want %+v", text, got, want)
-		}
+		expect.Equal(t, answer[summary](t, cs, "doc_summarize", `{"text":"`+text+`","max_sentences":3.0}`), want, "%q", text)
 	}
 	refuse(t, cs, "doc_summarize", `{"text":"x","max_sentences":0}`, "minimum")
 	refuse(t, cs, "doc_summarize", `{"text":"x","max_sentences":1.5}`, "max_sentences")
@@ -368,9 +362,7 @@ func TestSentences(t *testing.T) {
 				want = append(want, s)
 			}
 		}
-		if got := sentences(strings.ReplaceAll(marked, "|", "")); !slices.Equal(got, want) {
-			t.Errorf("%q:\n got %q\nwant %q", marked, got, want)
-		}
+		expect.List(t, sentences(strings.ReplaceAll(marked, "|", "")), want, "%q", marked)
 	}
 }
 

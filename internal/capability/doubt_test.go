@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // readOnly returns a tool that declares that it only reads.
@@ -83,9 +84,7 @@ func TestDoubt(t *testing.T) {
 		{"", ""},
 		{"löschen", "Löscht alles."}, // only English words are known
 	} {
-		if got := x.Doubt(readOnly(c.name, c.description)); got != "" {
-			t.Errorf("%s, %q: %q", c.name, c.description, got)
-		}
+		expect.Equal(t, x.Doubt(readOnly(c.name, c.description)), "", "%s, %q", c.name, c.description)
 	}
 }
 
@@ -114,9 +113,7 @@ func TestDoubtPlaces(t *testing.T) {
 	} {
 		tool := readOnly("notes", "Notes.")
 		c.tool(&tool)
-		if got := x.Doubt(tool); got != c.want {
-			t.Errorf("%+v: %q, want %q", tool, got, c.want)
-		}
+		expect.Equal(t, x.Doubt(tool), c.want, "%v", tool)
 	}
 }
 
@@ -124,9 +121,7 @@ func TestDoubtPlaces(t *testing.T) {
 func TestDoubtOverrides(t *testing.T) {
 	x := NewTaxonomy(map[string][]string{"delete": {"^löschen"}, "write": {}})
 	for name, want := range map[string]string{"löschen": "deletes", "delete_all": "deletes", "create_x": "changes something"} {
-		if got := x.Doubt(readOnly(name, "")); !strings.Contains(got, want) {
-			t.Errorf("%s: %q", name, got)
-		}
+		expect.Contains(t, x.Doubt(readOnly(name, "")), want, "%s", name)
 	}
 }
 
@@ -151,9 +146,7 @@ func TestDoubtOfCheckout(t *testing.T) {
 	} {
 		tool := readOnly(name, "")
 		tool.Hints = registry.Hints{Destructive: new(false)}
-		if got := NewTaxonomy(nil).Doubt(tool); got != want {
-			t.Errorf("%s, which destroys nothing: %q, want %q", name, got, want)
-		}
+		expect.Equal(t, NewTaxonomy(nil).Doubt(tool), want, "%s, which destroys nothing", name)
 	}
 	if got, want := NewTaxonomy(nil).Doubt(readOnly("git_checkout", "")), `its name says that it changes something ("checkout")`; got != want {
 		t.Errorf("git_checkout, which only reads: %q, want %q", got, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // TestLabels compares inferred tags with those that a person gave to 506 tools of
@@ -27,25 +28,19 @@ func TestLabels(t *testing.T) {
 	byTag := make(map[string]*judgement)
 	var all judgement
 	file, err := os.Open("testdata/labels.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var label struct {
 			List, Server, Tool string
 			Must, May          []string
 		}
-		if err := json.Unmarshal(lines.Bytes(), &label); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(lines.Bytes(), &label))
 		if lists[label.List] == nil {
 			lists[label.List] = toolsIn(t, filepath.Join(folder, label.List+".json"))
 		}
 		tool, err := discovery.Normalize(label.Server, lists[label.List][label.Tool], nil)
-		if err != nil {
-			t.Fatalf("%s:%s: %v", label.List, label.Tool, err)
-		}
+		expect.OK(t, err, "%s:%s", label.List, label.Tool)
 		var inferred []string
 		for _, tag := range taxonomy.Infer(tool) {
 			inferred = append(inferred, tag.Name)
@@ -96,19 +91,13 @@ func (j *judgement) recall() float64    { return float64(j.right) / float64(max(
 func toolsIn(t *testing.T, path string) map[string]json.RawMessage {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var list struct{ Tools []json.RawMessage }
-	if err := json.Unmarshal(b, &list); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(b, &list))
 	tools := make(map[string]json.RawMessage)
 	for _, raw := range list.Tools {
 		var name struct{ Name string }
-		if err := json.Unmarshal(raw, &name); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(raw, &name))
 		tools[name.Name] = raw
 	}
 	return tools

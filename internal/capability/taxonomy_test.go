@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func tagNames(tags []Tag) []string {
@@ -89,9 +90,7 @@ func TestInferReadOnly(t *testing.T) {
 func TestInferDestructive(t *testing.T) {
 	for name, want := range map[string]string{"rotor": "write", "delete_rotor": "delete"} {
 		tool := registry.NormalizedTool{Server: "x", Name: name, Hints: registry.Hints{Destructive: new(true)}}
-		if got := strings.Join(tagNames(NewTaxonomy(nil).Infer(tool)), " "); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		expect.Equal(t, strings.Join(tagNames(NewTaxonomy(nil).Infer(tool)), " "), want, "%s", name)
 	}
 	tool := registry.NormalizedTool{Server: "x", Name: "rotor", Hints: registry.Hints{Destructive: new(true)}}
 	if got := NewTaxonomy(map[string][]string{"write": nil}).Infer(tool); len(got) > 0 {
@@ -115,9 +114,7 @@ func TestTaxonomyOverrides(t *testing.T) {
 		"fetch_website_text": "",
 	}
 	for name, want := range tests {
-		if got := strings.Join(tagNames(x.Infer(registry.NormalizedTool{Name: name})), " "); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		expect.Equal(t, strings.Join(tagNames(x.Infer(registry.NormalizedTool{Name: name})), " "), want, "%s", name)
 	}
 	if tags := x.Tags(); slices.Contains(tags, "delete") || slices.Contains(tags, "web") || !slices.Contains(tags, "invoicing") {
 		t.Errorf("tags %q", tags)
@@ -183,8 +180,6 @@ func TestIdentifier(t *testing.T) {
 		"":                        "",
 		"été_Été":                 "été été",
 	} {
-		if got := strings.Join(identifier(name), " "); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		expect.Equal(t, strings.Join(identifier(name), " "), want, "%s", name)
 	}
 }

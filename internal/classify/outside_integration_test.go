@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -50,9 +51,7 @@ func TestStyles(t *testing.T) {
 				t.Fatalf("%+v, %+v", got, k.Health().Outside)
 			}
 			down.Store(true)
-			if got := outcome(t, k, "b"); got.Source != sourceBuiltin {
-				t.Errorf("%+v", got)
-			}
+			expect.Equal(t, outcome(t, k, "b").Source, sourceBuiltin)
 			down.Store(false)
 			mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == sourceOutside })
 		})

@@ -245,9 +245,7 @@ func TestOutsideComesBack(t *testing.T) {
 		}
 		n.fail(nil)
 		time.Sleep(lastProbe)
-		if got := outcome(t, k, "b"); got.Source != sourceOutside {
-			t.Errorf("%+v", got)
-		}
+		expect.Equal(t, outcome(t, k, "b").Source, sourceOutside)
 	})
 }
 
@@ -321,9 +319,7 @@ func TestSlowOutside(t *testing.T) {
 	short.Timeout = 200 * time.Millisecond
 	k = started(t, config.Classification{Outside: &short}, nil)
 	mcptest.WaitFor(t, "the server to be down", func() bool { // the first time, unless the machine stalls
-		if got := outcome(t, k, "slowly"); got.Source != sourceBuiltin {
-			t.Errorf("%+v", got)
-		}
+		expect.Equal(t, outcome(t, k, "slowly").Source, sourceBuiltin)
 		h := k.Health().Outside
 		return h.State == "down" && strings.Contains(h.Error, "no answer within 200ms")
 	})

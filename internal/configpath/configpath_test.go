@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte("{}"), 0o600))
 }
 
 func TestFind(t *testing.T) {
@@ -24,13 +24,9 @@ func TestFind(t *testing.T) {
 	}
 	t.Chdir(project)
 	project, err := os.Getwd() // as the system spells it
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	folder, err := os.UserConfigDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	own := filepath.Join(folder, "metarouter", "mcp.json")
 	check := func(wantPath string, wantNamed bool, flags ...string) {
 		t.Helper()
@@ -43,9 +39,7 @@ func TestFind(t *testing.T) {
 	if _, _, err := Find(nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), own) {
 		t.Errorf("no file exists: got %v", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Dir(own), 0o700))
 	write(t, own)
 	check(own, true)
 	write(t, ".mcp.json")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestOf(t *testing.T) {
@@ -62,9 +64,7 @@ func TestOf(t *testing.T) {
 				}
 			}
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
-		}
+		expect.Equal(t, got, want, "%s", command)
 	}
 }
 
@@ -86,9 +86,7 @@ func TestStop(t *testing.T) {
 	} {
 		words := strings.Fields(command)
 		r, _ := Of(words[0], words[1:])
-		if got := fmt.Sprint(r.Stop(words[1:])); got != want {
-			t.Errorf("%s: %s, want %s", command, got, want)
-		}
+		expect.Equal(t, fmt.Sprint(r.Stop(words[1:])), want, "%s", command)
 	}
 }
 

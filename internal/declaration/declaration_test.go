@@ -3,6 +3,8 @@ package declaration
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // types are the types of schemas.
@@ -54,9 +56,7 @@ func TestTypes(t *testing.T) {
 	for schema, want := range types {
 		w := &writer{Detail: Full, left: Full.Size, work: maxWork}
 		got := w.of([]byte(schema))
-		if got != want {
-			t.Errorf("%s: %s, want %s", schema, got, want)
-		}
+		expect.Equal(t, got, want, "%s", schema)
 		if err := parse("declare function call(tool: \"x\", args: " + got + "): Promise<any>;"); err != nil {
 			t.Errorf("%s: %s: %v", schema, got, err)
 		}
@@ -93,9 +93,7 @@ declare function call(tool: "odd:\"x\" */", args?: { /** *\/ */ a?: string }): P
 func TestDeclarations(t *testing.T) {
 	for _, r := range recorded {
 		got := Of(r.tool, Full)
-		if got != r.want {
-			t.Errorf("got  %s\nwant %s", got, r.want)
-		}
+		expect.Equal(t, got, r.want)
 		if err := parse(got); err != nil {
 			t.Errorf("%s: %v", got, err)
 		}
@@ -116,9 +114,7 @@ func TestSignature(t *testing.T) {
 		if test.output != "" {
 			output = []byte(test.output)
 		}
-		if got := Signature("f", []byte(test.input), output); got != test.want {
-			t.Errorf("%s, want %s", got, test.want)
-		}
+		expect.Equal(t, Signature("f", []byte(test.input), output), test.want)
 	}
 	if got := Result([]byte(many + "}}")); len(got) > 400 || !strings.HasSuffix(got, "/* and more */ }") {
 		t.Errorf("a long one: %s", got)
@@ -128,9 +124,7 @@ func TestSignature(t *testing.T) {
 func TestDetails(t *testing.T) {
 	tool := Tool{ID: "a:b", Description: strings.Repeat("é", 200), Input: []byte(`{"properties":{"a":{"properties":{"b":{"properties":{"c":{"properties":{"d":{}}},"l":{"items":{"type":"string"}}}}},"description":"x"}}}`)}
 	want := "/** " + strings.Repeat("é", 100) + "… */\n" + `declare function call(tool: "a:b", args?: { a?: { b?: Record<string, any> } }): Promise<any>;`
-	if got := Of(tool, Line); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	expect.Equal(t, Of(tool, Line), want)
 }
 
 // hostile are schemas that would make a long declaration, or take long.

@@ -1,23 +1,20 @@
 package dotenv
 
 import (
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestParse(t *testing.T) {
 	got, err := Parse("\ufeff# comment\r\n\r\nA=1\r\nexport B = two words # comment\nC=\nD=\"a\\n\\\"b\\\" # c\" # d\nE='$x \\n'\nF=\"l1\nl2\"\n  G=a#b\nH=#c\nI=x=y\nJ.K=1\nL=\"\"")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := map[string]string{
 		"A": "1", "B": "two words", "C": "", "D": "a\n\"b\" # c", "E": `$x \n`, "F": "l1\nl2",
 		"G": "a#b", "H": "", "I": "x=y", "J.K": "1", "L": "",
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	expect.Deep(t, got, want)
 	for text, says := range map[string]string{
 		"A=1\nsk-secret":     "line 2 is not",
 		"A='sk-secret":       "line 1 has a quote",

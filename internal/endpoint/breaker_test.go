@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 var errFailed = errors.New("failed")
@@ -59,9 +61,7 @@ func TestBreakerBounds(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if err := b.Do(t.Context(), succeeds); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, b.Do(t.Context(), succeeds))
 	})
 }
 
@@ -74,7 +74,5 @@ func TestBreakerAfterPanics(t *testing.T) {
 			_ = b.Do(t.Context(), func() error { panic("no") })
 		}()
 	}
-	if err := b.Do(t.Context(), func() error { return nil }); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, b.Do(t.Context(), func() error { return nil }))
 }

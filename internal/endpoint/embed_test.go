@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An api serves a model with vectors of hashed words.
@@ -68,9 +69,7 @@ func serve(t *testing.T, a *api) *Client {
 	s := httptest.NewServer(a)
 	t.Cleanup(s.Close)
 	c, err := New(s.URL+"/v1", "m", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -105,9 +104,7 @@ func TestEmbedRejects(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	for text, want := range map[string]string{"": "-", " \n": "-", "a": "a", strings.Repeat("é", maxText): strings.Repeat("é", maxText/2), "x" + strings.Repeat("é", maxText): "x" + strings.Repeat("é", maxText/2-1)} {
-		if got := clip(text); got != want {
-			t.Errorf("clip(%.10q) = %.10q", text, got)
-		}
+		expect.Equal(t, clip(text), want, "clip(%q)", text)
 	}
 }
 

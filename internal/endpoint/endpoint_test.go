@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // behind serves an API that answers as a test says, and returns a client of it.
@@ -17,9 +19,7 @@ func behind(t *testing.T, answer http.HandlerFunc) *Client {
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
 	c, err := New(s.URL+"/v1?key=hidden1", "small", map[string]string{"Authorization": "Bearer hidden2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A sample has what is required, as the schema names it, and fits the schema.
@@ -37,9 +38,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s with %s: %s, want %s", test.schema, test.args, got, test.want)
 		}
 		compiled, err := schemas.Compile(json.RawMessage(test.schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		got, _ = compiled.Repair(t.Context(), got)
 		if faults, err := compiled.Validate(t.Context(), "arguments", got); err != nil || len(faults) > 0 {
 			t.Errorf("%s does not fit %s: %v, %v", got, test.schema, faults, err)
@@ -69,9 +68,7 @@ func TestManyRequired(t *testing.T) {
 		names[i] = fmt.Sprint("x", i)
 	}
 	schema, err := json.Marshal(map[string]any{"required": names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var all map[string]any
 	if err := json.Unmarshal(Arguments(schema, nil), &all); err != nil || len(all) != maxValues {
 		t.Errorf("%d arguments, %v, want %d", len(all), err, maxValues)

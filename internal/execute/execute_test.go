@@ -114,9 +114,7 @@ func TestExecutePassesBytes(t *testing.T) {
 	if want := `{"name":"original","arguments":{"b":1.0,"a":"é"},"task":{"ttl":5}}`; sent != want || string(s.meta) != trace {
 		t.Errorf("sent %s with %s\nwant %s with %s", sent, s.meta, want, trace)
 	}
-	if got := wire.SetMember(r.JSON, "_meta", []byte("0")); string(got) != string(wire.SetMember([]byte(theirs), "_meta", []byte("0"))) {
-		t.Errorf("the result beside _meta is %s", got)
-	}
+	expect.Equal(t, string(wire.SetMember(r.JSON, "_meta", []byte("0"))), string(wire.SetMember([]byte(theirs), "_meta", []byte("0"))), "the result beside _meta")
 	meta := wire.Member(r.JSON, "_meta")
 	for key, want := range map[string]string{
 		"own": `"\u00e9"`, "server": `"srv"`, "trace_id": `"0123456789abcdef0123456789abcdef"`, "tool_name": `"original"`,

@@ -146,9 +146,7 @@ func TestAskedCallMakesRoom(t *testing.T) {
 		}
 		close(client.answer)
 		first.Wait()
-		if g := sel.limiters.of("srv"); g.active != 0 {
-			t.Errorf("%d calls are under way at the end", g.active)
-		}
+		expect.Equal(t, sel.limiters.of("srv").active, 0, "calls are under way at the end")
 	})
 }
 
@@ -221,9 +219,7 @@ func TestBreakerCountsOnlySilence(t *testing.T) {
 	for range 40 {
 		sel.Execute(t.Context(), Call{Tool: tool(object)})
 	}
-	if g := sel.limiters.of("srv"); g.unanswered != 0 {
-		t.Errorf("%d calls count as unanswered", g.unanswered)
-	}
+	expect.Equal(t, sel.limiters.of("srv").unanswered, 0, "calls count as unanswered")
 }
 
 // A call that may have taken effect is made again only where that does no harm, or

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestExpand(t *testing.T) {
@@ -46,9 +47,7 @@ func TestExpand(t *testing.T) {
 		{in: "${command:x}", want: "${command:x}"},
 	} {
 		got, x := recorded(tt.in, vars)
-		if got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
-		}
+		expect.Equal(t, got, tt.want, "%q", tt.in)
 		if want := (record{tt.unset, tt.secrets, tt.endless}); !reflect.DeepEqual(x, want) {
 			t.Errorf("%q: found %+v, want %+v", tt.in, x, want)
 		}

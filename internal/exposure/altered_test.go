@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAltered(t *testing.T) {
@@ -27,7 +28,5 @@ func TestAltered(t *testing.T) {
 			}
 		}
 	}
-	if got := OfTools(nil, Prefixed, "", "").Altered(all[0]); got != "" {
-		t.Errorf("one that is not named: %q", got)
-	}
+	expect.Equal(t, OfTools(nil, Prefixed, "", "").Altered(all[0]), "", "one that is not named")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestNamesInOtherScripts(t *testing.T) {
@@ -33,7 +34,5 @@ func TestNamesInOtherScripts(t *testing.T) {
 			t.Errorf("%s means %v", got, same)
 		}
 	}
-	if got := names.Exposed(tools[0]); got != "names__summirovat_9a316fe6" {
-		t.Errorf("the hash is another one: %s", got)
-	}
+	expect.Equal(t, names.Exposed(tools[0]), "names__summirovat_9a316fe6", "the hash is another one")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func pointers(tools ...registry.NormalizedTool) []*registry.NormalizedTool {
@@ -170,9 +171,7 @@ func TestUnprefixed(t *testing.T) {
 				registry.NormalizedTool{ID: "gw:read", Server: "gw", Name: "read"},
 			), Prefixed, "", test.prefix)
 			for called, want := range test.want {
-				if got := n.Unprefixed(called, func() []adapter.ServerInfo { return servers }); got != want {
-					t.Errorf("Unprefixed(%q) = %q, want %q", called, got, want)
-				}
+				expect.Equal(t, n.Unprefixed(called, func() []adapter.ServerInfo { return servers }), want, "Unprefixed(%q)", called)
 			}
 		})
 	}

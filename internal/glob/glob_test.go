@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMatch(t *testing.T) {
@@ -62,9 +64,7 @@ func TestItem(t *testing.T) {
 		{"read", "files", "read_file", false, false},
 	} {
 		p, err := Parse(test.pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		i := Item{Name: test.name, ID: test.server + ":" + test.name}
 		if i.Matches(p) != test.matches || i.IsAllowed(p) != test.isAllowed {
 			t.Errorf("%q, %s: matches %t, is allowed %t", p, i.ID, i.Matches(p), i.IsAllowed(p))
@@ -86,9 +86,7 @@ func TestBadPatterns(t *testing.T) {
 // TestManyStars would not end if each star were tried at each place.
 func TestManyStars(t *testing.T) {
 	p, err := Parse(strings.Repeat("*a", MaxLength/2-1) + "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if p.Match(strings.Repeat("a", 10000)) {
 		t.Error("the name has no b")
 	}
@@ -96,9 +94,7 @@ func TestManyStars(t *testing.T) {
 
 func BenchmarkMatch(b *testing.B) {
 	p, err := Parse("create_*")
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	for b.Loop() {
 		p.Match("create_pull_request_review")
 		p.Match("list_pull_requests")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 var (
@@ -34,16 +35,12 @@ func TestClaimMore(t *testing.T) {
 		{reads, readsAll, false}, {readsAll, reads, false},
 		{reads, none, false}, {reads, writes, false}, {safe, none, false}, {reads, safe, false}, {safe, repeats, true},
 	} {
-		if got := ClaimMore(c.was, c.is); got != c.want {
-			t.Errorf("%v: claims more: %v", Changes(c.was, c.is), got)
-		}
+		expect.Equal(t, ClaimMore(c.was, c.is), c.want, "%v: claims more", Changes(c.was, c.is))
 		if doubt := Doubt(c.was, c.is); (doubt != "") != c.want || c.want && !strings.HasSuffix(doubt, Changes(c.was, c.is)[0]) && len(Changes(c.was, c.is)) == 1 {
 			t.Errorf("%v: doubt %q", Changes(c.was, c.is), doubt)
 		}
 	}
-	if got := strings.Join(Changes(destroys, readsAll), ", "); got != "readOnlyHint was missing and is true, destructiveHint was true and is false, idempotentHint was missing and is true, openWorldHint was missing and is false" {
-		t.Error(got)
-	}
+	expect.Equal(t, strings.Join(Changes(destroys, readsAll), ", "), "readOnlyHint was missing and is true, destructiveHint was true and is false, idempotentHint was missing and is true, openWorldHint was missing and is false")
 }
 
 func offer(o registry.Offer, hints map[string]registry.Hints) registry.Offer {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -37,9 +38,7 @@ func TestContainerIsStopped(t *testing.T) {
 			if state == "gone" {
 				cmd := exec.Command("/bin/sh", "-c", "cd "+dir+"; "+client)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, cmd.Start())
 				t.Cleanup(func() { cmd.Wait() })
 				g.send(t, Order{Watch: cmd.Process.Pid, Stop: c})
 			} else {
@@ -75,17 +74,13 @@ func TestContainerWithoutID(t *testing.T) {
 		t.Errorf("without a file: %q", got)
 	}
 	for _, text := range []string{"", "\n", "-f", "name", "../x", "9", "db", "abc def", strings.Repeat("a", 12), strings.Repeat("a", 63), strings.Repeat("a", 65), strings.Repeat("A", 64), strings.Repeat("g", 64), strings.Repeat("a", 64) + "\nb"} {
-		if err := os.WriteFile(c.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(c.File, []byte(text), 0o600))
 		if got := c.Stop(); got != nil {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
 	os.Remove(c.File)
-	if err := syscall.Mkfifo(c.File, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, syscall.Mkfifo(c.File, 0o600))
 	if got := c.Stop(); got != nil {
 		t.Errorf("a pipe: %q", got)
 	}
@@ -100,9 +95,7 @@ func testContainer(t *testing.T, dir string) *Container {
 	t.Helper()
 	engine, ids := filepath.Join(dir, "docker"), filepath.Join(dir, "ids")
 	script := "#!/bin/sh\nstate=gone; kill -0 $(cat left) && state=alive; echo $* $state >>said\n"
-	if err := errors.Join(os.WriteFile(engine, []byte(script), 0o700), os.Mkdir(ids, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.WriteFile(engine, []byte(script), 0o700), os.Mkdir(ids, 0o700)))
 	return &Container{
 		File: filepath.Join(ids, "id"), Remove: []string{filepath.Join(ids, "id"), ids},
 		Path: engine, Dir: dir, Env: os.Environ(), Commands: [][]string{{"stop", "-t", "2"}, {"rm", "-f"}},

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestDeadChildCounts(t *testing.T) {
 	layer.Integration(t)
 	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, cmd.Start())
 	pid := cmd.Process.Pid
 	WaitDead(pid)
 	l := Lead(pid)

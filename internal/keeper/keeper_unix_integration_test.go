@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -71,16 +72,12 @@ type testGuard struct{ *net.UnixConn }
 // startGuard starts a guard process. It ends with the test.
 func startGuard(t *testing.T) testGuard {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	router, theirs := socketpair(t)
 	var said bytes.Buffer
 	guard := exec.Command(self, "guard")
 	guard.Stdin, guard.Stderr = theirs, &said
-	if err := guard.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, guard.Start())
 	theirs.Close()
 	g := testGuard{unixConn(t, router)}
 	router.Close()
@@ -96,9 +93,7 @@ func startGuard(t *testing.T) testGuard {
 
 func (g testGuard) send(t *testing.T, o Order, files ...*os.File) {
 	t.Helper()
-	if err := Send(g.UnixConn, o, files...); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, Send(g.UnixConn, o, files...))
 }
 
 // start has the guard process start a server that is a script of sh.
@@ -111,9 +106,7 @@ func (g testGuard) start(t *testing.T, number int64, l *testLink, script string)
 func (g testGuard) startClient(t *testing.T, number int64, l *testLink, script string, c *Container) {
 	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer null.Close()
 	g.send(t, Order{Start: &Start{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Dir: "/", Number: number, Container: c}}, null, null, null, l.theirs)
 }
@@ -149,9 +142,7 @@ func newTestLink(t *testing.T) *testLink {
 func (l *testLink) fill(t *testing.T) (n int) {
 	t.Helper()
 	fd := int(l.theirs.Fd())
-	if err := syscall.SetNonblock(fd, true); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, syscall.SetNonblock(fd, true))
 	for {
 		switch _, err := syscall.Write(fd, []byte{'x'}); {
 		case err == nil:
@@ -175,9 +166,7 @@ func (l *testLink) discard(t *testing.T, n int) {
 func (l *testLink) next(t *testing.T) Report {
 	t.Helper()
 	var r Report
-	if err := l.reports.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, l.reports.Decode(&r))
 	return r
 }
 
@@ -196,19 +185,13 @@ func (l *testLink) wantEnd(t *testing.T) {
 func socketpair(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, fd := range fds {
 		syscall.CloseOnExec(fd)
 	}
-	if err := syscall.SetNonblock(fds[0], true); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, syscall.SetNonblock(fds[0], true))
 	ours, theirs = os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
-	if err := ours.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, ours.SetReadDeadline(time.Now().Add(time.Minute)))
 	return ours, theirs
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Orders arrive as they were sent, each with its files.
@@ -75,18 +77,14 @@ func TestStartWithZero(t *testing.T) {
 	for _, s := range []Start{{Path: "a\x00b"}, {Path: "/bin/sh", Args: []string{"\x00"}}, {Path: "/bin/sh", Env: []string{"a=\x00"}}, {Path: "/bin/sh", Dir: "\x00"}} {
 		l := newTestLink(t)
 		g.send(t, Order{Start: &s}, os.Stdin, os.Stderr, os.Stderr, l.theirs)
-		if r := l.next(t); r != (Report{NotStarted, int(syscall.EINVAL)}) {
-			t.Errorf("%+v: %+v", s, r)
-		}
+		expect.Equal(t, l.next(t), Report{NotStarted, int(syscall.EINVAL)}, "%v", s)
 	}
 }
 
 func unixConn(t *testing.T, f *os.File) *net.UnixConn {
 	t.Helper()
 	conn, err := net.FileConn(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.UnixConn)
 }

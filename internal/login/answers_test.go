@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -87,9 +88,7 @@ func TestWrongAnswers(t *testing.T) {
 					t.Error("a token is stored")
 				}
 			}
-			if n := other.Counts().TokenRequests; n != 0 {
-				t.Errorf("%d requests to the other issuer", n)
-			}
+			expect.Equal(t, other.Counts().TokenRequests, 0, "requests to the other issuer")
 		})
 	}
 }
@@ -118,9 +117,7 @@ func TestReplay(t *testing.T) {
 	}
 	f.logins.stop()
 	f.logins.work.Wait()
-	if n := f.issuer.Counts().TokenRequests; n != 1 {
-		t.Errorf("%d token requests", n)
-	}
+	expect.Equal(t, f.issuer.Counts().TokenRequests, 1, "token requests")
 }
 
 // An answer counts only at the port to which the issuer was to send it.
@@ -189,14 +186,10 @@ func TestExpiry(t *testing.T) {
 	if err := f.begin(Request{}).Wait(t.Context()); !errors.Is(err, errExpired) {
 		t.Errorf("%v", err)
 	}
-	if n := f.issuer.Counts().Registrations; n != 1 {
-		t.Errorf("%d registrations", n)
-	}
+	expect.Equal(t, f.issuer.Counts().Registrations, 1, "registrations")
 	f.logins.lifetime = Lifetime
 	f.begin(Request{})
-	if n := f.issuer.Counts().Registrations; n != 2 {
-		t.Errorf("%d registrations after two logins that nobody completed", n)
-	}
+	expect.Equal(t, f.issuer.Counts().Registrations, 2, "registrations after two logins that nobody completed")
 }
 
 // A machine that slept: the wall clock has passed the end of the login, but no timer has.
@@ -209,7 +202,5 @@ func TestExpiredInSleep(t *testing.T) {
 	if _, page := f.get(back, nil); !strings.Contains(page, "has expired") {
 		t.Error(page)
 	}
-	if n := f.issuer.Counts().TokenRequests; n != 0 {
-		t.Errorf("%d token requests", n)
-	}
+	expect.Equal(t, f.issuer.Counts().TokenRequests, 0, "token requests")
 }

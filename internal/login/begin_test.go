@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -35,9 +36,7 @@ func TestConcurrent(t *testing.T) {
 			t.Fatal("there are several logins")
 		}
 	}
-	if n := f.issuer.Counts().Registrations; n != 1 {
-		t.Errorf("%d registrations", n)
-	}
+	expect.Equal(t, f.issuer.Counts().Registrations, 1, "registrations")
 	if other := f.begin(Request{By: "ann"}); other == all[0] {
 		t.Error("two principals share a login")
 	}
@@ -69,9 +68,7 @@ func TestMoreScopes(t *testing.T) {
 		t.Errorf("the first URL: %d %s", status, page)
 	}
 	f.browse(second.URL)
-	if err := second.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, second.Wait(t.Context()))
 	f.logIn(Request{Scopes: []string{"admin"}}) // besides those that are granted
 	state, err := f.logins.State(t.Context(), f.server)
 	slices.Sort(state.Scopes)
@@ -130,9 +127,7 @@ func TestOtherServerOfIssuer(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	clientOf := func() string {
 		u, err := url.Parse(f.logIn(Request{}).URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return u.Query().Get("client_id")
 	}
 	first := clientOf()
@@ -158,9 +153,7 @@ func TestOrigin(t *testing.T) {
 		"http://far.example/mcp":       "http://far.example:",
 		"http://[::1]:8000/mcp":        "http://[::1]:8000",
 	} {
-		if got := origin(server); got != want {
-			t.Errorf("the origin of %s is %s, want %s", server, got, want)
-		}
+		expect.Equal(t, origin(server), want, "the origin of %s", server)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The command is safe to paste, though scopes come from a server.
@@ -15,9 +16,7 @@ func TestCommand(t *testing.T) {
 		"metarouter login a --scope read:all --scope mcp.write": {Server: "a", Why: status.ScopeMissing, Scopes: []string{"read:all", "mcp.write"}},
 		`metarouter login a --scope '$(id)' --scope ''\''; x'`:  {Server: "a", Why: status.ScopeMissing, Scopes: []string{"$(id)", "'; x"}},
 	} {
-		if got := e.Command(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		expect.Equal(t, e.Command(), want)
 	}
 }
 
@@ -29,8 +28,6 @@ func TestAdvice(t *testing.T) {
 		status.TokenRejected:     `; set "resource" or "scopes" in "oauth" of its entry as the server's documentation says, then run: metarouter login docs`,
 	} {
 		e := &NeededError{Server: "docs", Why: why, Scopes: []string{"write"}}
-		if got := e.Advice(); got != why.Text()+want {
-			t.Errorf("%s: %q", why, got)
-		}
+		expect.Equal(t, e.Advice(), why.Text()+want, "%s", why)
 	}
 }

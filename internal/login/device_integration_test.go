@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -28,9 +29,7 @@ func TestDevice(t *testing.T) {
 	if !f.issuer.Approve(p.Device.UserCode) {
 		t.Fatal("the issuer does not know the code")
 	}
-	if err := p.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Wait(t.Context()))
 	f.mustWork(f.logins.Source(f.server))
 
 	f.issuer.Change(func(o *fakeissuer.Options) { o.NoDevice = true })

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestDocument(t *testing.T) {
@@ -31,9 +32,7 @@ func TestDocument(t *testing.T) {
 		l := New(Options{PublicURL: func() string { return test.public }})
 		defer l.Close()
 		text := l.Document()
-		if got := l.documentURL(oauth.Settings{ClientMetadataURL: test.setting}); got != test.url {
-			t.Errorf("%s: %q", test.public, got)
-		}
+		expect.Equal(t, l.documentURL(oauth.Settings{ClientMetadataURL: test.setting}), test.url, "%s", test.public)
 		if (text != nil) != test.served {
 			t.Errorf("%q: %s", test.public, text)
 			continue
@@ -46,9 +45,7 @@ func TestDocument(t *testing.T) {
 			AuthMethod   string   `json:"token_endpoint_auth_method"`
 			RedirectURIs []string `json:"redirect_uris"`
 		}
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(text, &d))
 		base := l.publicURL()
 		if d.ClientID != base+DocumentPath || d.AuthMethod != "none" || !slices.Contains(d.RedirectURIs, base+CallbackPath) ||
 			!slices.Contains(d.RedirectURIs, "http://127.0.0.1/callback") || !slices.Contains(d.RedirectURIs, "http://localhost/callback") {

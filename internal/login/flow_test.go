@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -155,9 +156,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	contains(t, page, "You are logged in to far.")
-	if err := p.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Wait(t.Context()))
 	<-changed
 	f.mustWork(f.logins.Source(f.server))
 	state, err := f.logins.State(t.Context(), f.server)
@@ -170,9 +169,7 @@ func TestLogin(t *testing.T) {
 	if again := f.logIn(Request{}); again.URL == p.URL {
 		t.Error("the URL is used twice")
 	}
-	if n := f.issuer.Counts().Registrations; n != 1 {
-		t.Errorf("%d registrations", n)
-	}
+	expect.Equal(t, f.issuer.Counts().Registrations, 1, "registrations")
 }
 
 // No log and no page has a secret.
@@ -181,13 +178,9 @@ func TestNoSecrets(t *testing.T) {
 	p := f.begin(Request{By: "hash-of-a-token"})
 	back := f.redirected(p)
 	_, page := f.get(back, nil)
-	if err := p.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Wait(t.Context()))
 	saved, err := f.logins.Source(f.server).account.saved(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	said := page + fmt.Sprint(f.logs.All())
 	for _, e := range f.logs.All() {
 		said += fmt.Sprint(e.Message, e.ContextMap())
@@ -240,9 +233,7 @@ func TestFinish(t *testing.T) {
 					t.Errorf("the code is in the error: %v", err)
 				}
 			}
-			if err := p.Finish(t.Context(), paste(u)); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, p.Finish(t.Context(), paste(u)))
 			if err := p.Wait(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -256,13 +247,9 @@ func TestClose(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	l := f.router()
 	p, err := l.Begin(t.Context(), Request{Server: f.server})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	device, err := l.Begin(t.Context(), Request{Server: f.server, By: "ann", Way: Device})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	l.Close()
 	for _, p := range []*Pending{p, device} {
 		if err := p.Wait(t.Context()); !errors.Is(err, errClosed) {
@@ -307,9 +294,7 @@ func TestLogout(t *testing.T) {
 		t.Fatal(saved, err)
 	}
 	saved.Found.Issuer.RevocationEndpoint = "http://127.0.0.1:1/revoke"
-	if err := source.save(t.Context(), *saved); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, source.save(t.Context(), *saved))
 	was, err := f.logins.Logout(t.Context(), f.server)
 	if !was || err == nil {
 		t.Fatalf("%v, %v", was, err)
@@ -319,7 +304,5 @@ func TestLogout(t *testing.T) {
 		t.Errorf("%+v, %v", state, err)
 	}
 	f.begin(Request{})
-	if n := f.issuer.Counts().Registrations; n != 1 {
-		t.Errorf("%d registrations", n)
-	}
+	expect.Equal(t, f.issuer.Counts().Registrations, 1, "registrations")
 }

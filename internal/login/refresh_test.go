@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -178,9 +179,7 @@ func TestLoginEnds(t *testing.T) {
 				f.mustNeed(s, test.why)
 				f.mustNeed(f.source(), test.why)
 			}
-			if n := f.issuer.Counts().TokenRequests - before; n != 0 {
-				t.Errorf("%d requests to the issuer for a login that has ended", n)
-			}
+			expect.Equal(t, f.issuer.Counts().TokenRequests-before, 0, "requests to the issuer for a login that has ended")
 			f.store(f.source())
 			f.mustWork(s)
 		})
@@ -196,9 +195,7 @@ func TestTokenRejected(t *testing.T) {
 		for range 5 {
 			f.mustNeed(s, status.TokenRejected)
 		}
-		if n := f.issuer.Counts().Refreshes; n != refreshes {
-			t.Errorf("%d refreshes of a token that the server refuses, want %d", n, refreshes)
-		}
+		expect.Equal(t, f.issuer.Counts().Refreshes, refreshes, "refreshes of a token that the server refuses")
 		f.age(-time.Minute, time.Hour)
 	}
 }
@@ -237,9 +234,7 @@ func TestStepUp(t *testing.T) {
 	for range maxSteps - 1 {
 		f.store(s, "read")
 		token, err := s.Token(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for range 2 { // the same login again is no try
 			needed, ok := errors.AsType[*NeededError](s.Refused(t.Context(), token, forbidden))
 			if !ok || needed.Why != status.ScopeMissing || strings.Join(needed.Scopes, " ") != "read write" {
@@ -260,16 +255,12 @@ func TestUnreadable(t *testing.T) {
 	f.store(f.source())
 	path := filepath.Join(f.folder, "logins.enc")
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if strings.Contains(string(data), strings.TrimPrefix(f.resource.URL, "http://")) {
 		t.Error("the file tells the URL of the server")
 	}
 	data[len(data)-10] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, data, 0o600))
 	s := f.source()
 	if _, err := s.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "log in again") {
 		t.Errorf("Token: %v", err)
@@ -296,9 +287,7 @@ func TestNothingSent(t *testing.T) {
 				Found: oauth.Found{Issuer: oauth.Issuer{ID: f.issuer.URL, TokenEndpoint: endpoint}},
 				Token: oauth.Token{Access: "old", Refresh: "next", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			f.mustNeed(s, status.IssuerUnreachable)
 			if e, err := s.account.read(t.Context(), true); err != nil || e == nil || e.Refreshing {
 				t.Errorf("in the store there is %v, %v", e, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A script is an issuer that answers in the time of a test.
@@ -80,9 +81,7 @@ func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string)
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
 		token := i.token("token 0")
 		token.Refresh = *refresh
-		if err := s.save(t.Context(), record{Found: *found, Token: token}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, s.save(t.Context(), record{Found: *found, Token: token}))
 	}
 	return s
 }
@@ -129,9 +128,7 @@ func TestRefreshesBeforeTheEnd(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		wantToken(t, s, "token 1")
-		if n := i.requests(); n != 1 {
-			t.Errorf("%d refreshes", n)
-		}
+		expect.Equal(t, i.requests(), 1, "refreshes")
 	})
 }
 
@@ -146,9 +143,7 @@ func TestAfterSleep(t *testing.T) {
 			all.Go(func() { wantToken(t, s, "token 1") })
 		}
 		all.Wait()
-		if n := i.requests(); n != 1 {
-			t.Errorf("%d refreshes", n)
-		}
+		expect.Equal(t, i.requests(), 1, "refreshes")
 	})
 }
 
@@ -161,9 +156,7 @@ func TestWallClock(t *testing.T) {
 	}
 	token := oauth.Token{Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}
 	for later, want := range map[time.Duration]age{0: young, 47 * time.Minute: young, 49 * time.Minute: old, 2 * time.Hour: tooOld} {
-		if got := ageOf(token, now.Add(later)); got != want {
-			t.Errorf("after %v the age is %d, want %d", later, got, want)
-		}
+		expect.Equal(t, ageOf(token, now.Add(later)), want, "after %v the age", later)
 	}
 }
 
@@ -173,9 +166,7 @@ func TestWithoutExpiry(t *testing.T) {
 		s := scripted(t, i, oauth.Settings{}, new("refresh"))
 		time.Sleep(1000 * time.Hour)
 		wantToken(t, s, "token 0")
-		if err := s.Refused(t.Context(), "token 0", unauthorized); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, s.Refused(t.Context(), "token 0", unauthorized))
 		wantToken(t, s, "token 1")
 		err := s.Refused(t.Context(), "token 1", unauthorized)
 		if needed, ok := errors.AsType[*NeededError](err); !ok || needed.Why != status.TokenRejected || i.requests() != 1 {
@@ -192,9 +183,7 @@ func TestWithoutRefreshToken(t *testing.T) {
 		wantToken(t, s, "token 0")
 		time.Sleep(2 * 24 * time.Hour)
 		wantNeeded(t, s, status.LoginExpired)
-		if n := i.requests(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		expect.Equal(t, i.requests(), 0, "requests")
 	})
 }
 
@@ -244,9 +233,7 @@ func TestCallerEnds(t *testing.T) {
 			t.Errorf("the caller that ended: %v", err)
 		}
 		wantToken(t, s, "token 1")
-		if n := i.requests(); n != 1 {
-			t.Errorf("%d refreshes", n)
-		}
+		expect.Equal(t, i.requests(), 1, "refreshes")
 	})
 }
 
@@ -295,9 +282,7 @@ func TestClientCredentials(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		wantToken(t, s, "token 2")
 		time.Sleep(30 * time.Minute)
-		if err := s.Refused(t.Context(), "token 2", unauthorized); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, s.Refused(t.Context(), "token 2", unauthorized))
 		wantToken(t, s, "token 3")
 		i.fails = errors.New("connection refused")
 		time.Sleep(2 * time.Hour)
@@ -324,9 +309,7 @@ func TestChanged(t *testing.T) {
 		}
 		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, s.server, nil)
 		defer other.tasks.close()
-		if err := other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}))
 		<-changed
 		wantToken(t, s, "token")
 		again := s.Changed()
@@ -355,9 +338,7 @@ func TestOtherOrigin(t *testing.T) {
 func TestLoserDeletesNothing(t *testing.T) {
 	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
 	loser, err := s.account.read(t.Context(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := s.refresher.refresh(t.Context(), loser); err != nil { // as another router does
 		t.Fatal(err)
 	}
@@ -377,9 +358,7 @@ func TestMachineScopes(t *testing.T) {
 			refused := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{
 				"Www-Authenticate": {`Bearer error="insufficient_scope", scope="` + scope + `"`},
 			}}
-			if err := s.Refused(t.Context(), token, refused); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, s.Refused(t.Context(), token, refused))
 			token = fmt.Sprintf("token %d", i+1)
 			wantToken(t, s, token)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A test binary with this variable is a router that holds the lock of the key file until its input ends.
@@ -36,9 +37,7 @@ func TestMain(m *testing.M) {
 func open(t *testing.T, path string) *nodeidentity.Identity {
 	t.Helper()
 	id, err := nodeidentity.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return id
 }
 
@@ -77,9 +76,7 @@ func TestOpenMakesOneKey(t *testing.T) {
 	// NATS's own package reads the file too: it can log in with it.
 	text, _ := os.ReadFile(path)
 	pair, err := nkeys.ParseDecoratedNKey(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if public, err := pair.PublicKey(); err != nil || public != id.Key() {
 		t.Error(public, err)
 	}
@@ -87,9 +84,7 @@ func TestOpenMakesOneKey(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	account, err := nkeys.CreateAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	other, _ := account.Seed()
 	for name, test := range map[string]struct {
 		text string
@@ -107,12 +102,8 @@ func TestOpenRefuses(t *testing.T) {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), "node.nk")
-		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, test.mode); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(test.text), 0o600))
+		expect.OK(t, os.Chmod(path, test.mode))
 		_, err := nodeidentity.Open(path)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: the error is %v, want %q", name, err, test.want)
@@ -142,9 +133,7 @@ func TestTryShare(t *testing.T) {
 	other.Env = append(os.Environ(), holder+"="+path)
 	in, _ := other.StdinPipe()
 	out, _ := other.StdoutPipe()
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, other.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held <nil>\n" {
 		t.Errorf("the other process says %q, %v", line, err)
 	}
@@ -152,9 +141,7 @@ func TestTryShare(t *testing.T) {
 		t.Error("the lock of another process is taken", err)
 	}
 	in.Close()
-	if err := other.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, other.Wait())
 	if release, err := id.TryShare(); release == nil || err != nil {
 		t.Error("the lock of a process that has ended is kept", err)
 	} else {
@@ -163,7 +150,5 @@ func TestTryShare(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	if got := nodeidentity.Fingerprint("UABCDEFGHIJKLMNOPQRSTUVW"); got != "UABCDEFG…PQRSTUVW" {
-		t.Error(got)
-	}
+	expect.Equal(t, nodeidentity.Fingerprint("UABCDEFGHIJKLMNOPQRSTUVW"), "UABCDEFG…PQRSTUVW")
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // keys returns private keys of all kinds, in PEM.
@@ -25,9 +26,7 @@ func keys(t *testing.T) map[string]struct {
 } {
 	t.Helper()
 	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	type pair = struct {
 		pem string
@@ -104,26 +103,18 @@ func TestAssertion(t *testing.T) {
 func checkAssertion(t *testing.T, text string, algorithm jose.SignatureAlgorithm, key crypto.PublicKey, issuer string) string {
 	t.Helper()
 	token, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{algorithm})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var claims jwt.Claims
 	var raw map[string]any
-	if err := token.Claims(key, &claims, &raw); err != nil {
-		t.Fatal(err)
-	}
-	if err := claims.Validate(jwt.Expected{Issuer: "me", Subject: "me", AnyAudience: []string{issuer}, Time: time.Now()}); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, token.Claims(key, &claims, &raw))
+	expect.OK(t, claims.Validate(jwt.Expected{Issuer: "me", Subject: "me", AnyAudience: []string{issuer}, Time: time.Now()}))
 	if raw["aud"] != issuer {
 		t.Errorf("the audience is %v, want the string %s", raw["aud"], issuer)
 	}
 	if life := claims.Expiry.Time().Sub(claims.IssuedAt.Time()); life != time.Minute {
 		t.Errorf("it lives for %v", life)
 	}
-	if token.Headers[0].KeyID != "k1" {
-		t.Errorf("its key is %q", token.Headers[0].KeyID)
-	}
+	expect.Equal(t, token.Headers[0].KeyID, "k1", "its key")
 	return claims.ID
 }
 

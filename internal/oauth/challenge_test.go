@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestChallengeOf(t *testing.T) {
@@ -40,9 +41,7 @@ func TestChallengeOf(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := ChallengeOf(&http.Response{Header: http.Header{"Www-Authenticate": test.headers}})
-			if !reflect.DeepEqual(got, test.want) {
-				t.Errorf("%q\ngot  %+v\nwant %+v", test.headers, got, test.want)
-			}
+			expect.Deep(t, got, test.want, "%q", test.headers)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func describe(t *testing.T, id string) (*Issuer, error) {
@@ -36,9 +38,7 @@ func TestDescribe(t *testing.T) {
 				"scopes_supported":                 []string{"mcp:read"},
 			})
 			got, err := describe(t, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got.ID != id || got.KeysURL != s.URL+"/keys" || got.IntrospectionEndpoint != s.URL+"/introspect" ||
 				got.TokenEndpoint != s.URL+"/token" || got.AuthorizationEndpoint != s.URL+"/authorize" || !slices.Equal(got.Scopes, []string{"mcp:read"}) {
 				t.Errorf("it is %+v", got)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestStartDevice(t *testing.T) {
@@ -43,9 +45,7 @@ func TestStartDevice(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				if form := s.asked[0].form; form.Get("client_id") != "me" || form.Get("scope") != "a" || form.Get("resource") == "" {
 					t.Errorf("asked with %v", form)
 				}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAreaOf(t *testing.T) {
@@ -29,9 +31,7 @@ func TestAreaOf(t *testing.T) {
 	}
 	for want, addresses := range tests {
 		for _, ip := range addresses {
-			if got := areaOf(netip.MustParseAddr(ip)); got != want {
-				t.Errorf("%s is %v, want %v", ip, got, want)
-			}
+			expect.Equal(t, areaOf(netip.MustParseAddr(ip)), want, "%s", ip)
 		}
 	}
 	if areaOf(netip.Addr{}) != nowhere {
@@ -49,9 +49,7 @@ func reachFrom(t *testing.T, server string, addresses map[string][]string) *reac
 // resolver returns one that asks a name server of the test, which knows IPv4 addresses only.
 func resolver(t *testing.T, addresses map[string][]string) *net.Resolver {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	done := make(chan struct{})
 	t.Cleanup(func() { conn.Close(); <-done })
 	go func() {
@@ -127,9 +125,7 @@ func TestPermit(t *testing.T) {
 	for _, test := range tests {
 		r := reachFrom(t, test.server, names)
 		for a := public; a <= nowhere; a++ {
-			if err := r.permit(t.Context(), "host", a); (err == nil) != (a <= test.most) {
-				t.Errorf("server %s, an address that is %v: %v", test.server, a, err)
-			}
+			expect.Equal(t, r.permit(t.Context(), "host", a) == nil, a <= test.most, "server %s, an address that is %v", test.server, a)
 		}
 	}
 	r := reachOf(Server{URL: "https://8.8.8.8/mcp", Settings: Settings{AuthServerMetadataURL: "https://10.0.0.5/meta"}})
@@ -168,9 +164,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, test := range tests {
 		u, err := url.Parse(test.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		err = reachOf(Server{URL: test.server}).check(t.Context(), u)
 		if test.text == "" && err != nil || test.text != "" && (err == nil || !strings.Contains(err.Error(), test.text)) {
 			t.Errorf("server %s, %s: %v, want %q", test.server, test.url, err, test.text)
@@ -236,9 +230,7 @@ func TestRedirects(t *testing.T) {
 	c := newClient(reachOf(Server{URL: mcp.URL + "/mcp"}), noProxy)
 	c.Transport.(*checked).direct.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	resp, err := c.Get(mcp.URL + "/good")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	resp.Body.Close()
 	if got == nil || got.UserAgent() != agent || len(got.Cookies()) > 0 {
 		t.Errorf("it was asked %+v", got)
@@ -260,9 +252,7 @@ func TestRedirects(t *testing.T) {
 func TestRedirectInwards(t *testing.T) {
 	mcp := newSite(t)
 	at, err := url.Parse(mcp.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, test := range []struct {
 		before area
 		proxy  func(*http.Request) (*url.URL, error)
@@ -276,9 +266,7 @@ func TestRedirectInwards(t *testing.T) {
 		h.reached.Store(int32(test.before))
 		before := httptest.NewRequest("GET", "https://issuer.example/", nil)
 		r, err := http.NewRequestWithContext(t.Context(), "GET", mcp.URL+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		r.Response = &http.Response{Request: before.WithContext(context.WithValue(t.Context(), hopKey{}, h))}
 		resp, err := c.Transport.RoundTrip(r)
 		if (err == nil) != test.want || err != nil && !strings.Contains(err.Error(), "it redirects to 127.0.0.1, which is of this machine") {
@@ -295,16 +283,12 @@ func TestProxy(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked <- r.RequestURI }))
 	defer proxy.Close()
 	at, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	client := func(server string) *http.Client {
 		return newClient(reachFrom(t, server, nil), http.ProxyURL(at))
 	}
 	resp, err := client("http://127.0.0.1:1/mcp").Get("http://127.0.0.1:2/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	resp.Body.Close()
 	if uri := <-asked; uri != "http://127.0.0.1:2/x" {
 		t.Errorf("the proxy was asked %s", uri)
@@ -340,9 +324,7 @@ func TestBounds(t *testing.T) {
 	}
 	for path, want := range map[string]error{"/full": nil, "/over": errTooLong} {
 		resp, err := c.Get(mcp.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		n, err := io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if n != maxBody || !errors.Is(err, want) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A site is an HTTP server whose documents a test sets before it is asked.
@@ -158,9 +160,7 @@ func TestDiscover(t *testing.T) {
 			mcp, issuer := newSite(t), newSite(t)
 			c := test.set(mcp, issuer)
 			found, err := discover(t, mcp, test.settings, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			id := issuer.URL + test.issuer
 			if found.Resource != mcp.URL+test.resource || found.Issuer.ID != id || !found.Asserted || found.Issuer.Guessed {
 				t.Errorf("found %+v", found)
@@ -183,9 +183,7 @@ func TestDiscoverOrigin(t *testing.T) {
 		mcp := newSite(t)
 		mcp.docs[rfc8414] = issuerDoc(mcp.URL, object{"token_endpoint": mcp.URL + "/oauth/token"})
 		found, err := discover(t, mcp, Settings{}, Challenge{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if i := found.Issuer; i.ID != mcp.URL || i.TokenEndpoint != mcp.URL+"/oauth/token" || i.Guessed || !found.Asserted || found.Resource != mcp.URL+"/mcp" {
 			t.Errorf("found %+v", found)
 		}
@@ -194,9 +192,7 @@ func TestDiscoverOrigin(t *testing.T) {
 		mcp := newSite(t)
 		mcp.docs["/authorize"] = answer(500, "text/html", "no parameters")
 		found, err := discover(t, mcp, Settings{}, Challenge{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want := Issuer{ID: mcp.URL, AuthorizationEndpoint: mcp.URL + "/authorize", TokenEndpoint: mcp.URL + "/token", RegistrationEndpoint: mcp.URL + "/register", Guessed: true}
 		if found.Issuer.ID != want.ID || found.Issuer.AuthorizationEndpoint != want.AuthorizationEndpoint || found.Issuer.TokenEndpoint != want.TokenEndpoint ||
 			found.Issuer.RegistrationEndpoint != want.RegistrationEndpoint || !found.Issuer.Guessed || found.Asserted {
@@ -244,9 +240,7 @@ func TestDiscoverByHand(t *testing.T) {
 	issuer.docs["/meta"] = issuerDoc(issuer.URL, object{"code_challenge_methods_supported": nil})
 	settings := Settings{AuthServerMetadataURL: issuer.URL + "/meta"}
 	found, err := discover(t, mcp, settings, Challenge{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if found.Issuer.ID != issuer.URL || !found.Asserted || found.Resource != mcp.URL+"/mcp" || found.Scopes != nil {
 		t.Errorf("found %+v", found)
 	}
@@ -417,12 +411,8 @@ func TestOfServer(t *testing.T) {
 	}
 	for _, test := range tests {
 		server, err := url.Parse(test.server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ofServer(server, test.resource); (err == nil) != test.want {
-			t.Errorf("%s of the server %s: %v, want %v", test.resource, test.server, err, test.want)
-		}
+		expect.OK(t, err)
+		expect.Equal(t, ofServer(server, test.resource) == nil, test.want, "%s of the server %s", test.resource, test.server)
 	}
 }
 
@@ -436,9 +426,7 @@ func TestDiscoverBounds(t *testing.T) {
 	mcp.docs[pathResource] = object{"resource": mcp.URL + "/mcp", "authorization_servers": []string{mcp.URL}, "scopes_supported": many}
 	mcp.docs[rfc8414] = issuerDoc(mcp.URL, object{"scopes_supported": many, "grant_types_supported": append([]string{strings.Repeat("x", 300)}, many...)})
 	found, err := discover(t, mcp, Settings{}, Challenge{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(found.Scopes) != maxNamedScopes || len(found.Issuer.Scopes) != maxNamedScopes || len(found.Issuer.Grants) != maxNames-1 || found.Issuer.AuthMethods != nil {
 		t.Errorf("found %d and %d scopes, %d grants, methods %q", len(found.Scopes), len(found.Issuer.Scopes), len(found.Issuer.Grants), found.Issuer.AuthMethods)
 	}

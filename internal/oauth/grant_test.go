@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"golang.org/x/oauth2"
 )
 
@@ -107,9 +108,7 @@ func TestScopesToAsk(t *testing.T) {
 		"client credentials":    {Settings{Grant: ClientCredentials}, offline, challenge, nil, []string{"asked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := ScopesToAsk(test.settings, test.found, test.challenge, test.granted); !slices.Equal(got, test.want) {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			expect.List(t, ScopesToAsk(test.settings, test.found, test.challenge, test.granted), test.want)
 		})
 	}
 }
@@ -118,9 +117,7 @@ func TestAuthorizationURL(t *testing.T) {
 	g := &Grantor{Issuer: Issuer{AuthorizationEndpoint: "https://as.example/authorize?tenant=a b#part"}, Client: Client{ID: "me", Secret: "hidden"}, Resource: "https://mcp.example/mcp"}
 	verifier := oauth2.GenerateVerifier()
 	u, err := url.Parse(g.AuthorizationURL("S", verifier, "http://127.0.0.1:1/callback", []string{"a", "offline_access"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := url.Values{
 		"tenant": {"a b"}, "response_type": {"code"}, "client_id": {"me"}, "state": {"S"}, "redirect_uri": {"http://127.0.0.1:1/callback"},
 		"scope": {"a offline_access"}, "prompt": {"consent"}, "resource": {"https://mcp.example/mcp"},
@@ -191,9 +188,7 @@ func TestCheckResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := &Grantor{Issuer: Issuer{ID: "https://as.example", SendsIssuer: test.sends}}
 			q, err := url.ParseQuery(test.query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			code, err := g.CheckResponse(q)
 			refusal, refused := errors.AsType[*Refusal](err)
 			switch {
@@ -452,9 +447,7 @@ func TestRefusalRepeatsNoSecret(t *testing.T) {
 	proof := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
 	description := strings.Join([]string{"start", secret, url.QueryEscape(secret), proof, code, url.QueryEscape(code), "end"}, " ")
 	answer, err := json.Marshal(map[string]string{"error": "invalid_grant", "error_description": description})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	g, _ := answers("400 " + string(answer))
 	g.Client = Client{ID: id, Secret: secret, AuthMethod: "client_secret_basic"}
 	_, err = g.Exchange(t.Context(), code, "verifier", "http://127.0.0.1:1/callback", nil)
@@ -489,9 +482,7 @@ func TestRevoke(t *testing.T) {
 	token := Token{Access: "A", Refresh: "R"}
 	g, asked := answers(`200 `)
 	g.Client = Client{ID: "me", Secret: "s", AuthMethod: "client_secret_basic"}
-	if err := g.Revoke(t.Context(), token); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, g.Revoke(t.Context(), token))
 	var order []string
 	for _, r := range asked.asked {
 		order = append(order, r.path+" "+r.form.Get("token_type_hint")+" "+r.form.Get("token")+" "+r.user)

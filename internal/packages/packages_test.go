@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The test of launch has more cases of specs.
@@ -33,9 +35,7 @@ func TestOf(t *testing.T) {
 		if u, ok := Of(words[0], words[1:]); ok {
 			got = fmt.Sprint(u.By, " ", u.Specs)
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
-		}
+		expect.Equal(t, got, want, "%s", command)
 	}
 }
 
@@ -54,8 +54,6 @@ func TestWithoutVersions(t *testing.T) {
 		"docker run -i --rm image@sha256:aa": "run -i --rm image@sha256:aa",
 	} {
 		words := strings.Fields(command)
-		if got := strings.Join(WithoutVersions(words[0], words[1:]), " "); got != want {
-			t.Errorf("%s: %s, want %s", command, got, want)
-		}
+		expect.Equal(t, strings.Join(WithoutVersions(words[0], words[1:]), " "), want, "%s", command)
 	}
 }

@@ -10,15 +10,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 func open(t *testing.T) (r, w *End) {
 	t.Helper()
 	rf, wf, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	r, w = New(rf), New(wf)
 	t.Cleanup(func() {
 		r.Close()
@@ -73,17 +72,13 @@ func TestHasReader(t *testing.T) {
 		t.Error("a pipe without a reader has one")
 	}
 	file, err := os.Create(t.TempDir() + "/out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer file.Close()
 	if !New(file).HasReader() {
 		t.Error("a file has no reader")
 	}
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()
 	if syscall.Shutdown(fds[1], syscall.SHUT_WR); !New(ours).HasReader() {

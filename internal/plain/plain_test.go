@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestPerson(t *testing.T) {
@@ -45,12 +47,8 @@ func TestPerson(t *testing.T) {
 		"private, no character": {"a\ue000\U0010ffff", "a\uFFFD\uFFFD", "a\uFFFD\uFFFD"},
 		"wide space":            {"a\u3000b", "a b", "a\u3000b"},
 	} {
-		if got := Line(tc.in); got != tc.line {
-			t.Errorf("%s: Line(%q) = %q, want %q", name, tc.in, got, tc.line)
-		}
-		if got := Text(tc.in); got != tc.text {
-			t.Errorf("%s: Text(%q) = %q, want %q", name, tc.in, got, tc.text)
-		}
+		expect.Equal(t, Line(tc.in), tc.line, "%s: Line(%q)", name, tc.in)
+		expect.Equal(t, Text(tc.in), tc.text, "%s: Text(%q)", name, tc.in)
 	}
 }
 
@@ -75,9 +73,7 @@ func TestVisible(t *testing.T) {
 		"a\x1b[31mb\u009b":                  "a[31mb",
 		"می\u200cخواهم 👨\u200d👩 ❤\ufe0f Größe\u00a0\ue000": "می\u200cخواهم 👨\u200d👩 ❤\ufe0f Größe\u00a0\ue000",
 	} {
-		if got := Visible(in); got != want {
-			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
-		}
+		expect.Equal(t, Visible(in), want, "Visible(%q)", in)
 	}
 }
 
@@ -87,9 +83,7 @@ func TestJSON(t *testing.T) {
 	var in bytes.Buffer
 	e := json.NewEncoder(&in)
 	e.SetIndent("", "  ")
-	if err := e.Encode([]string{value}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, e.Encode([]string{value}))
 	out := JSON(in.Bytes())
 	var got []string
 	if err := json.Unmarshal(out, &got); err != nil || len(got) != 1 || got[0] != value {
@@ -98,9 +92,7 @@ func TestJSON(t *testing.T) {
 	if want := "[\n  \"a\\u001b\\u009b\\u202e\\udb40\\udc41\\u200b\\u007f\\u2028 é 👨\u200d👩\"\n]\n"; string(out) != want {
 		t.Errorf("%q, want %q", out, want)
 	}
-	if got := string(JSON([]byte("a\xffb"))); got != `a\ufffdb` {
-		t.Errorf("a byte that is not UTF-8 is %q", got)
-	}
+	expect.Equal(t, string(JSON([]byte("a\xffb"))), `a\ufffdb`, "a byte that is not UTF-8")
 }
 
 // A Writer cleans across writes, and lets the program's own sequences through.

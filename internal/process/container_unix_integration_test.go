@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -32,21 +33,15 @@ run) echo ` + id + ` >id; cat;;
 *) echo "$HOST $*" >>said;;
 esac
 `
-			if err := os.WriteFile(engine, []byte(script), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(engine, []byte(script), 0o700))
 			s := NewStarter(guard, ending, zap.NewNop())
-			if err := s.Open(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, s.Open())
 			defer s.Close()
 			env := append(os.Environ(), "HOST=here")
 			p, err := s.Start(Command{Path: engine, Args: []string{"run"}, Dir: dir, Env: env, Container: &Container{
 				File: file, Remove: []string{file}, Path: engine, Dir: dir, Env: env, Commands: [][]string{{"stop"}, {"rm"}},
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			mcptest.WaitFor(t, "the container", func() bool { b, _ := os.ReadFile(file); return len(b) > len(id) })
 			if name == "a killed guard" {
 				syscall.Kill(s.GuardPID(), syscall.SIGKILL)
@@ -72,14 +67,10 @@ func TestContainerOfNoClient(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
 	s := NewStarter(nil, make(chan struct{}), zap.NewNop())
-	if err := s.Open(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Open())
 	defer s.Close()
 	folder := filepath.Join(t.TempDir(), "ids")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(folder, 0o700))
 	_, err := s.Start(Command{Path: "/no/such/docker", Container: &Container{Remove: []string{folder}}})
 	if _, ok := errors.AsType[*StartError](err); !ok {
 		t.Errorf("the error is %v", err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -49,9 +51,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		if !maps.Equal(got, want) {
 			for _, key := range slices.Sorted(maps.Keys(want)) {
-				if got[key] != want[key] {
-					t.Errorf("%s: %s is %q, want %q", name, key, got[key], want[key])
-				}
+				expect.Equal(t, got[key], want[key], "%s: %s", name, key)
 				delete(got, key)
 			}
 			t.Errorf("%s: too many are %v", name, got)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -50,17 +51,13 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	start := func() *exec.Cmd {
 		cmd := exec.Command("sleep", "600")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, cmd.Start())
 		return cmd
 	}
 	registered, struckOff := start(), start()
 	defer struckOff.Process.Kill()
 	g, err := startGuard(guardCommand(), "of-this-test", nil, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	g.add(registered.Process.Pid, nil)
 	g.add(struckOff.Process.Pid, nil)
 	g.remove(struckOff.Process.Pid)
@@ -68,9 +65,7 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 	null, _ := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	defer null.Close()
 	server, l, err := g.start(keeper.Start{Path: "/bin/sleep", Args: []string{"sleep", "600"}, Dir: "/", Number: 1}, null, null, null)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.conn.Close()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		g.process.Signal(sig)
@@ -103,9 +98,7 @@ func TestGuardIsStartedAgain(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
 	g, err := startGuard(guardCommand(), "of-this-test", nil, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	first := g.pid()
 	syscall.Kill(first, syscall.SIGKILL)
 	mcptest.WaitFor(t, "another guard process", func() bool {

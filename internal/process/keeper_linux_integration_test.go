@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -194,9 +195,7 @@ func TestOrphansDieWithTheRouter(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
 			router := exec.Command(guardCommand()[0], "play", "router", s.folder, "server", orphan)
-			if err := router.Start(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, router.Start())
 			s.pid(orphan)
 			s.pid("server")
 			s.pid("router")
@@ -252,9 +251,7 @@ func TestChromiumDies(t *testing.T) {
 	defer end()
 	p, err := starter.Start(Command{Path: "/bin/sh", Env: os.Environ(), Args: []string{"-c",
 		`setsid env -i HOME="$0" "$1" --headless --no-sandbox --disable-gpu --remote-debugging-port=0 --user-data-dir="$0" about:blank & cat`, s.folder, chromium}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	browsers := func() (pids []int) {
 		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, file := range lines {
@@ -331,9 +328,7 @@ func TestOpenedPageLives(t *testing.T) {
 	killed := newStage(t)
 	router := exec.Command(guardCommand()[0], "play", "router", killed.folder, "opener")
 	router.Env = append(killed.fakeOpen(), "TMPDIR="+t.TempDir())
-	if err := router.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, router.Start())
 	killed.pid("page")
 	killed.pid("server")
 	router.Process.Kill()
@@ -347,9 +342,7 @@ func TestOpenerIsRemoved(t *testing.T) {
 	layer.Integration(t)
 	s := newStage(t)
 	o, err := newOpener(guardCommand()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	o.environment(s.fakeOpen())
 	if _, err := os.Readlink(filepath.Join(o.bin(), "xdg-open")); err != nil {
 		t.Error(err)

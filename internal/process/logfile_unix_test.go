@@ -7,18 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A link in place of a server's log is not followed.
 func TestLogFileFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
-	if err := errors.Join(
+	expect.OK(t, errors.Join(
 		os.WriteFile(victim, []byte("mine"), 0o600), os.Mkdir(filepath.Join(dir, "logs"), 0o700),
 		os.Symlink(victim, filepath.Join(dir, "logs", "s.log")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	l := NewLogFile(dir, "s")
 	defer l.Close()
 	l.add("a line")

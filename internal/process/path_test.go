@@ -8,18 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // addProgram puts an executable into a folder below root.
 func addProgram(t *testing.T, root, folder, name string) string {
 	t.Helper()
 	path := filepath.Join(root, folder, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	expect.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
 	return path
 }
 
@@ -30,9 +28,7 @@ func TestFind(t *testing.T) {
 	// A login shell that prints a greeting, and adds to PATH what no pattern knows.
 	shell := addProgram(t, home, "sh", "shell")
 	script := "#!/bin/sh\necho 'Welcome!'\nPATH=\"" + home + "/from shell\"\nexec /bin/sh -c \"$2\"\n"
-	if err := os.WriteFile(shell, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(shell, []byte(script), 0o755))
 	t.Setenv("SHELL", shell)
 
 	onPath := addProgram(t, home, "short", "on-path")

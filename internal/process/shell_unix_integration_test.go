@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -31,14 +32,10 @@ func setEnviron(t *testing.T, variables map[string]string) {
 func TestSettle(t *testing.T) {
 	layer.Integration(t)
 	home, data := t.TempDir(), t.TempDir()
-	if err := os.Chmod(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chmod(data, 0o700))
 	asked := filepath.Join(home, "asked")
 	write := func(file, text string) {
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(file, []byte(text), 0o755))
 	}
 	shell := filepath.Join(home, "shell")
 	write(shell, "#!/bin/sh\necho 'Welcome!'\necho x >> "+asked+"\n. "+home+"/.profile\nexec /bin/sh -c \"$2\"\n")
@@ -86,9 +83,7 @@ func TestSettle(t *testing.T) {
 		t.Errorf("what no server gets is remembered: %s, %v", said, err)
 	}
 	write(filepath.Join(home, ".profile"), "export PATH=/edited\n")
-	if err := os.Chtimes(filepath.Join(home, ".profile"), time.Time{}, time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chtimes(filepath.Join(home, ".profile"), time.Time{}, time.Unix(1, 0)))
 	setEnviron(t, menu)
 	if Settle(t.Context(), data); os.Getenv("PATH") != "/edited:/menus" || times() != 3 {
 		t.Errorf("after an edit, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fixing returns a profile that fixes arguments, from {"pattern": {"property": value}}.
 func fixing(t *testing.T, arguments string) config.Profile {
 	t.Helper()
 	var p config.Profile
-	if err := json.Unmarshal([]byte(arguments), &p.Arguments); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal([]byte(arguments), &p.Arguments))
 	return p
 }
 
@@ -50,16 +49,12 @@ func TestFixed(t *testing.T) {
 			}
 			r := Of(all, chosen...)
 			x := tool("github", "list_issues", takes(test.schema))
-			if got := string(r.Fixed(x)); got != test.want {
-				t.Errorf("fixed are %s, want %s", got, test.want)
-			}
+			expect.Equal(t, string(r.Fixed(x)), test.want, "fixed")
 			if !r.Tool(x) {
 				t.Error("the tool is not allowed")
 			}
 			x.ServerSchema, x.InputSchema = x.InputSchema, json.RawMessage(`{"type":"object"}`)
-			if got := string(r.Fixed(x)); got != test.want {
-				t.Errorf("of a tool with fixed arguments: %s, want %s", got, test.want)
-			}
+			expect.Equal(t, string(r.Fixed(x)), test.want, "of a tool with fixed arguments")
 		})
 	}
 }
@@ -90,8 +85,6 @@ func TestManyBranches(t *testing.T) {
 		`{"allOf":[` + strings.Repeat(`{},`, maxBranches) + `{}]}`:                                                    true,
 		`[]`: false,
 	} {
-		if got := declares(json.RawMessage(schema))("x"); got != want {
-			t.Errorf("%.60s declares x: %t, want %t", schema, got, want)
-		}
+		expect.Equal(t, declares(json.RawMessage(schema))("x"), want, "%s declares x", schema)
 	}
 }

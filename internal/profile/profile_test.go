@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 type profiles = map[string]config.Profile
@@ -54,9 +55,7 @@ func TestServer(t *testing.T) {
 					t.Errorf("a tool of %s is not as its server", s)
 				}
 			}
-			if !slices.Equal(allowed, test.allowed) {
-				t.Errorf("allowed are %q, want %q", allowed, test.allowed)
-			}
+			expect.List(t, allowed, test.allowed, "allowed")
 		})
 	}
 }
@@ -91,12 +90,8 @@ func TestTool(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := Of(profiles{"p": test.profile}, "p")
-			if got := r.Tool(test.tool); got != test.want {
-				t.Errorf("allowed: %t, want %t", got, test.want)
-			}
-			if got := r.Item(registry.Item{Tool: test.tool}); got != test.want {
-				t.Errorf("as an item: %t, want %t", got, test.want)
-			}
+			expect.Equal(t, r.Tool(test.tool), test.want, "allowed")
+			expect.Equal(t, r.Item(registry.Item{Tool: test.tool}), test.want, "as an item")
 		})
 	}
 }
@@ -154,13 +149,9 @@ func TestURI(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := Of(profiles{"p": test.profile}, "p")
-			if got := r.URI("s", test.uri); got != test.want {
-				t.Errorf("allowed: %t, want %t", got, test.want)
-			}
+			expect.Equal(t, r.URI("s", test.uri), test.want, "allowed")
 			i := registry.Item{Resource: &registry.Resource{ID: registry.ID("s", test.uri), Server: "s", URI: test.uri}}
-			if got := r.Item(i); got != test.want {
-				t.Errorf("as an item: %t, want %t", got, test.want)
-			}
+			expect.Equal(t, r.Item(i), test.want, "as an item")
 		})
 	}
 }
@@ -176,9 +167,7 @@ func TestOtherItems(t *testing.T) {
 		{registry.Item{Template: &registry.Template{ID: "s:file:///srv/{path}", Server: "s", URITemplate: "file:///srv/{path}"}}, true},
 		{registry.Item{Template: &registry.Template{ID: "s:file:///{path}", Server: "s", URITemplate: "file:///{path}"}}, false},
 	} {
-		if got := r.Item(test.item); got != test.want {
-			t.Errorf("%s is allowed: %t, want %t", test.item.ID(), got, test.want)
-		}
+		expect.Equal(t, r.Item(test.item), test.want, "%s is allowed", test.item.ID())
 	}
 }
 
@@ -214,9 +203,7 @@ func TestChosen(t *testing.T) {
 					tools = append(tools, x.ID)
 				}
 			}
-			if !slices.Equal(tools, test.tools) {
-				t.Errorf("allowed are %q, want %q", tools, test.tools)
-			}
+			expect.List(t, tools, test.tools, "allowed")
 			if whole := len(tools) == 3; r.Everything() != whole {
 				t.Errorf("Everything: %t, want %t", r.Everything(), whole)
 			}
@@ -341,15 +328,11 @@ func TestAsks(t *testing.T) {
 		{"always", config.Profile{Ask: "always"}, tool("s", "x", reads), `profile "p" asks before each call`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := Of(profiles{"p": test.profile}, "p").Asks(test.tool).String(); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			expect.Equal(t, Of(profiles{"p": test.profile}, "p").Asks(test.tool).String(), test.want)
 		})
 	}
 	two := Of(profiles{"a": {Ask: "never"}, "b": {Ask: "always"}}, "a", "b")
-	if got := two.Asks(tool("s", "x", reads)); got != (Ask{Profile: "b", Word: "always"}) {
-		t.Errorf("of two profiles: %+v", got)
-	}
+	expect.Equal(t, two.Asks(tool("s", "x", reads)), Ask{Profile: "b", Word: "always"}, "of two profiles")
 }
 
 // FuzzURI reads URIs as Go does, and checks that no URI leaves the allowed folder or enters the

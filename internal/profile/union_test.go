@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestUnion(t *testing.T) {
@@ -29,9 +30,7 @@ func TestUnion(t *testing.T) {
 		{[]string{"dev|ops", "web"}, "web"},
 		{[]string{"dev|", "|"}, "|"},
 	} {
-		if got := Union(test.names...); got != test.want {
-			t.Errorf("the union of %q is %q, want %q", test.names, got, test.want)
-		}
+		expect.Equal(t, Union(test.names...), test.want, "the union of %q", test.names)
 	}
 }
 
@@ -41,9 +40,7 @@ func TestExists(t *testing.T) {
 		"dev": true, "dev|ops": true, "dev|gone": true, "gone|dev": true, ReadOnly: true,
 		"gone": false, "gone|lost": false, "": false, "|": false, "dev+ops": false, "@read|gone": false,
 	} {
-		if got := Exists(all, chosen); got != want {
-			t.Errorf("%q exists: %t, want %t", chosen, got, want)
-		}
+		expect.Equal(t, Exists(all, chosen), want, "%q exists", chosen)
 	}
 	for _, test := range []struct {
 		chosen             string
@@ -258,9 +255,7 @@ func TestUnionRefusal(t *testing.T) {
 		ReadOnly:   `the client's access is read-only, and the server does not declare that the tool only reads`,
 		"a|b open": `profile "open" has no server of that name in "servers"`,
 	} {
-		if got := Of(all, strings.Fields(chosen)...).Refusal(tool("s", "x")); got != want {
-			t.Errorf("%s: %q, want %q", chosen, got, want)
-		}
+		expect.Equal(t, Of(all, strings.Fields(chosen)...).Refusal(tool("s", "x")), want, "%s", chosen)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Programs in relative folders of PATH are passed over for programs in later folders.
@@ -13,9 +15,7 @@ func TestRelativeFoldersAreSkipped(t *testing.T) {
 	cwd, good := t.TempDir(), t.TempDir()
 	for _, path := range []string{filepath.Join(cwd, "npx"), filepath.Join(cwd, "bin", "npx"), filepath.Join(good, "npx"), filepath.Join(cwd, "only-here")} {
 		os.MkdirAll(filepath.Dir(path), 0o755)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
 	}
 	t.Chdir(cwd)
 	for _, first := range []string{".", "", "bin", "./bin", "../" + filepath.Base(cwd)} {

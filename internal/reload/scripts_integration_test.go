@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -20,9 +21,7 @@ func withScripts(t *testing.T, text string) (file, folder string) {
 	t.Helper()
 	dir := t.TempDir()
 	file, folder = filepath.Join(dir, "mcp.json"), filepath.Join(dir, "scripts")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(folder, 0o700))
 	write(t, file, text)
 	write(t, filepath.Join(folder, "a.js"), hello)
 	return file, folder
@@ -59,17 +58,11 @@ func TestWatchScripts(t *testing.T) {
 	expectScripts(t, w.out, "a "+hello+"1; ")
 	write(t, filepath.Join(folder, "b.js"), hello+"2")
 	expectScripts(t, w.out, "a "+hello+"1; b "+hello+"2; ")
-	if err := os.Remove(filepath.Join(folder, "a.js")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Remove(filepath.Join(folder, "a.js")))
 	expectScripts(t, w.out, "b "+hello+"2; ")
-	if err := os.RemoveAll(folder); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.RemoveAll(folder))
 	expectScripts(t, w.out, "")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(folder, 0o700))
 	write(t, filepath.Join(folder, "c.js"), hello)
 	expectScripts(t, w.out, "c "+hello+"; ")
 }
@@ -90,9 +83,7 @@ func TestWatchWaitingScripts(t *testing.T) {
 	layer.Integration(t)
 	file, folder := withScripts(t, "{}")
 	first, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	data := t.TempDir()
 	out, judged, done := make(chan config.Config), make(chan error, 99), make(chan error, 1)
 	p := Pipeline{Watch: true, Trusted: func(c config.Config) error { return c.Text.Trusted(data) }, Judged: func(err error) { judged <- err }}
@@ -104,9 +95,7 @@ func TestWatchWaitingScripts(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := <-judged; err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, <-judged)
 	write(t, file, named)
 	for err := range judged { // the first ones may be about a file that is half written
 		if _, waits := errors.AsType[*trustfile.Untrusted](err); waits {
@@ -115,11 +104,7 @@ func TestWatchWaitingScripts(t *testing.T) {
 	}
 	write(t, filepath.Join(folder, "a.js"), hello+"1")
 	text, err := config.LoadText(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := text.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, text.Text.Trust(data))
 	expectScripts(t, out, "a "+hello+"1; ")
 }

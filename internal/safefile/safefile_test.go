@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte("12345"), 0o600))
 	if got, err := Read(path, 5); err != nil || string(got) != "12345" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -34,9 +34,7 @@ func TestAppend(t *testing.T) {
 	path := filepath.Join(dir, "log")
 	for range 2 {
 		f, err := Append(path, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		f.WriteString("x")
 		f.Close()
 	}
@@ -47,8 +45,6 @@ func TestAppend(t *testing.T) {
 
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{4 << 20: "4 MiB", 64 << 10: "64 KiB", 1000: "1000 bytes"} {
-		if got := Size(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
+		expect.Equal(t, Size(n), want, "%d", n)
 	}
 }

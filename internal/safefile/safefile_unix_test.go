@@ -10,18 +10,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A FIFO is not waited for, a device is not read, and a link to a regular file is.
 func TestReadOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(
+	expect.OK(t, errors.Join(
 		syscall.Mkfifo(at("fifo"), 0o600), os.WriteFile(at("file"), []byte("x"), 0o600),
 		os.Symlink("file", at("link")), os.Symlink("/dev/zero", at("zero")), os.Symlink("fifo", at("toFIFO")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	for _, path := range []string{at("fifo"), at("zero"), at("toFIFO"), "/dev/zero", "/dev/null"} {
 		if _, err := Read(path, 10); !errors.Is(err, ErrIrregular) {
 			t.Errorf("%s: %v", path, err)
@@ -39,12 +39,10 @@ func TestReadOnlyRegularFiles(t *testing.T) {
 func TestAppendFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(
+	expect.OK(t, errors.Join(
 		syscall.Mkfifo(at("fifo"), 0o600), os.WriteFile(at("victim"), []byte("x"), 0o600),
 		os.Symlink("victim", at("link")), os.Symlink("new", at("dangling")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	for _, path := range []string{at("fifo"), at("link"), at("dangling"), "/dev/null"} {
 		if f, err := Append(path, os.O_TRUNC); !errors.Is(err, ErrIrregular) {
 			t.Errorf("%s: %v, %v", path, f, err)

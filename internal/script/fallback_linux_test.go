@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,9 +18,7 @@ func TestNoExecutableMemory(t *testing.T) {
 		command := exec.Command(os.Args[0], "-test.run=^TestNoExecutableMemory$", "-test.v")
 		command.Env = append(os.Environ(), inside+"=1")
 		out, err := command.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		expect.OK(t, err, "%s", out)
 		t.Logf("%s", out)
 		return
 	}

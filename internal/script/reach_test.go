@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // reachable returns the source of each function that a script reaches from its global object and from values that our
@@ -41,9 +43,7 @@ func TestFunctionsInReach(t *testing.T) {
 		t.Fatal(o.Err)
 	}
 	var sources []string
-	if err := json.Unmarshal(o.Value, &sources); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(o.Value, &sources))
 	documented := []string{"class ToolError ", "(tool, args) =>", "async (tool, args) =>", "(server) =>", "(tool) =>", "(args) =>", "(task) =>", "(ids) =>", "(value) =>", "(...values) =>",
 		"() => {\n      state"} // Math.random
 	own := map[string]bool{}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestLostCallEndsTheScript(t *testing.T) {
@@ -233,9 +235,7 @@ func TestScriptsTakeTurns(t *testing.T) {
 func TestDamagedCache(t *testing.T) {
 	run1(t, "") // fills the folder
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(engine.cacheDir)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.CopyFS(dir, os.DirFS(engine.cacheDir)))
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -253,9 +253,7 @@ func TestDamagedCache(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	e := New("")
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, e.Close())
 	if o := e.Run(t.Context(), Script{Code: "1"}, fakeHost{}, Options{}); o.Err == nil || !strings.Contains(o.Err.Message, "the engine is closed") {
 		t.Error(o.Err)
 	}

@@ -3,15 +3,15 @@ package secret
 import (
 	"os"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The router's token leaves the environment, and stays known.
 func TestToken(t *testing.T) {
 	t.Setenv(TokenVariable, "of-the-router")
 	for range 2 {
-		if got := Token(); got != "of-the-router" {
-			t.Errorf("the token is %q", got)
-		}
+		expect.Equal(t, Token(), "of-the-router", "the token")
 	}
 	if got, ok := os.LookupEnv(TokenVariable); ok {
 		t.Errorf("%s=%s is still in the environment", TokenVariable, got)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestNamed(t *testing.T) {
@@ -58,16 +60,12 @@ func TestHide(t *testing.T) {
 		{"mail@example.com", "mail@example.com"}, {"https://host/path@2x.png", "https://host/path@2x.png"}, {"risk-free", "risk-free"},
 		{"Basic English", "Basic English"}, {"author: me, key: b", "author: me, key: b"}, {"token_count=3", "token_count=3"}, {"https://h/?q=x", "https://h/?q=x"},
 	} {
-		if got := Hide(tt[0], "***"); got != tt[1] {
-			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
-		}
+		expect.Equal(t, Hide(tt[0], "***"), tt[1], "%s", tt[0])
 		if got := Hide(tt[1], "***"); got != tt[1] {
 			t.Errorf("%s is hidden again: %s", tt[1], got)
 		}
 	}
-	if got := Hide("https://a:b@c password=d", "$1"); got != "https://$1@c password=$1" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, Hide("https://a:b@c password=d", "$1"), "https://$1@c password=$1")
 }
 
 func TestWords(t *testing.T) {
@@ -80,9 +78,7 @@ func TestWords(t *testing.T) {
 		{"@modelcontextprotocol/server-filesystem@2026.1.14 /a/long/path/that/is/0123456789/no/secret", "@modelcontextprotocol/server-filesystem@2026.1.14 /a/long/path/that/is/0123456789/no/secret"},
 		{"--keyboard us --author me -", "--keyboard us --author me -"},
 	} {
-		if got := strings.Join(Words(strings.Fields(tt[0]), "…"), " "); got != tt[1] {
-			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
-		}
+		expect.Equal(t, strings.Join(Words(strings.Fields(tt[0]), "…"), " "), tt[1], "%s", tt[0])
 	}
 }
 
@@ -96,9 +92,7 @@ func TestSecretsOfALaunch(t *testing.T) {
 	want := []string{"one", "sk-proj-abcdefghijklmnop", "Bearer two", "two", "three", "four", "five", "six", "0123456789abcdefghijklmnop", "seven"}
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
+	expect.List(t, got, want)
 }
 
 func TestMaybe(t *testing.T) {
@@ -126,9 +120,7 @@ func TestHideMaybe(t *testing.T) {
 		{"basic abcdef, bearer $TOKEN", "basic ***, bearer $TOKEN"},
 		{`{"email": "a b", "x": 1}`, `{"email": ***, "x": 1}`},
 	} {
-		if got := HideMaybe(tt[0], "***"); got != tt[1] {
-			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
-		}
+		expect.Equal(t, HideMaybe(tt[0], "***"), tt[1], "%s", tt[0])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const (
@@ -37,9 +38,7 @@ func TestTraceIn(t *testing.T) {
 		{`{"traceparent":"` + parent + `","tracestate":"a=\u0000"}`, TraceContext{Parent: parent}},
 		{`{"baggage":"a\nb"}`, TraceContext{}},
 	} {
-		if got := TraceIn(json.RawMessage(tt.meta)); got != tt.want {
-			t.Errorf("%s: got %+v, want %+v", tt.meta, got, tt.want)
-		}
+		expect.Equal(t, TraceIn(json.RawMessage(tt.meta)), tt.want, "%s", tt.meta)
 	}
 	if got := (TraceContext{Parent: parent}).ID(); got != traceID {
 		t.Errorf("got the id %q, want %q", got, traceID)
@@ -62,9 +61,7 @@ func TestTraceInto(t *testing.T) {
 		if tt.meta != "" {
 			meta = json.RawMessage(tt.meta)
 		}
-		if got := string(tt.trace.Into(meta)); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.meta, got, tt.want)
-		}
+		expect.Equal(t, string(tt.trace.Into(meta)), tt.want, "%s", tt.meta)
 	}
 }
 

@@ -1,10 +1,11 @@
 package session
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestTrail(t *testing.T) {
@@ -30,9 +31,7 @@ func TestTrail(t *testing.T) {
 				var late []string
 				test.steps(&Trail{Late: func(waitsFor string) { late = append(late, waitsFor) }})
 				synctest.Wait()
-				if !slices.Equal(late, test.want) {
-					t.Errorf("late: %q, want %q", late, test.want)
-				}
+				expect.List(t, late, test.want, "late")
 			})
 		})
 	}

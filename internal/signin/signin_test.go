@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -20,13 +21,9 @@ const (
 func begun(t *testing.T, l *Logins, i *fakeissuer.Issuer) (state, browser string, back url.Values) {
 	t.Helper()
 	at, browser, err := l.Begin(t.Context(), Issuer{URL: i.URL, ClientID: "router", ClientSecret: "secret", Scopes: []string{"a", "b", "a"}}, resource, redirect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	to, err := fakeissuer.Redirected(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	u, err := url.Parse(to)
 	if err != nil || !strings.HasPrefix(to, redirect+"?") {
 		t.Fatalf("%s, %v", to, err)
@@ -63,9 +60,7 @@ func TestLogins(t *testing.T) {
 	if _, err := l.Complete(t.Context(), "", url.Values{}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("nothing: %v", err)
 	}
-	if len(l.pending) != 0 {
-		t.Errorf("%d are under way", len(l.pending))
-	}
+	expect.Equal(t, len(l.pending), 0, "are under way")
 	fresh, err := s.Refresh(t.Context())
 	if err != nil || fresh.Access() == s.Access() {
 		t.Errorf("%v, %v", fresh, err)
@@ -101,13 +96,9 @@ func TestAdvice(t *testing.T) {
 	}
 	issuer.Change(func(o *fakeissuer.Options) { o.RefuseResource = false })
 	at, browser, err := l.Begin(t.Context(), Issuer{URL: issuer.URL, ClientID: "router", ClientSecret: "wrong"}, resource, redirect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	to, err := fakeissuer.Redirected(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	u, _ := url.Parse(to)
 	if _, err := l.Complete(t.Context(), browser, u.Query()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), `"clientSecret"`) || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("%v", err)

@@ -3,6 +3,8 @@ package status
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestSeveral(t *testing.T) {
@@ -16,9 +18,7 @@ func TestSeveral(t *testing.T) {
 		{Status{State: Ready, PID: 1, Sessions: []Session{own}}, "2 processes: PID 1 is shared; PID 7 is for ann alone, since the server asks for roots"},
 		{Status{State: Ready, Sessions: []Session{own}}, "2 sessions: one is shared; one is for ann alone, since the server asks for roots"},
 	} {
-		if got := tc.s.Several(); got != tc.want {
-			t.Errorf("%+v: %q, want %q", tc.s, got, tc.want)
-		}
+		expect.Equal(t, tc.s.Several(), tc.want, "%v", tc.s)
 	}
 	many := Status{State: Ready, PID: 1}
 	for range 100 {

@@ -1,6 +1,10 @@
 package status
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
 
 // The error says once that a server needs a token.
 func TestUnavailable(t *testing.T) {
@@ -11,8 +15,6 @@ func TestUnavailable(t *testing.T) {
 		`server "a" failed: it ended`: {Server: "a", State: Failed, Reason: "it ended"},
 		`server "a" is idle`:          {Server: "a", State: Idle},
 	} {
-		if got := e.Error(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		expect.Equal(t, e.Error(), want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -84,9 +85,7 @@ func TestNoSecretService(t *testing.T) {
 	t.Run("silent", func(t *testing.T) {
 		address := filepath.Join(t.TempDir(), "bus")
 		l, err := net.Listen("unix", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var accepting sync.WaitGroup
 		accepting.Go(func() {
 			for {
@@ -104,8 +103,6 @@ func TestNoSecretService(t *testing.T) {
 		defer cancel()
 		folder := t.TempDir()
 		v := with(folder, system{})
-		if err := v.keyring.set(ctx, "x", "y"); err != errNoAnswer {
-			t.Errorf("%v", err)
-		}
+		expect.Equal(t, v.keyring.set(ctx, "x", "y"), errNoAnswer)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // appending returns a change that appends to the text.
@@ -21,12 +23,8 @@ func TestLoginsAreNoSecrets(t *testing.T) {
 		t.Fatalf("before the first: %q, %v", text, err)
 	}
 	before, err := logins.Stamp()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := logins.Edit(t.Context(), appending("https://server.example")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, logins.Edit(t.Context(), appending("https://server.example")))
 	if names, err := secrets.Names(); len(names) != 0 || err != nil {
 		t.Errorf("the names of secrets: %q, %v", names, err)
 	}
@@ -37,9 +35,7 @@ func TestLoginsAreNoSecrets(t *testing.T) {
 	if err != nil || stamp == before {
 		t.Errorf("the stamp is %v, %v", stamp, err)
 	}
-	if err := logins.Edit(t.Context(), appending(" more")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, logins.Edit(t.Context(), appending(" more")))
 	if now, err := logins.Stamp(); err != nil || now == stamp {
 		t.Errorf("after a change the stamp is %v, %v", now, err)
 	}
@@ -61,9 +57,7 @@ func TestLoginsAreNoSecrets(t *testing.T) {
 func TestTextStays(t *testing.T) {
 	folder := t.TempDir()
 	logins := Logins(folder)
-	if err := logins.Edit(t.Context(), appending("text")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, logins.Edit(t.Context(), appending("text")))
 	stop := errors.New("stop")
 	if err := logins.Edit(t.Context(), func(string) (string, error) { return "", stop }); !errors.Is(err, stop) {
 		t.Errorf("an edit that fails: %v", err)
@@ -72,9 +66,7 @@ func TestTextStays(t *testing.T) {
 		t.Errorf("after it the text is %q, %v", text, err)
 	}
 	key := filepath.Join(folder, "logins.key")
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Remove(key))
 	path := filepath.Join(folder, "logins.enc")
 	before, _ := os.ReadFile(path)
 	other := Logins(folder)

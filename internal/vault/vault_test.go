@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	zalando "github.com/zalando/go-keyring"
 )
 
@@ -191,9 +192,7 @@ func TestDamage(t *testing.T) {
 		"bad key":   {string(good), "zz", "key is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := errors.Join(os.WriteFile(path, []byte(c.file), 0o600), os.WriteFile(keyPath, []byte(c.key), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, errors.Join(os.WriteFile(path, []byte(c.file), 0o600), os.WriteFile(keyPath, []byte(c.key), 0o600)))
 			wanted := "A"
 			if name == "a name" {
 				wanted = "B"
@@ -225,9 +224,7 @@ func TestPermissions(t *testing.T) {
 		if name == ofSecrets.lock() {
 			continue
 		}
-		if err := os.Chmod(path, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chmod(path, 0o644))
 		if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("%s is readable by others: %v", name, err)
 		}
@@ -253,9 +250,7 @@ func TestKeyringHangs(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		if n := ring.begun.Load(); n != 1 {
-			t.Errorf("%d accesses are under way", n)
-		}
+		expect.Equal(t, ring.begun.Load(), 1, "accesses are under way")
 		close(ring.blocked)
 		if value, err := v.Get(t.Context(), "A"); err != nil || value != "one" {
 			t.Errorf("%q, %v", value, err)
@@ -281,9 +276,7 @@ func TestBus(t *testing.T) {
 		getenv := func(name string) string {
 			return map[string]string{"DBUS_SESSION_BUS_ADDRESS": c.address, "XDG_RUNTIME_DIR": c.runtime}[name]
 		}
-		if got := hasBus(getenv); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		expect.Equal(t, hasBus(getenv), c.want, "%v", c)
 	}
 	if _, ok := systemKeyring(func(string) string { return "off" }); ok {
 		t.Error("it is not off")
@@ -293,9 +286,7 @@ func TestBus(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	k := newKey()
 	good, err := ofSecrets.seal(k, map[string]string{"A": "one", "B": "two"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	f.Add(good)
 	f.Add([]byte("metarouter-secrets 1\n{}\n"))
 	f.Add([]byte("metarouter-secrets 1\n{\"key\":\"0123456789abcdef\",\"names\":[\"A\",\"A\"]}\nAAAA\n"))
@@ -318,9 +309,7 @@ func FuzzParse(f *testing.F) {
 func sealedOf(t *testing.T, data []byte) []byte {
 	t.Helper()
 	f, err := ofSecrets.parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return f.sealed
 }
 
@@ -331,16 +320,12 @@ func TestTemporaryFiles(t *testing.T) {
 	at := func(name string) string { return filepath.Join(folder, name) }
 	mustSet(t, New(folder), "A", "one")
 	sealed, err := os.ReadFile(at(ofSecrets.file()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for name, text := range map[string]string{
 		"tmp-1": string(sealed), "tmp-2": ofSecrets.keyText(newKey()) + "\n", "tmp-3": `{"mcpServers": {}}`, "tmp-4": "",
 		"tmp-5": ofLogins.keyText(newKey()), "tmp-6": ofLogins.format,
 	} {
-		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(at(name), []byte(text), 0o600))
 	}
 	left := func(want ...string) {
 		t.Helper()
@@ -350,11 +335,7 @@ func TestTemporaryFiles(t *testing.T) {
 	}
 	mustSet(t, New(folder), "B", "two")
 	left(at("tmp-3"), at("tmp-4"), at("tmp-5"), at("tmp-6"))
-	if err := os.WriteFile(at("tmp-7"), []byte(ofSecrets.format), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := Logins(folder).Edit(t.Context(), appending("text")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(at("tmp-7"), []byte(ofSecrets.format), 0o600))
+	expect.OK(t, Logins(folder).Edit(t.Context(), appending("text")))
 	left(at("tmp-3"), at("tmp-4"), at("tmp-7"))
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestParseObject(t *testing.T) {
@@ -91,14 +93,10 @@ func keysOf(t *testing.T, object []byte) (keys []string) {
 	}
 	for d.More() {
 		key, err := d.Token()
-		if err != nil {
-			t.Fatalf("%s: %v", object, err)
-		}
+		expect.OK(t, err, "%s", object)
 		keys = append(keys, key.(string))
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			t.Fatalf("%s: %v", object, err)
-		}
+		expect.OK(t, d.Decode(&value), "%s", object)
 	}
 	return keys
 }

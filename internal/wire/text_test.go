@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestParseFaults(t *testing.T) {
@@ -87,9 +89,7 @@ func TestLooseID(t *testing.T) {
 		"\x00\"id\":}":   ``,
 		"\x00\"id\":{}}": ``,
 	} {
-		if got := string(LooseID(Ends{Head: []byte(line), Tail: []byte(line)})); got != want {
-			t.Errorf("%q: %s, want %s", line, got, want)
-		}
+		expect.Equal(t, string(LooseID(Ends{Head: []byte(line), Tail: []byte(line)})), want, "%q", line)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestParse(t *testing.T) {
@@ -74,9 +76,7 @@ func TestSetMember(t *testing.T) {
 		{`{"k":0,"k":0}`, `{"k":1,"k":1}`},
 		{`nonsense`, `nonsense`},
 	} {
-		if got := string(SetMember([]byte(tc[0]), "k", []byte("1"))); got != tc[1] {
-			t.Errorf("SetMember(%s) = %s, want %s", tc[0], got, tc[1])
-		}
+		expect.Equal(t, string(SetMember([]byte(tc[0]), "k", []byte("1"))), tc[1], "SetMember(%s)", tc[0])
 	}
 }
 
@@ -184,9 +184,7 @@ func TestAbridge(t *testing.T) {
 		`{"a":1}`:         `{"a":1}`,
 		`{"a":"` + long:   `{"a":"` + long,
 	} {
-		if got := string(Abridge([]byte(in), 20)); got != want {
-			t.Errorf("%s\ngot  %s\nwant %s", in, got, want)
-		}
+		expect.Equal(t, string(Abridge([]byte(in), 20)), want, "%s", in)
 	}
 }
 
@@ -196,8 +194,6 @@ func TestAddMember(t *testing.T) {
 		" { } ":          ` { "k":1} `,
 		`{"a":{"k":2} }`: `{"a":{"k":2} ,"k":1}`,
 	} {
-		if got := string(AddMember([]byte(in), "k", []byte("1"))); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
-		}
+		expect.Equal(t, string(AddMember([]byte(in), "k", []byte("1"))), want, "%s", in)
 	}
 }

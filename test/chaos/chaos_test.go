@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -34,9 +35,7 @@ func TestChaos(t *testing.T) {
 	out, err := exec.Command(program, "-for", lasts.String(), "-report", report).CombinedOutput()
 	text, _ := os.ReadFile(report)
 	t.Logf("%s%s", out, text)
-	if err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, err)
 }
 
 // lasting returns how long a test loads the machine: as the variable says, or usually this long.
@@ -48,9 +47,7 @@ func lasting(t *testing.T, variable string, usually time.Duration) time.Duration
 		return usually
 	}
 	lasts, err := time.ParseDuration(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if lasts == 0 {
 		t.Skip(variable + " is 0s")
 	}
@@ -59,9 +56,7 @@ func lasting(t *testing.T, variable string, usually time.Duration) time.Duration
 
 func TestKeepFiles(t *testing.T) {
 	fd, err := unix.Dup(0) // without the flag
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer unix.Close(fd)
 	keepFiles()
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
@@ -73,9 +68,7 @@ func TestKeepFiles(t *testing.T) {
 func TestLedger(t *testing.T) {
 	result := func(text string, isError bool) answer {
 		b, err := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": isError})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return answer{result: b}
 	}
 	for name, test := range map[string]struct {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -107,13 +108,9 @@ func (w way) run(t *testing.T, bin string, lasts time.Duration) {
 		"sdk":  map[string]any{"command": filepath.Join(bin, "sdkserver")},
 		"fake": map[string]any{"command": fake, "args": args},
 	}, "metarouter": map[string]any{"mode": "direct"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	config := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(config, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(config, text, 0o600))
 	program := filepath.Join(bin, map[bool]string{false: "metarouter", true: "raced"}[w.race])
 	flags := append([]string{"serve", "--config", config, "--data", filepath.Join(dir, "data")}, w.flags...)
 	address := mcptest.FreeAddress(t)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 )
 
@@ -150,9 +151,7 @@ func readLedger(t testing.TB, file string) (all []fakeserver.LedgerLine) {
 	}
 	for line := range strings.Lines(string(b)) {
 		var l fakeserver.LedgerLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatalf("%s: %q: %v", file, line, err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(line), &l), "%s: %q", file, line)
 		all = append(all, l)
 	}
 	return all

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -75,7 +76,7 @@ func balanced(t *testing.T) (b *balancer, gateways []*node, url string) {
 	}
 	for _, n := range gateways {
 		mcptest.WaitFor(t, "node "+n.name+" to see the others", func() bool {
-			return len(n.seen()) == len(gateways)+1
+			return strings.Count(n.run("nodes", "--json"), `"key":`) == len(gateways)+1
 		})
 		n.lists("bank__ask", "far-at-d__ask")
 	}
@@ -149,9 +150,7 @@ func TestGateways(t *testing.T) {
 	for i := range 6 {
 		name, server := fmt.Sprint("Ann-", i), []string{"bank", "far-at-d"}[i%2]
 		params, err := asked(within(t), client, server, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		other := map[string]any{"name": server + "__echo", "arguments": map[string]any{}, "requestState": params["requestState"], "inputResponses": params["inputResponses"]}
 		if err := answered(within(t), client, other, name); !isInvalid(err, "not valid for this request") {
 			t.Errorf("the state of another call: %v", err)
@@ -175,9 +174,7 @@ func TestGateways(t *testing.T) {
 		if _, err := legacy.Initialize(within(t)); err != nil {
 			t.Fatal(err)
 		}
-		if err := echoes(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, echoes())
 	}
 	begin()
 	gateways[b.next.Load()%3].kill()
@@ -194,9 +191,7 @@ func TestGateways(t *testing.T) {
 		to = gateways[(b.next.Load()+2)%3]
 	}
 	params, err := asked(within(t), from.asking(), "bank", "Ann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	from.cluster["trusted"] = []string{}
 	from.write()
 	client = to.asking()

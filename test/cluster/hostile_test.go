@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -32,18 +33,12 @@ func TestReplay(t *testing.T) {
 	a.lists("bank-at-b__" + charge)
 
 	stranger, err := nats.Connect(hub.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer stranger.Close()
 	heard := make(chan *nats.Msg, 1<<16)
 	hearing, err := stranger.ChanSubscribe("metarouter.test.>", heard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stranger.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, stranger.Flush())
 	l := &load{name: "a", client: a.client()}
 	var outcomes []outcome
 	callAll := func(round int) {
@@ -96,9 +91,7 @@ func count(ledger []fakeserver.LedgerLine) (n int) {
 
 func send(t *testing.T, c *nats.Conn, subject string, data []byte) {
 	t.Helper()
-	if err := c.Publish(subject, data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Publish(subject, data))
 }
 
 // garbage returns the frame with a changed byte, or cut short, or something else.
@@ -117,26 +110,18 @@ func garbage(frame []byte) []byte {
 func overwrite(t *testing.T, c *nats.Conn, key string) {
 	t.Helper()
 	js, err := jetstream.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	bucket, err := js.KeyValue(within(t), "metarouter-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	names, err := bucket.ListKeysFiltered(within(t), key+".>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	count := 0
 	for name := range names.Keys() {
 		count++
 		if _, err := bucket.PutString(within(t), name, `{"servers":[]}`); err != nil {
 			t.Fatal(err)
 		}
-		if err := bucket.Delete(within(t), name); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, bucket.Delete(within(t), name))
 	}
 	if count < 3 { // an announcement, definitions and a load
 		t.Fatalf("the node has %d values", count)

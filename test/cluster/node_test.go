@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -41,9 +42,7 @@ func newNode(t testing.TB, name string, urls []string, servers entries) *node {
 	t.Helper()
 	n := &node{t: t, name: name, dir: filepath.Join(t.TempDir(), "node-"+name), address: mcptest.FreeAddress(t), entries: servers}
 	n.cluster = map[string]any{"urls": urls, "name": "test", "node": name, "use": []string{"*"}}
-	if err := os.MkdirAll(filepath.Join(n.dir, "home"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Join(n.dir, "home"), 0o700))
 	n.write()
 	n.key = strings.TrimSpace(n.run("nodes", "key"))
 	t.Cleanup(func() {
@@ -72,16 +71,10 @@ func (n *node) write() {
 		file["mcpServers"] = n.entries
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	expect.OK(n.t, err)
 	path := n.config()
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		n.t.Fatal(err)
-	}
+	expect.OK(n.t, os.WriteFile(path+".new", text, 0o600))
+	expect.OK(n.t, os.Rename(path+".new", path))
 }
 
 func (n *node) config() string { return filepath.Join(n.dir, "mcp.json") }
@@ -138,9 +131,7 @@ func tail(text string, most int) string { return text[max(0, len(text)-most):] }
 // signal sends a signal to the router. Its servers do not get it.
 func (n *node) signal(s syscall.Signal) {
 	n.t.Helper()
-	if err := n.process.Cmd.Process.Signal(s); err != nil {
-		n.t.Fatalf("node %s: %v", n.name, err)
-	}
+	expect.OK(n.t, n.process.Cmd.Process.Signal(s), "node %s", n.name)
 }
 
 // kill kills the router with SIGKILL.
@@ -176,20 +167,12 @@ func (n *node) lists(tools ...string) {
 	})
 }
 
-// listsNot waits until the node does not list the tool.
-func (n *node) listsNot(tool string) {
-	n.t.Helper()
-	n.awaitNames("to list "+tool+" no more", func(names []string) bool { return !slices.Contains(names, tool) })
-}
-
 func (n *node) awaitNames(what string, are func(names []string) bool) {
 	n.t.Helper()
 	c := n.client()
 	mcptest.WaitFor(n.t, "node "+n.name+" "+what, func() bool {
 		names, err := mcptest.ToolNames(within(n.t), c)
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		expect.OK(n.t, err)
 		return are(names)
 	})
 }

@@ -45,52 +45,6 @@ func outcome(t *testing.T, raw json.RawMessage) (text string, ran bool) {
 	return r.Content[0].Text, !r.IsError && strings.Contains(r.Content[0].Text, "hello")
 }
 
-// A legacy client asks its person by elicitation.
-func TestAskingLegacyClient(t *testing.T) {
-	t.Parallel()
-	s := askingFirst(t)
-	for action, want := range map[string]bool{"accept": true, "decline": false, "cancel": false, "": false} {
-		c := s.start()
-		if action != "" {
-			c.Declare(personal)
-		}
-		questions := make(chan string, 10)
-		c.OnRequest(func(method string, params json.RawMessage) (json.RawMessage, *mcptest.Error) {
-			questions <- method + " " + string(params)
-			return json.RawMessage(`{"action":"` + action + `","content":{}}`), nil
-		})
-		if _, err := c.Initialize(within(t)); err != nil {
-			t.Fatal(err)
-		}
-		for tool, arguments := range map[string]string{
-			"s__echo": hello, "call_tool": `{"tool":"s__echo","arguments":` + hello + `}`,
-			"route_task": `{"task":"echo a message","arguments":` + hello + `,"run_anyway":true,"allow_destructive":true}`,
-		} {
-			result, err := c.Call(within(t), tool, json.RawMessage(arguments))
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, ran := outcome(t, result)
-			if ran != want {
-				t.Errorf("%s, %q: ran %v: %s", tool, action, ran, text)
-			}
-			if !want && (!strings.Contains(text, "was not run") || !strings.Contains(text, `profile "default"`)) {
-				t.Errorf("%s, %q: %s", tool, action, text)
-			}
-			if action == "" {
-				if !strings.Contains(text, "/#approvals") || len(questions) > 0 {
-					t.Errorf("%s: a client that can't ask: %s", tool, text)
-				}
-			} else if q := <-questions; !strings.HasPrefix(q, "elicitation/create ") || !strings.Contains(q, asked) || !strings.Contains(q, "hello") {
-				t.Errorf("%s: asked %s", tool, q)
-			}
-		}
-		if result, err := c.Call(within(t), "s__add", json.RawMessage(`{"a":1,"b":2}`)); err != nil || len(questions) > 0 {
-			t.Errorf("a tool that no rule asks for: %s, %v", result, err)
-		}
-	}
-}
-
 // If the router is killed while a person is asked, the next router asks again: the answer to the first
 // question, which comes after that, runs nothing.
 func TestAskingRouterIsKilled(t *testing.T) {
@@ -114,9 +68,7 @@ func TestAskingRouterIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := c.Call(within(t), "s__echo", json.RawMessage(hello))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if text, ran := outcome(t, result); ran || !strings.Contains(text, "declined") || questions.Load() != 2 {
 		t.Errorf("after %d questions: %s", questions.Load(), text)
 	}
@@ -162,9 +114,7 @@ func TestAskingCommands(t *testing.T) {
 			cmd := exec.CommandContext(within(t), metarouter, s.command(typed.command...)...)
 			var stdout bytes.Buffer
 			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, &stdout, p.slave
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, cmd.Start())
 			mcptest.WaitFor(t, "the question", func() bool { return strings.Contains(p.shown(), "[y/N]") })
 			if shown := p.shown(); !strings.Contains(shown, asked) || !strings.Contains(shown, `"message": "hello"`) {
 				t.Errorf("the question is %q", shown)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -65,9 +66,7 @@ func TestAuditLog(t *testing.T) {
 	edited["env"] = map[string]string{"SETTING": variable}
 	s.write(entries{"s": edited, "new": fake("-tools", "add")}, own(map[string]any{"work": work, "play": map[string]any{"servers": []string{"s"}}}))
 	s.recorded("servers added: new; servers changed: s; profiles added: play")
-	if err := writeFile(s.config, "{"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(s.config, "{"))
 	s.recorded("the edit is not in use")
 	set := exec.CommandContext(within(t), metarouter, s.command("secret", "set", "KEY")...)
 	set.Env, set.Stdin = s.environment(), strings.NewReader(variable)
@@ -86,9 +85,7 @@ func TestAuditLog(t *testing.T) {
 	var happened []string
 	for line := range strings.Lines(log) {
 		var e struct{ Action, Outcome, Principal, From, Target, Reason string }
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(line), &e))
 		happened = append(happened, strings.Join([]string{e.Action, e.Outcome, e.Principal, e.From, e.Target, e.Reason}, "|"))
 	}
 	for _, want := range []string{

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -93,9 +94,7 @@ func TestAuthConformance(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for scenario, s := range authScenarios {
 		revisions, eras := s.revisions[len(s.revisions)-1:], []string{"modern"}
 		if revisions[0] != since2026[0] {
@@ -139,9 +138,7 @@ func TestAuthConformanceDriver(t *testing.T) {
 	if err := authScenarios[scenario].drive(d); err != nil {
 		t.Errorf("%v\n%s", err, router.Stderr())
 	}
-	if err := router.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, router.Close())
 }
 
 // authEntry returns the entry of the suite's server, with what the scenario says of the client.
@@ -154,9 +151,7 @@ func authEntry(t *testing.T, scenario string) map[string]any {
 		Algorithm    string `json:"signing_algorithm"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
-		if err := json.Unmarshal([]byte(text), &context); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(text), &context))
 		oauth["clientId"] = context.ClientID
 	}
 	if context.ClientSecret != "" {

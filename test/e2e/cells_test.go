@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -124,9 +125,7 @@ func (c *cell) check(t *testing.T) {
 func (c *cell) must(t *testing.T, method string, params map[string]any) string {
 	t.Helper()
 	result, err := c.ask(within(t), method, params)
-	if err != nil {
-		t.Fatalf("%s: %v", method, err)
-	}
+	expect.OK(t, err, "%s", method)
 	return string(result)
 }
 
@@ -241,12 +240,8 @@ func (c *cell) questions(t *testing.T) {
 	if got := c.text(t, "ask", map[string]any{"method": "elicitation/create", "rounds": 3}); got != one+"\n"+one+"\n"+one {
 		t.Errorf("in three rounds the server received %s", got)
 	}
-	if got := c.must(t, "prompts/get", map[string]any{"name": "ask"}); !strings.Contains(got, strings.Trim(string(quote(one)), `"`)) {
-		t.Errorf("the prompt that asks is %s", got)
-	}
-	if got := c.must(t, "resources/read", map[string]any{"uri": "fake://x/ask"}); !strings.Contains(got, "9007199254740993") {
-		t.Errorf("the resource that asks is %s", got)
-	}
+	expect.Contains(t, c.must(t, "prompts/get", map[string]any{"name": "ask"}), strings.Trim(string(quote(one)), `"`), "the prompt that asks")
+	expect.Contains(t, c.must(t, "resources/read", map[string]any{"uri": "fake://x/ask"}), "9007199254740993", "the resource that asks")
 }
 
 func (c *cell) roots(t *testing.T) {
@@ -263,9 +258,7 @@ func (c *cell) roots(t *testing.T) {
 	}
 	mcptest.WaitFor(t, "the server to be told the roots", func() bool { return c.text(t, "roots", nil) == answers["roots/list"] })
 	asked := c.listenIn(t, "roots/list")
-	if err := c.Notify("notifications/roots/list_changed", nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Notify("notifications/roots/list_changed", nil))
 	select {
 	case <-asked:
 	case <-time.After(2 * time.Minute):
@@ -295,9 +288,7 @@ func (c *cell) progress(t *testing.T) {
 	x, err := c.Exchange(within(t), "tools/call", map[string]any{
 		"name": "progress", "arguments": map[string]any{"n": 50}, "_meta": map[string]any{"progressToken": json.RawMessage(token)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var got, want []string
 	for _, n := range x.Before {
 		if n.Method == "notifications/progress" {
@@ -307,9 +298,7 @@ func (c *cell) progress(t *testing.T) {
 	for i := range 50 {
 		want = append(want, fmt.Sprintf(`{"progressToken":%s,"progress":%d,"total":50}`, token, i+1))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("before the result there came %d notifications: %s", len(got), got)
-	}
+	expect.List(t, got, want, "before the result there came %d notifications", len(got))
 }
 
 // A call that the client cancels is cancelled at the server, with the id that the server knows.

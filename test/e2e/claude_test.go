@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -92,9 +93,7 @@ func testClaude(t *testing.T, claude []string) {
 		hook, err := json.Marshal(map[string]any{"hooks": map[string]any{"Elicitation": []any{map[string]any{
 			"hooks": []any{map[string]any{"type": "command", "command": "cat > " + asked + "; echo '" + yes + "'"}},
 		}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		m.play([]turn{run, lastWord, run, lastWord})
 		out = u.use("-p", "add it up", "--allowedTools", "mcp__metarouter", "--settings", string(hook))
 		if question, err := os.ReadFile(asked); err != nil || !strings.Contains(string(question), "line 3 of a script calls it") || !strings.HasPrefix(out, "one two ") {
@@ -138,9 +137,7 @@ func (u *user) claudeLog() string {
 	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		expect.OK(u.t, err)
 		all.Write(text)
 	}
 	return all.String()

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakedocker"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -30,9 +31,7 @@ func contained(t *testing.T, e *fakedocker.Engine, client, before, options strin
 // temporary gives the router a folder of its own for temporary files, and returns it.
 func (s *setup) temporary() string {
 	dir, err := os.MkdirTemp("", "mr") // short: sockets are made in it
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	s.t.Cleanup(func() { os.RemoveAll(dir) })
 	s.env = append(s.env, "TMPDIR="+dir)
 	return dir
@@ -68,9 +67,7 @@ func TestContainersEnd(t *testing.T) {
 				for _, server := range []string{"docker", "kept", "nerdctl", "fine"} {
 					mustCallWhenUp(t, c, server+":echo")
 				}
-				if n := len(e.Containers()); n != 4 {
-					t.Errorf("%d containers run", n)
-				}
+				expect.Equal(t, len(e.Containers()), 4, "containers run")
 				stop(s, c)
 				mcptest.WaitFor(t, "the end of all containers but the one without --rm", func() bool {
 					all := e.Containers()
@@ -186,9 +183,7 @@ func TestContainersOfPodman(t *testing.T) {
 			// states returns the servers' containers, and whether they are Up or Exited.
 			states := func() string {
 				out, err := exec.Command("podman", "ps", "-a", "--filter", "label=metarouter.server", "--format", `{{index .Labels "metarouter.server"}} {{.Status}}`).Output()
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				var ours []string
 				for line := range strings.Lines(string(out)) {
 					if words := strings.Fields(line); strings.Contains(line, kept) {

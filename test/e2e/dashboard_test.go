@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -70,13 +71,9 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("METAROUTER_SCREENSHOTS names no folder")
 	}
 	after, err := strconv.Atoi(cmp.Or(os.Getenv("METAROUTER_SCREENSHOTS_AFTER"), "310"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	stage, err := filepath.Abs(filepath.Join("testdata", "stage.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	all := entries{
 		"utilities": {"command": "metarouter", "args": []string{"builtin", "utilities"}},
 		"files":     {"command": "metarouter", "args": []string{"builtin", "files", "."}},
@@ -89,9 +86,7 @@ func TestScreenshots(t *testing.T) {
 	}
 	all["context7"]["lazy"] = true
 	s := prepare(t, all, map[string]any{"toolBudget": 1000})
-	if err := writeFile(filepath.Join(s.dir, "README.md"), "Nothing TODO here."); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(filepath.Join(s.dir, "README.md"), "Nothing TODO here."))
 	url, _ := s.serveHTTP()
 	runPage(t, "screenshots.mjs", map[string]any{"url": strings.TrimSuffix(url, "/mcp"), "shots": shots, "seconds": after})
 }
@@ -113,15 +108,11 @@ func runPage(t *testing.T, script string, with map[string]any) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	argument, err := json.Marshal(with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	cmd := exec.CommandContext(ctx, external.Node22(t), filepath.Join("testdata", script), string(argument))
 	cmd.WaitDelay = 10 * time.Second // for what a browser leaves behind
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	expect.OK(t, err, "%s", out)
 	t.Logf("%s", out)
 }
 
@@ -131,13 +122,9 @@ func TestDashboardForms(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	page, err := filepath.Abs(pagePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	out, err := exec.CommandContext(within(t), external.Node22(t), filepath.Join("testdata", "forms.mjs"), page).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	expect.OK(t, err, "%s", out)
 }
 
 // TestDashboardVendored compares the libraries that are embedded with the packages that
@@ -170,9 +157,7 @@ func TestDashboardVendored(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if files == 0 {
 		t.Error("there is nothing to compare")
 	}

@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"flag"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -33,9 +33,7 @@ func TestDoctor(t *testing.T) {
 		if strings.HasPrefix(name, "bin/") {
 			mode = 0o755
 		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), mode))
 	}
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/private" {
@@ -92,9 +90,7 @@ func TestDoctor(t *testing.T) {
 	b.WriteString("{\"mcpServers\": {\n")
 	for i, s := range all {
 		entry, err := json.Marshal(s.entry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if i > 0 {
 			b.WriteString(",\n")
 		}
@@ -102,9 +98,7 @@ func TestDoctor(t *testing.T) {
 	}
 	b.WriteString("\n}, \"metarouter\": {\"pinned\": [\"one:nothing\"], \"modus\": \"x\"}}\n")
 	file := filepath.Join(dir, "mcp.json")
-	if err := writeFile(file, b.String()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(file, b.String()))
 	cmd := exec.CommandContext(within(t), metarouter, "doctor", "--config", file, "--data", filepath.Join(dir, "data"))
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "SHELL=/bin/false", "PATH="+filepath.Join(dir, "bin")+":/usr/bin:/bin")
@@ -115,14 +109,10 @@ func TestDoctor(t *testing.T) {
 	got := steady(string(out), dir, site.URL)
 	golden := filepath.Join("testdata", "doctor.golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got != string(want) {
 		t.Errorf("the doctor says\n%s\nwant\n%s", got, want)
 	}
@@ -189,21 +179,6 @@ func TestDoctorNPX(t *testing.T) {
 		if !strings.Contains(f, "to start") { // on a busy machine it takes long
 			t.Errorf("good: %s", f)
 		}
-	}
-}
-
-// A port in use is named, with what to do.
-func TestPortInUse(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	s := prepare(t, entries{"one": fake("-tool", "t: T.")}, nil)
-	at := l.Addr().String()
-	if _, stderr, code := s.run("serve", "--http", at); code != 1 || !strings.Contains(stderr, at) || !strings.Contains(stderr, "; write another port after --http") {
-		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
 

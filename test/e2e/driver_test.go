@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -65,9 +66,7 @@ func TestConformanceClient(t *testing.T) {
 					t.Parallel()
 					// A shell takes the command apart.
 					self, err := os.Executable()
-					if err != nil {
-						t.Fatal(err)
-					}
+					expect.OK(t, err)
 					command := fmt.Sprintf("env %s=%s %s=%s %s -test.run=TestConformanceDriver", builtVariable, metarouter, eraVariable, era, self)
 					result := external.ClientConformance(t, command, scenario, revision)
 					for _, failed := range result.Failed() {
@@ -102,9 +101,7 @@ func TestConformanceDriver(t *testing.T) {
 	if err := clientScenarios[scenario].drive(d); err != nil {
 		t.Errorf("%v\n%s", err, router.Stderr())
 	}
-	if err := router.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, router.Close())
 }
 
 // answerElicitation fills in the defaults, and confirms what has none.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakedocker"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -93,15 +94,9 @@ func (s *setup) write(servers entries, own map[string]any) {
 		file["metarouter"] = own
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(s.config+".new", text, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(s.config+".new", s.config); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
+	expect.OK(s.t, os.WriteFile(s.config+".new", text, 0o600))
+	expect.OK(s.t, os.Rename(s.config+".new", s.config))
 }
 
 // fake returns an entry with the fake server.
@@ -195,15 +190,11 @@ func (s *setup) run(args ...string) (stdout, stderr string, code int) {
 func startPiped(t *testing.T, cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.Reader) {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if stdout, err = cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, cmd.Start())
 	return stdin, stdout
 }
 
@@ -211,21 +202,15 @@ func startPiped(t *testing.T, cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.Re
 func sendJSON(t *testing.T, transport http.RoundTripper, method, url string, header http.Header, body string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(within(t), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	maps.Copy(r.Header, header)
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return response, string(answer)
 }
 
@@ -272,9 +257,7 @@ func call(t *testing.T, c *mcptest.Client, tool, arguments string) result {
 func decode(t *testing.T, raw json.RawMessage) result {
 	t.Helper()
 	r := result{raw: raw}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
+	expect.OK(t, json.Unmarshal(raw, &r), "%s", raw)
 	return r
 }
 
@@ -291,9 +274,7 @@ func mustCall(t *testing.T, c *mcptest.Client, tool, arguments string) result {
 func names(t *testing.T, c *mcptest.Client) []string {
 	t.Helper()
 	all, err := mcptest.ToolNames(within(t), c)
-	if err != nil {
-		t.Fatalf("tools/list: %v\n%s", err, c.Stderr())
-	}
+	expect.OK(t, err, "tools/list: %s", c.Stderr())
 	return all
 }
 
@@ -309,9 +290,7 @@ func writeFile(path, text string) error { return os.WriteFile(path, []byte(text)
 func openFiles(t *testing.T, pid int) int {
 	t.Helper()
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return len(files)
 }
 

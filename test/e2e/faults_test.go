@@ -7,83 +7,14 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
-
-// A fault is one way in which a server misbehaves. It must not affect the good server that runs at
-// the same time, and no process may remain.
-type fault struct {
-	flags []string
-	entry map[string]any // more keys of the entry
-
-	// lists is a tool of the server that must be listed, "" if none can be.
-	lists string
-	// call is the tool to call, "" for none. Its answer must contain says.
-	call, says string
-	fails      bool // the answer is an error that names the server
-}
-
-var faults = map[string]fault{
-	"exits at once": {flags: []string{"-exit"}, call: "echo", says: "status 3", fails: true},
-	"never answers initialize": {flags: []string{"-mute"}, entry: map[string]any{"startTimeout": "1s"},
-		call: "echo", says: "not ready within 1s", fails: true},
-	"never answers one call": {flags: []string{"-tools", "hang,echo"}, entry: map[string]any{"timeout": "1s"},
-		lists: "bad__hang", call: "hang", says: "did not answer hang within 1s", fails: true},
-	"noise on stdout":      {flags: []string{"-noise"}, lists: "bad__echo", call: "echo", says: "{}"},
-	"flood on stderr":      {flags: []string{"-stderr-flood", "20000000"}, lists: "bad__echo", call: "echo", says: "{}"},
-	"leaves grandchildren": {flags: []string{"-grandchild", "-grandchild-setsid", "-ignore-term"}, lists: "bad__echo", call: "echo", says: "{}"},
-	"dies in mid-call": {flags: []string{"-tools", "crash,echo"}, lists: "bad__crash",
-		call: "crash", says: "ended during the call", fails: true},
-	"starts a router": {call: "echo", says: "router", fails: true},
-}
-
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	for name, f := range faults {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pids := filepath.Join(t.TempDir(), "pids")
-			bad := fake(append(f.flags, "-pid-file", pids)...)
-			if name == "starts a router" {
-				bad = map[string]any{"command": "sh", "args": []string{"-c", metarouter + ` serve --config "$0"`, "/dev/null"}}
-			}
-			for k, v := range f.entry {
-				bad[k] = v
-			}
-			s := prepare(t, entries{"bad": bad, "good": fake("-tools", "echo,pid", "-pid-file", pids)}, nil)
-			c := s.serve("--mode", "direct")
-
-			mustCall(t, c, "good__echo", "{}")
-			if f.lists != "" {
-				mcptest.WaitFor(t, f.lists+" to be listed", func() bool { return slices.Contains(names(t, c), f.lists) })
-			}
-			if all := names(t, c); !slices.Contains(all, "good__echo") {
-				t.Errorf("the good server's tools are not listed: %v", all)
-			}
-			pid := mustCall(t, c, "good__pid", "{}").text()
-			if f.call != "" {
-				r := call(t, c, "bad:"+f.call, "{}")
-				text := r.text()
-				if !strings.Contains(text, f.says) || r.IsError != f.fails || f.fails && !strings.Contains(text, `"bad"`) {
-					t.Errorf("%s answered: %s", f.call, text)
-				}
-			}
-			if again := mustCall(t, c, "good__pid", "{}").text(); again != pid {
-				t.Error("the good server was restarted")
-			}
-			if err := c.Close(); err != nil {
-				t.Errorf("the router after its client has left: %v\n%s", err, c.Stderr())
-			}
-			mcptest.Gone(t, pids, 1)
-		})
-	}
-}
 
 func TestNoOrphanWhenKilled(t *testing.T) {
 	t.Parallel()
@@ -135,33 +66,6 @@ func mustCallWhenUp(t *testing.T, c *mcptest.Client, tool string) result {
 	return r
 }
 
-// A server that is killed runs again for the next call. The call in flight fails at once.
-func TestKilledServerComesBack(t *testing.T) {
-	t.Parallel()
-	trace := filepath.Join(t.TempDir(), "trace")
-	s := prepare(t, entries{"s": fake("-tools", "hang,pid", "-trace", trace)}, nil)
-	c := s.serve()
-	pid := mustCallWhenUp(t, c, "s:pid").text()
-	answer := make(chan result, 1)
-	go func() {
-		raw, err := c.Call(within(t), "s:hang", json.RawMessage("{}"))
-		if err != nil {
-			t.Error(err)
-		}
-		answer <- decode(t, raw)
-	}()
-	mcptest.WaitFor(t, "the call in flight", func() bool { return count(trace, `"name":"hang"`) == 1 })
-	var id int
-	fmt.Sscan(pid, &id)
-	syscall.Kill(id, syscall.SIGKILL)
-	if r := <-answer; !r.IsError || !strings.Contains(r.text(), `server "s"`) || r.Meta["server"] != "s" {
-		t.Errorf("the call in flight: %s", r.raw)
-	}
-	if after := mustCall(t, c, "s:pid", "{}").text(); after == pid {
-		t.Error("the same process after it was killed")
-	}
-}
-
 // An edit changes what it says and nothing else. A bad one is reported and changes nothing.
 func TestHotReload(t *testing.T) {
 	t.Parallel()
@@ -198,9 +102,7 @@ func TestHotReload(t *testing.T) {
 	}
 	delete(servers, "new")
 	changed("it was removed", "[stays__pid]")
-	if err := writeFile(s.config, `{"mcpServers": {`); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(s.config, `{"mcpServers": {`))
 	mcptest.WaitFor(t, "the bad edit to be reported", func() bool { return strings.Contains(c.Stderr(), "mcp.json:1:") })
 	if again := mustCall(t, c, "stays__pid", "{}").text(); again != pid {
 		t.Error("the server that was not edited was restarted")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -20,12 +21,8 @@ func testGemini(t *testing.T, gemini []string) {
 		u := newUser(t, gemini, mode, "GOOGLE_GEMINI_BASE_URL="+m.url, "GEMINI_API_KEY=none",
 			"GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_CLI_NO_RELAUNCH=true")
 		settings := filepath.Join(u.home, ".gemini", "settings.json")
-		if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := writeFile(settings, `{"security": {"auth": {"selectedType": "gemini-api-key"}}} // chosen at the first start`); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Dir(settings), 0o700))
+		expect.OK(t, writeFile(settings, `{"security": {"auth": {"selectedType": "gemini-api-key"}}} // chosen at the first start`))
 		return u, m
 	}
 	connected := func(t *testing.T, u *user) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -35,9 +36,7 @@ func TestInitialisationIsSmall(t *testing.T) {
 	cmd := exec.Command(metarouter, "version")
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	expect.OK(t, err, "%s", out)
 	packages := initTrace.FindAllStringSubmatch(string(out), -1)
 	if len(packages) < 50 {
 		t.Fatalf("only %d packages are initialised:\n%s", len(packages), out)

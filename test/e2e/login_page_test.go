@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -53,7 +54,5 @@ func TestLoginOnPage(t *testing.T) {
 			}
 		}
 	}
-	if n := issuer.Counts().Authorizations; n != 2 {
-		t.Errorf("%d logins", n)
-	}
+	expect.Equal(t, issuer.Counts().Authorizations, 2, "logins")
 }

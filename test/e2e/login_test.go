@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -119,16 +120,12 @@ func TestLoginOnTerminal(t *testing.T) {
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)
 	script, seen := filepath.Join(s.dir, "browser"), filepath.Join(s.dir, "seen")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nprintf %s \"$1\" > "+seen+".new && mv "+seen+".new "+seen+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nprintf %s \"$1\" > "+seen+".new && mv "+seen+".new "+seen+"\n"), 0o700))
 	start := func(p *pty, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(within(t), metarouter, s.command(append([]string{"login", "remote"}, args...)...)...)
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, p.slave, p.slave
 		cmd.Env = append(s.environment(), "TERM=xterm", "NO_COLOR=1")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, cmd.Start())
 		return cmd
 	}
 	s.env = append(s.env, "BROWSER="+script)
@@ -154,9 +151,7 @@ func TestLoginOnTerminal(t *testing.T) {
 	url := strings.TrimSpace(found(`http\S+/authorize\S+\s`))
 	found("Waiting for you")
 	to, err := fakeissuer.Redirected(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	polls := 0
 	mcptest.WaitFor(t, "the refusal", func() bool {
 		if polls++; polls%200 == 1 { // again and again: input before the command reads is dropped

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -65,9 +66,7 @@ func raceTime(t *testing.T) time.Duration {
 		return 30 * time.Second
 	}
 	d, err := time.ParseDuration(asked)
-	if err != nil {
-		t.Fatalf("%s: %v", raceVariable, err)
-	}
+	expect.OK(t, err, "%s", raceVariable)
 	return d
 }
 
@@ -170,9 +169,7 @@ func (r *race) check(issuer *fakeissuer.Issuer) {
 		r.t.Error("there was no race")
 	}
 	stdout, _, _ := r.routers[0].run("call", "remote:echo", "message=still here")
-	if !strings.Contains(stdout, "still here") {
-		r.t.Errorf("after the race, a call says: %s", stdout)
-	}
+	expect.Contains(r.t, stdout, "still here", "after the race, a call says")
 }
 
 // TestLoginRace runs the races one after the other: two at once are too much for a small machine.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -49,9 +50,7 @@ func asMCPGo(t *testing.T, program string, target []string) {
 	var stderr bytes.Buffer
 	client.Stderr = &stderr
 	out, err := client.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
+	expect.OK(t, err, "%s", stderr.String())
 	var begun struct{ ProtocolVersion string }
 	var list struct{ Tools []struct{ Name string } }
 	var categories, class, fed result

@@ -8,19 +8,16 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"maps"
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/oauth2"
-
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -38,20 +35,6 @@ type team struct {
 	router *mcptest.Client
 }
 
-// teamOptions change a team.
-type teamOptions struct {
-	people bool           // the issuer is a real one, where people log in
-	opaque bool           // its access tokens are no JWTs
-	rules  map[string]any // more keys of the issuer in the configuration
-	http   map[string]any // more keys of "http"
-	own    map[string]any // more keys of "metarouter"
-
-	servers entries // instead of quill and kite
-}
-
-// longVariable makes the tests of OAuth thorough: all of the conformance suite runs.
-const longVariable = "METAROUTER_OAUTH"
-
 const (
 	usersToken = "fixed-token-of-a-user"
 	adminToken = "fixed-token-of-an-admin"
@@ -66,55 +49,47 @@ var (
 	kiteTools  = []string{"kite__pid", "kite__rollout_kite"}
 )
 
-// newTeam starts an identity provider and a router.
-func newTeam(t *testing.T, o teamOptions) *team {
+// newTeam starts a router and its identity provider: a real one, where people log in, or one whose tokens the test signs.
+func newTeam(t *testing.T, people bool) *team {
 	t.Helper()
 	address := mcptest.FreeAddress(t)
 	m := &team{origin: "http://" + address, url: "http://" + address + "/mcp"}
-	if o.people {
+	if people {
 		m.issuer = external.StartIssuerWith(t, external.IssuerOptions{
 			Life: 10 * time.Minute, Scopes: []string{"mcp:read", "mcp:call", "mcp:admin"}, Resources: m.origin + "/",
-			Groups: groups, JWT: !o.opaque,
+			Groups: groups, JWT: true,
 		}).URL
 	} else {
 		m.signer = fakeissuer.New(t, fakeissuer.Options{})
 		m.issuer = m.signer.URL
 	}
-	if o.servers == nil {
-		quill := fake("-tools", "echo", "-tool", "write_note: Add a note.", "-prompts", "greet_writer", "-resources", "file:///quill.txt")
-		quill["trustHints"] = true
-		o.servers = entries{"quill": quill, "kite": fake("-tools", "pid", "-tool", "rollout_kite: Roll out.")}
-	}
-	m.setup = prepare(t, o.servers, m.settings(o))
+	quill := fake("-tools", "echo", "-tool", "write_note: Add a note.", "-prompts", "greet_writer", "-resources", "file:///quill.txt")
+	quill["trustHints"] = true
+	m.setup = prepare(t, entries{"quill": quill, "kite": fake("-tools", "pid", "-tool", "rollout_kite: Roll out.")}, m.settings())
 	m.router = m.serveAt(address)
 	return m
 }
 
-func (m *team) settings(o teamOptions) map[string]any {
-	issuer := map[string]any{
-		"url":      m.issuer,
-		"profiles": map[string]any{"groups=devs": "workbench", "groups=ops": "opsroom"},
-		"admins":   []string{"groups=ops", "groups=root"},
-	}
-	maps.Copy(issuer, o.rules)
-	http := map[string]any{
-		"publicUrl": m.origin,
-		"oauth":     map[string]any{"issuers": []any{issuer}},
-		"tokens": []map[string]any{
-			{"token": usersToken, "name": "robot", "profile": "workbench"},
-			{"token": adminToken, "name": "root", "role": "admin"},
+func (m *team) settings() map[string]any {
+	return map[string]any{
+		"mode": "direct", "listWait": "1m",
+		"http": map[string]any{
+			"publicUrl": m.origin,
+			"oauth": map[string]any{"issuers": []any{map[string]any{
+				"url":      m.issuer,
+				"profiles": map[string]any{"groups=devs": "workbench", "groups=ops": "opsroom"},
+				"admins":   []string{"groups=ops", "groups=root"},
+			}}},
+			"tokens": []map[string]any{
+				{"token": usersToken, "name": "robot", "profile": "workbench"},
+				{"token": adminToken, "name": "root", "role": "admin"},
+			},
 		},
-	}
-	maps.Copy(http, o.http)
-	own := map[string]any{
-		"mode": "direct", "listWait": "1m", "http": http,
 		"profiles": map[string]any{
 			"workbench": map[string]any{"servers": []string{"quill"}},
 			"opsroom":   map[string]any{"servers": []string{"kite"}},
 		},
 	}
-	maps.Copy(own, o.own)
-	return own
 }
 
 // token returns a token for the MCP path, with these claims instead of the usual ones: "name", value, …
@@ -131,35 +106,6 @@ func (m *team) token(user string, changes ...any) string {
 	return m.signer.Sign(m.t, claims)
 }
 
-// logIn has a user log in at the issuer in a browser, as a client that registers itself, and returns
-// the access token.
-func (m *team) logIn(user, resource string, scopes ...string) string {
-	m.t.Helper()
-	ctx := within(m.t)
-	const redirect = "http://127.0.0.1:1/callback" // where nothing is
-	client := registerClient(m.t, m.issuer, map[string]any{"redirect_uris": []string{redirect}, "token_endpoint_auth_method": "none", "application_type": "native"})
-	c := oauth2.Config{
-		ClientID: client.ID, RedirectURL: redirect, Scopes: scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: m.issuer + "/auth", TokenURL: m.issuer + "/token", AuthStyle: oauth2.AuthStyleInParams},
-	}
-	verifier, state, of := oauth2.GenerateVerifier(), rand.Text(), oauth2.SetAuthURLParam("resource", resource)
-	p := newPerson(m.t, true)
-	p.fields["login"] = user
-	end, err := p.visit(ctx, c.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), of))
-	if err != nil {
-		m.t.Fatalf("log in as %s: %v", user, err)
-	}
-	back, err := url.Parse(end)
-	if err != nil || back.Query().Get("state") != state {
-		m.t.Fatalf("log in as %s: the browser ends at %s", user, end)
-	}
-	token, err := c.Exchange(ctx, back.Query().Get("code"), oauth2.VerifierOption(verifier), of)
-	if err != nil {
-		m.t.Fatalf("log in as %s at %s: %v", user, end, err)
-	}
-	return token.AccessToken
-}
-
 // A registeredClient is known to an issuer.
 type registeredClient struct {
 	ID     string `json:"client_id"`
@@ -170,13 +116,9 @@ type registeredClient struct {
 func registerClient(t *testing.T, issuer string, about map[string]any) (c registeredClient) {
 	t.Helper()
 	text, err := json.Marshal(about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	r, err := http.Post(issuer+"/reg", "application/json", bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer r.Body.Close()
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.ID == "" {
 		t.Fatalf("register: %s, %v", r.Status, err)
@@ -223,7 +165,7 @@ func (m *team) client(token, era string) (*session, error) {
 // transport, or is refused. internal/web shows what else is refused.
 func TestOAuth(t *testing.T) {
 	t.Parallel()
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, false)
 	both := slices.Concat(kiteTools, quillTools)
 	for _, user := range []struct {
 		who, token string
@@ -239,9 +181,7 @@ func TestOAuth(t *testing.T) {
 	} {
 		for _, era := range []string{"legacy", "modern"} {
 			c, err := m.client(user.token, era)
-			if err != nil {
-				t.Fatalf("%s, %s: %v", user.who, era, err)
-			}
+			expect.OK(t, err, "%s, %s", user.who, era)
 			listed, err := mcptest.ToolNames(within(t), c)
 			if slices.Sort(listed); err != nil || !slices.Equal(listed, user.sees) {
 				t.Errorf("%s, %s: sees %q, %v; want %q", user.who, era, listed, err, user.sees)

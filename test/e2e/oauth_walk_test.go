@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A person without a token, or with one that gives nothing, learns no name from any route.
 func TestOAuthWalk(t *testing.T) {
 	t.Parallel()
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, false)
 	routes := walk(t)
 	if len(routes) < 40 {
 		t.Fatalf("only %d routes were found: %q", len(routes), routes)
@@ -80,14 +82,10 @@ func walk(t *testing.T) (routes []string) {
 	t.Helper()
 	for _, folder := range []string{"cmd/metarouter/internal/admin", "cmd/metarouter/internal/service"} {
 		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -107,9 +108,7 @@ func TestOneAnswer(t *testing.T) {
 	in.Close()
 	for range answered {
 	}
-	if err := process.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, process.Wait())
 	for id := range requests {
 		if n := count[fmt.Sprint(id)]; n != 1 {
 			t.Errorf("%d answers to request %d", n, id)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -81,9 +82,7 @@ func TestRealServers(t *testing.T) {
 				}
 			}
 			want, err := direct.Call(within(t), server.Call.Tool, server.Call.Arguments)
-			if err != nil {
-				t.Fatalf("the direct call: %v", err)
-			}
+			expect.OK(t, err, "the direct call")
 			got := call(t, c, server.Name+"__"+server.Call.Tool, string(server.Call.Arguments))
 			if got.IsError != server.Fails {
 				t.Errorf("isError is %v, want %v: %s", got.IsError, server.Fails, got.text())
@@ -107,9 +106,7 @@ func TestRealServers(t *testing.T) {
 func definitions(t *testing.T, c *mcptest.Client) map[string]json.RawMessage {
 	t.Helper()
 	all, err := mcptest.Tools(within(t), c)
-	if err != nil {
-		t.Fatalf("tools/list: %v\n%s", err, c.Stderr())
-	}
+	expect.OK(t, err, "tools/list: %s", c.Stderr())
 	byName := make(map[string]json.RawMessage)
 	for _, definition := range all {
 		byName[member(t, definition, "name")] = definition
@@ -121,12 +118,8 @@ func member(t *testing.T, object json.RawMessage, key string) string {
 	t.Helper()
 	var m map[string]json.RawMessage
 	var value string
-	if err := json.Unmarshal(object, &m); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(m[key], &value); err != nil {
-		t.Fatalf("%s of %s: %v", key, object, err)
-	}
+	expect.OK(t, json.Unmarshal(object, &m))
+	expect.OK(t, json.Unmarshal(m[key], &value), "%s of %s", key, object)
 	return value
 }
 
@@ -139,13 +132,9 @@ func withoutMeta(t *testing.T, object json.RawMessage) []byte {
 	d.Token() // {
 	for d.More() {
 		key, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, d.Decode(&value))
 		if key != "_meta" {
 			out = append(fmt.Appendf(out, "%q:", key), value...)
 			out = append(out, ',')
@@ -184,9 +173,7 @@ func TestTypeScriptClient(t *testing.T) {
 	for _, mode := range []string{"direct", "search"} {
 		s := prepare(t, realEntries(servers[:3]), map[string]any{"listWait": "55s"})
 		router, err := json.Marshal(append([]string{metarouter}, s.command("serve", "--mode", mode)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		tool, arguments := "everything__echo", `{"message":"from TypeScript"}`
 		if mode == "search" {
 			tool, arguments = "call_tool", `{"tool":"everything:echo","arguments":{"message":"from TypeScript"}}`
@@ -202,9 +189,7 @@ func TestTypeScriptClient(t *testing.T) {
 			Tools  []string
 			Result json.RawMessage
 		}
-		if err := json.Unmarshal(out, &answer); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(out, &answer))
 		if r := decode(t, answer.Result); r.text() != "Echo: from TypeScript" {
 			t.Errorf("%s: answered %s", mode, answer.Result)
 		}

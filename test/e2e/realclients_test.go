@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -33,9 +34,7 @@ func TestRealClients(t *testing.T) {
 		runAlone(t)
 		return
 	}
-	if err := raiseLoopback(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, raiseLoopback())
 	claude := []string{filepath.Join(modules, "@anthropic-ai", "claude-code-linux-"+npmArchitecture(), "claude")}
 	gemini := []string{node, filepath.Join(modules, "@google", "gemini-cli", "bundle", "gemini.js")}
 	t.Run("claude", func(t *testing.T) { testClaude(t, claude) })
@@ -53,9 +52,7 @@ func npmArchitecture() string {
 func runAlone(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	cmd := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=15m")
 	cmd.Env = append(os.Environ(), builtVariable+"="+metarouter, aloneVariable+"=1")
 	var out bytes.Buffer
@@ -104,16 +101,12 @@ type user struct {
 func newUser(t *testing.T, client []string, mode string, env ...string) *user {
 	t.Helper()
 	home, err := os.MkdirTemp("", "home") // short, since a socket's address is
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	u := &user{home: home, work: filepath.Join(home, "project"), client: client}
 	u.env = append(env, "WORK_TOKEN=none")
 	u.setup = &setup{t: t, dir: u.work, config: filepath.Join(home, ".config", "metarouter", "mcp.json")}
 	for _, folder := range []string{u.work, filepath.Dir(u.config), filepath.Join(home, "tmp")} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(folder, 0o700))
 	}
 	work := fake("-tools", "echo,pid")
 	work["env"] = map[string]string{"TOKEN": "${WORK_TOKEN}"} // without which it does not start

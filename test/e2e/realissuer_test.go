@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -100,9 +101,7 @@ var errStay = errors.New("the browser can't reach the callback")
 // newPerson returns a person. A browser that is elsewhere can't reach the callback.
 func newPerson(t *testing.T, elsewhere bool) *person {
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	browser := &http.Client{Jar: jar, Timeout: 2 * time.Minute}
 	t.Cleanup(browser.CloseIdleConnections)
 	if elsewhere {
@@ -213,9 +212,7 @@ func TestRealIssuer(t *testing.T) {
 		n, _ := g.tokens()
 		return n >= 3
 	})
-	if err := router.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, router.Close())
 
 	router = s.serve("--mode", "direct")
 	mustCall(t, router, guardedTool, `{}`)
@@ -230,29 +227,4 @@ func TestRealIssuer(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(s.home, "config", "metarouter", "*")); len(files) == 0 {
 		t.Error("the test does not keep its logins in its own folder")
 	}
-}
-
-// A browser on another machine: the person copies the URL at which it ends, or enters a code there.
-func TestRealIssuerElsewhere(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s, _, router := atRealIssuer(t, time.Minute)
-	c := s.begin("login", "guarded", "--paste")
-	end, err := newPerson(t, true).visit(within(t), c.line())
-	if err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(c.stdin, end+"\n")
-	c.succeed()
-	mustCall(t, router, guardedTool, `{}`)
-
-	s, _, router = atRealIssuer(t, time.Minute)
-	c = s.begin("login", "guarded", "--device")
-	anna, page := newPerson(t, false), c.line()
-	anna.fields["user_code"] = c.line()
-	if _, err := anna.visit(within(t), page); err != nil {
-		t.Fatal(err)
-	}
-	c.succeed()
-	mustCall(t, router, guardedTool, `{}`)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -31,9 +32,7 @@ func TestScriptsOfTypeScriptClients(t *testing.T) {
 	})
 	client := sdkProgram(t, "script.mjs")
 	router, err := json.Marshal(append([]string{metarouter}, s.command("serve")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for era, revision := range map[string]string{"legacy": "2025-11-25", "modern": "2026-07-28"} {
 		cmd := exec.CommandContext(within(t), external.Node22(t), client, era, string(router), approvedScript)
 		var stderr bytes.Buffer
@@ -72,8 +71,6 @@ func sdkProgram(t *testing.T, name string) string {
 	if err == nil {
 		err = os.Symlink(external.NPM(t), filepath.Join(filepath.Dir(program), "node_modules"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return program
 }

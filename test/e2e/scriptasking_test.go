@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -93,9 +93,7 @@ func tryScript(ctx context.Context, c mcptest.Requester, code string, more map[s
 func runScript(t *testing.T, c mcptest.Requester, code string, more map[string]any) scriptAnswer {
 	t.Helper()
 	a, err := tryScript(within(t), c, code, more)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return a
 }
 
@@ -151,47 +149,4 @@ func (s *scripting) overStdio() *mcptest.Client {
 	}
 	logIfFailed(s.t, c)
 	return c
-}
-
-// twoAtOnce calls two tools that need approval, at once, between two that need none.
-const twoAtOnce = `const a = await call("s:ledger_read", {id: "before"});
-const both = await Promise.all([
-  call("s:ledger_charge", {id: "charge"}),
-  call("s:ledger_put", {id: "put"})]);
-return [a, ...both, await call("s:ledger_read", {id: "after"})].join();`
-
-// A modern client gets the questions of calls that wait together in one answer, and comes back with all of the
-// answers, or with one after the other.
-func TestScriptAsksModernClient(t *testing.T) {
-	t.Parallel()
-	s := newScripting(t, nil)
-	url, _ := s.serveHTTP()
-	for name, c := range map[string]mcptest.Requester{"http": s.overHTTP(url), "stdio": s.overStdio()} {
-		code := strings.ReplaceAll(twoAtOnce, `id: "`, `id: "`+name)
-		ids := []string{name + "before", name + "charge", name + "put", name + "after"}
-		a := suspended(t, c, code, 2)
-		for _, q := range a.InputRequests {
-			if q.Method != "elicitation/create" || !strings.Contains(q.Params.Message, "of the server s") || !strings.Contains(q.Params.Message, "line ") {
-				t.Errorf("%s: asked %+v", name, q)
-			}
-		}
-		runScript(t, c, code, a.answers("accept")).gives(t, strings.Join(ids, ","))
-
-		code = strings.ReplaceAll(code, `id: "`, `id: "2`)
-		a = suspended(t, c, code, 2)
-		keys := slices.Sorted(maps.Keys(a.InputRequests))
-		one := a
-		one.InputRequests = maps.Clone(a.InputRequests)
-		delete(one.InputRequests, keys[0])
-		a = runScript(t, c, code, one.answers("accept"))
-		if a.InputRequests[keys[0]].Method == "" || len(a.InputRequests) != 1 {
-			t.Fatalf("%s: after one of two answers: %s", name, a.raw)
-		}
-		runScript(t, c, code, a.answers("accept")).gives(t, "2"+strings.Join(ids, ",2"))
-		for _, id := range append(ids, "2"+ids[1], "2"+ids[2]) {
-			if n := s.executions()[id]; n != 1 {
-				t.Errorf("%s was executed %d times", id, n)
-			}
-		}
-	}
 }

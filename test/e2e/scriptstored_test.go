@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -30,15 +31,9 @@ func (s *setup) store(name, code string) {
 	s.t.Helper()
 	folder := filepath.Join(s.dir, "scripts")
 	temporary := filepath.Join(s.dir, "script.new")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(temporary, []byte(code), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(temporary, filepath.Join(folder, name+".js")); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, os.MkdirAll(folder, 0o700))
+	expect.OK(s.t, os.WriteFile(temporary, []byte(code), 0o600))
+	expect.OK(s.t, os.Rename(temporary, filepath.Join(folder, name+".js")))
 }
 
 // stores returns the router's keys for a folder of scripts, with others.
@@ -62,9 +57,7 @@ func tryTool(ctx context.Context, c mcptest.Requester, name string, arguments, m
 func runTool(t *testing.T, c mcptest.Requester, name string, arguments, more map[string]any) scriptAnswer {
 	t.Helper()
 	a, err := tryTool(within(t), c, name, arguments, more)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return a
 }
 

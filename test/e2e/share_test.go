@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -57,9 +58,7 @@ func commandLines(t *testing.T) map[int]string {
 		return lines
 	}
 	out, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for line := range strings.Lines(string(out)) {
 		pid, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n, _ := strconv.Atoi(pid)
@@ -234,34 +233,6 @@ func TestSharedAfterAnEdit(t *testing.T) {
 	}
 }
 
-// Clients that shared a router share the next one too if that is killed, though the
-// configuration was edited since they came.
-func TestSharedAgainAfterAnEdit(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	servers := entries{"s": fake("-tools", "pid")}
-	s := prepare(t, servers, nil)
-	one, two := s.serve("--mode", "direct"), s.serve("--mode", "direct")
-	pid := mustCallWhenUp(t, one, "s:pid").text()
-	if other := mustCallWhenUp(t, two, "s:pid").text(); other != pid {
-		t.Fatal("two clients of the same configuration share no router")
-	}
-	servers["new"] = fake("-tools", "echo")
-	s.write(servers, nil)
-	mustCallWhenUp(t, one, "new:echo")
-
-	s.kill(syscall.SIGKILL)
-	next := mustCallWhenUp(t, one, "s:pid").text()
-	if other := mustCallWhenUp(t, two, "s:pid").text(); other != next || next == pid {
-		t.Errorf("after the shared router was killed, one client's server is %s and the other's %s; before, %s was both's", next, other, pid)
-	}
-	for _, c := range []*mcptest.Client{one, two} {
-		if strings.Contains(c.Stderr(), "process of its own") {
-			t.Errorf("a client shares no more:\n%s", c.Stderr())
-		}
-	}
-}
-
 // When the shared router is killed, each call that it was carrying out and that must not be repeated
 // gets an error that says so, and all clients go on with another, as if nothing had been.
 func TestSharedRouterIsKilled(t *testing.T) {
@@ -293,9 +264,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 		s.kill(kill)
 		calls.Wait()
 		for _, c := range clients {
-			if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
-				t.Errorf("echo after: %s", got)
-			}
+			expect.Contains(t, mustCall(t, c, "s__echo", `{"text":"after"}`).text(), "after", "echo after")
 			if c.Stray() > 0 {
 				t.Errorf("%d lines are no messages", c.Stray())
 			}
@@ -334,31 +303,14 @@ func TestCannotShare(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, nil)
 	run := filepath.Join(s.dir, "data", "run")
-	if err := os.MkdirAll(run, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(run, 0o777))
 	if err := os.Chmod(run, 0o777); err != nil { // open to other users, so the router must not listen there
 		t.Fatal(err)
 	}
 	c := s.serve()
 	mustCallWhenUp(t, c, "s:echo")
-	if pid := s.host(); pid != 0 {
-		t.Errorf("a router is shared: %d", pid)
-	}
-	if !strings.Contains(c.Stderr(), "open to others") {
-		t.Errorf("stderr: %s", c.Stderr())
-	}
-}
-
-// A reload that one client's process requests reloads the router for all.
-func TestSharedReload(t *testing.T) {
-	t.Parallel()
-	s := prepare(t, entries{"one": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	a, b := s.serve("--no-watch"), s.serve("--no-watch")
-	mustCall(t, a, "one__echo", `{}`)
-	s.write(entries{"one": fake("-tools", "echo"), "two": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	a.Cmd.Process.Signal(syscall.SIGHUP)
-	mcptest.WaitFor(t, "the other client to see it", func() bool { return slices.Contains(names(t, b), "two__echo") })
+	expect.Equal(t, s.host(), 0, "a router is shared")
+	expect.Contains(t, c.Stderr(), "open to others", "stderr")
 }
 
 // The shared router keeps nothing of clients that have left.
@@ -397,20 +349,14 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 	install := func() {
 		t.Helper()
 		text, err := os.ReadFile(metarouter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		// A child of another test that is forked meanwhile has the file open until it
 		// executes, and what is open for writing can't be executed ("text file busy").
 		syscall.ForkLock.RLock()
 		err = os.WriteFile(program+".new", text, 0o700)
 		syscall.ForkLock.RUnlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(program+".new", program); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
+		expect.OK(t, os.Rename(program+".new", program))
 	}
 	serve := func() *mcptest.Client {
 		t.Helper()
@@ -482,9 +428,7 @@ func TestSharedRouterKeepsNoFiles(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	fifo := filepath.Join(s.dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, syscall.Mkfifo(fifo, 0o600))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -559,9 +503,7 @@ func TestBrokenPipes(t *testing.T) {
 	}
 	mustCall(t, c, "s__echo", `{}`)
 	text, err := os.ReadFile(ignored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	mask, err := strconv.ParseUint(strings.Fields(string(text))[1], 16, 64)
 	if err != nil || mask&(1<<(syscall.SIGPIPE-1)) != 0 {
 		t.Errorf("%v: the server ignores SIGPIPE: %s", err, text)
@@ -584,38 +526,6 @@ func TestLastClientWaits(t *testing.T) {
 	}
 	if _, err := os.Stat(ended); err != nil {
 		t.Errorf("the server was killed: %v", err)
-	}
-}
-
-// Clients of older revisions need one process of a server that also speaks newer ones. A client of
-// those gets a second process.
-func TestProcessesOfBothEras(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"both": fake("-tools", "pid", "-era", "both"), "old": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
-	for _, c := range []*mcptest.Client{s.serve(), s.serve()} {
-		for _, server := range []string{"both", "old"} {
-			if _, stderr, code := s.run("restart", server); code != 0 { // its first start may have been before the first client
-				t.Fatalf("restart: %s", stderr)
-			}
-			if pid := mustCall(t, c, server+"__pid", "{}").text(); pid != strconv.Itoa(s.states()[server].PID) {
-				t.Errorf("%s: the call went to process %s, want the shared one, %d", server, pid, s.states()[server].PID)
-			}
-		}
-	}
-	modern := s.start()
-	if _, err := modern.Discover(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	for server, shared := range map[string]bool{"both": false, "old": true} {
-		pid := mustCall(t, modern, server+"__pid", "{}").text()
-		if (pid == strconv.Itoa(s.states()[server].PID)) != shared {
-			t.Errorf("%s: the modern client's call went to process %s, and the shared one is %d", server, pid, s.states()[server].PID)
-		}
-	}
-	out, _, _ := s.run("servers", "both")
-	if !strings.Contains(out, "is for clients of newer revisions, since the server also speaks newer revisions") {
-		t.Errorf("servers both: %s", out)
 	}
 }
 

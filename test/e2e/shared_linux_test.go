@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -68,9 +69,7 @@ func TestSharedKeepsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	if err := os.WriteFile(s.config, []byte(`{"mcpServers": {`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(s.config, []byte(`{"mcpServers": {`), 0o600))
 	s.kill(syscall.SIGKILL)
 	if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
 		t.Errorf("echo after: %s\n%s", got, c.Stderr())

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"io"
 	"log"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -48,9 +50,7 @@ func TestSignInOnPage(t *testing.T) {
 	})
 	direct, process := s.serveHTTP()
 	to, err := url.Parse(strings.TrimSuffix(direct, "/mcp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	forward := httputil.NewSingleHostReverseProxy(to)
 	stripped := http.StripPrefix("/router", forward)
 	proxy.Config.Handler = readFirst(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,4 +77,19 @@ func TestSignInOnPage(t *testing.T) {
 			t.Errorf("the log has %s:\n%s", secret, process.Stderr())
 		}
 	}
+}
+
+// readFirst returns a handler that reads the body of each request before it calls the proxy. Else
+// the proxy may still look for the body's end when the answer begins; then net/http closes the
+// body, and the proxy cuts the answer (https://go.dev/issue/40747).
+func readFirst(proxy http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
 }

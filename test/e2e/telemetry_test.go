@@ -22,6 +22,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -137,9 +138,7 @@ func TestTraces(t *testing.T) {
 	if router := c.span(t, trace, "tools/call local:fail", asServer); router.Status.Code != tracepb.Status_STATUS_CODE_ERROR {
 		t.Errorf("the status is %v", router.Status)
 	}
-	if err := pipe.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, pipe.Close())
 }
 
 // plainCall calls a tool in plain JSON-RPC with these headers.
@@ -168,13 +167,9 @@ func plainCall(t *testing.T, address, tool string, header http.Header) (json.Raw
 func get(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(within(t), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -208,15 +203,11 @@ func TestPrometheus(t *testing.T) {
 	at := mcptest.FreeAddress(t)
 	target, _ := url.Parse(page)
 	scrape := fmt.Sprintf(`{"global":{"scrape_interval":"1s"},"scrape_configs":[{"job_name":"metarouter","static_configs":[{"targets":[%q]}]}]}`, target.Host)
-	if err := writeFile(filepath.Join(s.dir, "prometheus.json"), scrape); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(filepath.Join(s.dir, "prometheus.json"), scrape))
 	ctx, stop := context.WithCancel(t.Context())
 	prometheus := exec.CommandContext(ctx, "prometheus", "--config.file", filepath.Join(s.dir, "prometheus.json"),
 		"--storage.tsdb.path", filepath.Join(s.dir, "tsdb"), "--web.listen-address", at)
-	if err := prometheus.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, prometheus.Start())
 	t.Cleanup(func() { stop(); prometheus.Wait() })
 	query := func(expression string) (status string, results int, says string) {
 		r, err := http.Get("http://" + at + "/api/v1/query?query=" + url.QueryEscape(expression))
@@ -236,16 +227,12 @@ func TestPrometheus(t *testing.T) {
 		return results == 1
 	})
 	dashboard, err := os.ReadFile("../../contrib/grafana/metarouter.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	variables := strings.NewReplacer("$__rate_interval", "10s", "$__range", "1h", "$job", ".*", "$instance", ".*", "$server", ".*")
 	asked := 0
 	for _, found := range regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`).FindAllSubmatch(dashboard, -1) {
 		var expression string
-		if err := json.Unmarshal(found[1], &expression); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(found[1], &expression))
 		asked++
 		if status, _, says := query(variables.Replace(expression)); status != "success" {
 			t.Errorf("%s\n%s: %s", expression, status, says)

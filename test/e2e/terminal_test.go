@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -45,13 +46,9 @@ func openPTY(t *testing.T, columns, rows uint16) *pty {
 	if err == nil {
 		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	slave, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	p := &pty{master: master, slave: slave, done: make(chan struct{})}
 	go func() { // ends when the last process has closed the other side
 		defer close(p.done)
@@ -83,9 +80,7 @@ func (s *setup) onTerminal(p *pty, env []string, args ...string) *exec.Cmd {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, p.slave, p.slave
 	cmd.Stdin = io.LimitReader(nil, 0)
 	cmd.Env = append(append(os.Environ(), "TERM=xterm", "NO_COLOR="), env...)
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, cmd.Start())
 	return cmd
 }
 
@@ -109,12 +104,8 @@ func TestTerminal(t *testing.T) {
 			p := openPTY(t, 80, 24)
 			cmd := s.onTerminal(p, tc.env, "servers")
 			mcptest.WaitFor(t, "it to be drawn twice", func() bool { return strings.Contains(p.shown(), up) })
-			if err := writeFile(gate, ""); err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, writeFile(gate, ""))
+			expect.OK(t, cmd.Wait())
 			mcptest.WaitFor(t, "the table", func() bool { return row.MatchString(p.shown()) })
 			text := p.shown()
 			if !strings.Contains(text, "0 of 1 server ready") || !strings.Contains(text, "1 starting") {
@@ -144,9 +135,7 @@ func TestTerminalOfServe(t *testing.T) {
 		return strings.Contains(p.shown(), "1 of 2 servers ready, 1 tool, 1 starting")
 	})
 	cmd.Process.Signal(os.Interrupt)
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Wait())
 	const erased = "\x1b[3A\r\x1b[J"
 	mcptest.WaitFor(t, "it to be taken away", func() bool {
 		_, after, ok := strings.Cut(p.shown(), erased)
@@ -214,9 +203,7 @@ func TestWatch(t *testing.T) {
 	s.serveHTTP()
 	sees("2 of 2 servers ready, 2 tools")
 	cmd.Process.Signal(os.Interrupt)
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Wait())
 	mcptest.WaitFor(t, "the table at the end", func() bool {
 		_, after, ok := strings.Cut(p.shown()[strings.LastIndex(p.shown(), "\x1b"):], "SERVER")
 		return ok && strings.Contains(after, "new     ready")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -70,9 +71,7 @@ func TestEditIsAskedFor(t *testing.T) {
 	servers := func() string {
 		t.Helper()
 		out, err := p.command("servers").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		expect.OK(t, err, "%s", out)
 		return string(out)
 	}
 	mcptest.WaitFor(t, "the router to have read the next edit", func() bool { return strings.Contains(servers(), "added: three") })
@@ -89,9 +88,7 @@ func TestEditIsAskedFor(t *testing.T) {
 	terminal.enter(t, "y")
 	mcptest.WaitFor(t, "the new server", func() bool { return strings.Contains(servers(), "four ") })
 	router.Process.Signal(os.Interrupt)
-	if err := router.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, router.Wait())
 }
 
 // servers asks at its own terminal, and the running router takes the edit at once. serve over
@@ -112,18 +109,14 @@ func TestServersAsksForTheRouter(t *testing.T) {
 	cmd := p.at(refused, "servers")
 	refused.await(t, "(added: two)", useIt)
 	refused.enter(t, "n")
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Wait())
 	refused.await(t, useIt, "note: the last edit is not in use", "one ", "ready")
 
 	asks := openPTY(t, 200, 24)
 	cmd = p.at(asks, "tools")
 	asks.await(t, "(added: two)", useIt)
 	asks.enter(t, "n")
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Wait())
 	asks.await(t, useIt, "note: the last edit is not in use", "one:unit_convert")
 	if strings.Contains(asks.shown(), "nothing was started") {
 		t.Errorf("a router runs:\n%s", asks.shown())
@@ -134,9 +127,7 @@ func TestServersAsksForTheRouter(t *testing.T) {
 	approved.await(t, "(added: two)", useIt)
 	began := time.Now()
 	approved.enter(t, "y")
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Wait())
 	approved.await(t, useIt, "one ")
 	if time.Since(began) < 3*time.Second { // the router has taken the edit in the time that the command waits for that
 		approved.await(t, useIt, "one ", "two ")
@@ -172,9 +163,7 @@ func TestTrustAsks(t *testing.T) {
 		cmd := p.at(terminal, "trust")
 		terminal.await(t, "it was found in this folder", "builtin utilities", useIt)
 		terminal.enter(t, test.answer)
-		if err := cmd.Wait(); (err == nil) != (test.answer == "y") {
-			t.Error(err)
-		}
+		expect.Equal(t, cmd.Wait() == nil, test.answer == "y")
 		terminal.await(t, useIt, test.says)
 	}
 	p.save("one", "two")
@@ -182,7 +171,5 @@ func TestTrustAsks(t *testing.T) {
 	cmd := p.at(terminal, "trust")
 	terminal.await(t, "(added: two)", "two (new)", useIt)
 	terminal.enter(t, "y")
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Wait())
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -41,28 +42,19 @@ func fake(t *testing.T, handshake bool, flags ...string) *mcptest.Client {
 func mustCall(t *testing.T, c *mcptest.Client, tool string, arguments any) string {
 	t.Helper()
 	result, err := c.Call(deadline(t), tool, arguments)
-	if err != nil {
-		t.Fatalf("call %s: %v", tool, err)
-	}
+	expect.OK(t, err, "call %s", tool)
 	return string(result)
 }
 
 func mustList(t *testing.T, c *mcptest.Client) []string {
 	t.Helper()
 	names, err := mcptest.ToolNames(deadline(t), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return names
 }
 
 // modernMeta is the member _meta of a modern request.
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-
-// textResult returns a CallToolResult with a text.
-func textResult(text string) string {
-	return `{"content":[{"type":"text","text":` + string(protocol.Encode(text)) + `}]}`
-}
 
 // code returns the code of a JSON-RPC error, 0 for any other error.
 func code(err error) int {
@@ -86,15 +78,11 @@ func TestLegacy(t *testing.T) {
 	if got := mustList(t, c); !slices.Equal(got, []string{"echo"}) {
 		t.Errorf("tools %q", got)
 	}
-	if got := mustCall(t, c, "echo", json.RawMessage(`{"b":1, "a":"\u00e9"}`)); got != `{"content":[{"type":"text","text":"{\"b\":1, \"a\":\"\\u00e9\"}"}]}` {
-		t.Errorf("echo: %s", got)
-	}
+	expect.Equal(t, mustCall(t, c, "echo", json.RawMessage(`{"b":1, "a":"\u00e9"}`)), `{"content":[{"type":"text","text":"{\"b\":1, \"a\":\"\\u00e9\"}"}]}`, "echo")
 	if _, err := c.Call(deadline(t), "unknown", nil); code(err) != -32602 {
 		t.Errorf("unknown tool: %v", err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.Close())
 }
 
 func TestModern(t *testing.T) {
@@ -177,9 +165,7 @@ func TestUnknownMethod(t *testing.T) {
 func TestLists(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tools.json")
 	recorded := "{\"tools\": [{\"name\":\"z\", \"x\" : 9007199254740993,\n \"inputSchema\":{ }}, {\"name\":\"a\"}]}"
-	if err := os.WriteFile(file, []byte(recorded), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte(recorded), 0o600))
 	c := fake(t, true, "-list", file)
 	tools, err := mcptest.Tools(deadline(t), c)
 	if err != nil || len(tools) != 2 || string(tools[0]) != `{"name":"z", "x" : 9007199254740993, "inputSchema":{ }}` {
@@ -201,12 +187,8 @@ func TestLists(t *testing.T) {
 	if got := mustList(t, c); !slices.Equal(got, []string{"pid", "cwd", "x", "crash", "pid"}) {
 		t.Errorf("tools %q", got)
 	}
-	if got := mustCall(t, c, "pid", nil); !strings.Contains(got, fmt.Sprintf(`"%d"`, c.Cmd.Process.Pid)) {
-		t.Errorf("pid: %s", got)
-	}
-	if got := mustCall(t, c, "cwd", nil); !strings.Contains(got, filepath.Base(c.Cmd.Dir)) {
-		t.Errorf("cwd: %s", got)
-	}
+	expect.Contains(t, mustCall(t, c, "pid", nil), fmt.Sprintf(`"%d"`, c.Cmd.Process.Pid), "pid")
+	expect.Contains(t, mustCall(t, c, "cwd", nil), filepath.Base(c.Cmd.Dir), "cwd")
 
 	c = fake(t, true, "-bad-schemas")
 	if got := mustList(t, c); len(got) != len(fakeserver.BadTools)+1 || got[0] != "fine" {
@@ -220,16 +202,12 @@ func TestLists(t *testing.T) {
 
 func TestCalls(t *testing.T) {
 	c := fake(t, true, "-tools", "raw,error,fail,big,progress,grow,shrink,sleep,hang,crash")
-	if got := mustCall(t, c, "raw", nil); got != fakeserver.RawResult {
-		t.Errorf("raw: %s", got)
-	}
+	expect.Equal(t, mustCall(t, c, "raw", nil), fakeserver.RawResult, "raw")
 	var e *mcptest.Error
 	if _, err := c.Call(deadline(t), "error", nil); !errors.As(err, &e) || string(e.Object) != fakeserver.RawError || e.Code != -31999 {
 		t.Errorf("error: %v", err)
 	}
-	if got := mustCall(t, c, "fail", nil); !strings.Contains(got, `"isError":true`) {
-		t.Errorf("fail: %s", got)
-	}
+	expect.Contains(t, mustCall(t, c, "fail", nil), `"isError":true`, "fail")
 	if got := mustCall(t, c, "big", json.RawMessage(`{"bytes":30000000}`)); len(got) < 30_000_000 {
 		t.Errorf("big: %d bytes", len(got))
 	}
@@ -276,9 +254,7 @@ func TestEnv(t *testing.T) {
 	if _, err := c.Initialize(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	if got := mustCall(t, c, "env", nil); !strings.Contains(got, `"A=1\nB=2`) {
-		t.Errorf("env: %s", got)
-	}
+	expect.Contains(t, mustCall(t, c, "env", nil), `"A=1\nB=2`, "env")
 }
 
 func TestNoise(t *testing.T) {
@@ -289,9 +265,7 @@ func TestNoise(t *testing.T) {
 	if err := c.Close(); err != nil || c.Stray() != 3*(strings.Count(fakeserver.Stray, "\n")-1)+2 {
 		t.Errorf("%d stray lines, error %v", c.Stray(), err)
 	}
-	if n := len(c.Stderr()); n != 1_000_000 {
-		t.Errorf("%d bytes on stderr", n)
-	}
+	expect.Equal(t, len(c.Stderr()), 1_000_000, "bytes on stderr")
 }
 
 func TestStarts(t *testing.T) {
@@ -356,22 +330,16 @@ func TestStubborn(t *testing.T) {
 func TestLedger(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "ledger")
 	c := fake(t, true, "-name", "bank", "-tools", "ledger_charge,ledger_read", "-ledger", ledger)
-	if got := mustCall(t, c, "ledger_charge", map[string]any{"id": "c1", "ms": 20}); !strings.Contains(got, `"c1"`) {
-		t.Errorf("the answer is %s", got)
-	}
+	expect.Contains(t, mustCall(t, c, "ledger_charge", map[string]any{"id": "c1", "ms": 20}), `"c1"`, "the answer")
 	ctx, cancel := context.WithCancel(deadline(t))
 	defer cancel()
 	go c.Call(ctx, "ledger_read", map[string]any{"id": "r1", "ms": 60_000})
 	lines := func() (all []fakeserver.LedgerLine) {
 		b, err := os.ReadFile(ledger)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for line := range strings.Lines(string(b)) {
 			var l fakeserver.LedgerLine
-			if err := json.Unmarshal([]byte(line), &l); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
+			expect.OK(t, json.Unmarshal([]byte(line), &l), "%s", line)
 			all = append(all, l)
 		}
 		return all
@@ -387,7 +355,5 @@ func TestLedger(t *testing.T) {
 		got = append(got, fmt.Sprint(l.Tool, " ", l.ID, " ", l.Ended))
 	}
 	want := []string{"ledger_charge c1 false", "ledger_charge c1 true", "ledger_read r1 false", "ledger_charge c2 false", "ledger_charge c2 true"}
-	if !slices.Equal(got, want) {
-		t.Errorf("the ledger is %q, want %q", got, want)
-	}
+	expect.List(t, got, want, "the ledger")
 }

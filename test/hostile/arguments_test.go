@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -79,9 +80,7 @@ func TestForgedArguments(t *testing.T) {
 	for _, validate := range []string{"on", "warn", "off"} {
 		t.Run("validate "+validate, func(t *testing.T) {
 			r := prepare(t, map[string]any{"mode": "direct", "profiles": profiles})
-			if err := os.WriteFile(filepath.Join(r.dir, "server.sh"), []byte(noter), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(filepath.Join(r.dir, "server.sh"), []byte(noter), 0o600))
 			r.configure(map[string]any{"command": "sh", "args": []string{"server.sh"}, "cwd": r.dir, "validate": validate})
 			r.address = mcptest.FreeAddress(t)
 			r.process = mcptest.Start(t, r.binary, []string{"serve", "--http", r.address, "--config", r.config, "--data", r.data()}, r.dir, nil)
@@ -97,14 +96,10 @@ func TestForgedArguments(t *testing.T) {
 					forge(ways["tools/call"], "", "hostile:read", `{"a":1}`), forge(ways["call_tool"], "", "hostile:loose", `{"a":1}`),
 					forge(ways["script"], "script", "hostile:loose", `{"a":[`+zeros+`0]}`),
 				} {
-					if answer := r.post(profile, honest); !strings.Contains(answer, "it ran") {
-						t.Errorf("%s: %.200s did not run: %.500s", profile, honest, answer)
-					}
+					expect.Contains(t, r.post(profile, honest), "it ran", "%s: %s did not run", profile, honest)
 				}
 				notes, err := os.ReadFile(filepath.Join(r.dir, "lines"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				calls := 0
 				for line := range strings.Lines(string(notes[read:])) {
 					calls += checkCall(t, line, profile == "fixed")
@@ -120,9 +115,7 @@ func TestForgedArguments(t *testing.T) {
 // post sends a plain request under a profile, and returns its answer.
 func (r *router) post(profile, body string) string {
 	response, err := http.Post(r.url()+"/p/"+profile, "application/json", strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.OK(r.t, err)
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode >= 500 {
@@ -156,9 +149,7 @@ func checkCall(t *testing.T, line string, fixed bool) (calls int) {
 		for d.More() {
 			key, _ := d.Token()
 			var value json.RawMessage
-			if err := d.Decode(&value); err != nil {
-				t.Fatalf("the server got %.300s: %v", text, err)
-			}
+			expect.OK(t, d.Decode(&value), "the server got %.300s", text)
 			name := key.(string)
 			if _, twice := members[name]; twice || allowed != "" && !strings.Contains(allowed, " "+name+" ") {
 				t.Errorf("the server got %.300s with %q", text, name)

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A file makes .mcp.json in a folder, as a stranger may have written it.
@@ -71,9 +73,7 @@ func TestFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := make(dir); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, make(dir))
 			for _, command := range [][]string{
 				// Found in the folder, and not trusted.
 				{"serve", "--standalone"}, {"servers"}, {"trust"},
@@ -99,9 +99,7 @@ func TestDataFolder(t *testing.T) {
 			t.Parallel()
 			r := prepare(t, nil) // no command goes on without an audit log that it can write
 			victim, script := filepath.Join(r.dir, "victim"), filepath.Join(r.dir, "a.js")
-			if err := os.WriteFile(script, []byte(`return await call("honest:echo", {})`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(script, []byte(`return await call("honest:echo", {})`), 0o600))
 			runAll := func() {
 				t.Helper()
 				for _, command := range [][]string{{"trust", "--yes"}, {"serve"}, {"call", "honest:echo", "{}"}, {"script", script}, {"search", "echo"}, {"doctor"}} {
@@ -139,9 +137,7 @@ func runCommand(t *testing.T, dir string, args []string) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = time.Second
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, cmd.Start())
 	// Not the peak of rusage, which begins with that of this process.
 	ended, peak := make(chan struct{}), make(chan int, 1)
 	go func() {

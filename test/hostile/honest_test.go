@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // lastsVariable says how long all cases take together; by default each takes about a second.
@@ -22,9 +24,7 @@ func lasts(t *testing.T, short time.Duration) time.Duration {
 		return short
 	}
 	all, err := time.ParseDuration(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const cases = 110 // about
 	return max(short, all*time.Duration(lanes())/cases)
 }

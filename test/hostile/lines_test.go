@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // lines are the hostile clients over stdio, who share the router with the honest one.
@@ -107,17 +109,11 @@ func (v *visit) joinUnread() *unread {
 	c := &unread{cmd: exec.Command(v.binary, "serve", "--config", v.config, "--data", v.data())}
 	c.cmd.Dir = v.dir
 	stdin, in, err := os.Pipe()
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	expect.OK(v.t, err)
 	out, stdout, err := os.Pipe()
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	expect.OK(v.t, err)
 	c.in, c.out, c.cmd.Stdin, c.cmd.Stdout = in, out, stdin, stdout
-	if err := c.cmd.Start(); err != nil {
-		v.t.Error(err)
-	}
+	expect.OK(v.t, c.cmd.Start())
 	stdin.Close()
 	stdout.Close()
 	context.AfterFunc(v.ctx, func() { in.SetWriteDeadline(time.Now()) })

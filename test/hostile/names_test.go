@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // names attack what people and models read, and what belongs to other servers.
@@ -61,9 +63,7 @@ func (a *attack) noHiddenText() {
 		return
 	}
 	var v any
-	if err := json.Unmarshal(list, &v); err != nil {
-		a.t.Error(err)
-	}
+	expect.OK(a.t, json.Unmarshal(list, &v))
 	walk(v, func(s string) {
 		for _, c := range s {
 			if c >= 0xe0000 && c < 0xe0080 || unicode.Is(unicode.Bidi_Control, c) || c == 0x200b || c == 0xfeff || c == 0x1b {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -46,9 +47,7 @@ func prepare(t *testing.T, own map[string]any) *router {
 	t.Helper()
 	dir := t.TempDir()
 	r := &router{t: t, dir: dir, config: filepath.Join(dir, "mcp.json"), binary: filepath.Join(dir, "metarouter"), own: own}
-	if err := os.Link(metarouter, r.binary); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Link(metarouter, r.binary))
 	r.configure(nil)
 	return r
 }
@@ -86,9 +85,7 @@ func (r *router) configure(hostile map[string]any) {
 	if err == nil {
 		err = os.Rename(r.config+".new", r.config)
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.OK(r.t, err)
 }
 
 // pids is the file with the process ids of servers.

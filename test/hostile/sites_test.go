@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A site is a hostile server over HTTP: an ordinary one whose behaviour a kind replaces in part.
@@ -31,9 +33,7 @@ type site struct {
 func newSite(t *testing.T, kind func(*site)) *site {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	s := &site{url: "http://" + l.Addr().String() + "/mcp"}
 	kind(s)
 	if s.accept != nil {

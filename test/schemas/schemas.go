@@ -7,6 +7,7 @@ package schemas
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -66,7 +67,7 @@ func upTo(size int, format string) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(strings.NewReplacer("#n", fmt.Sprint(i), "#m", fmt.Sprint(i+1)).Replace(format))
+		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(format, "#n", strconv.Itoa(i)), "#m", strconv.Itoa(i+1)))
 	}
 	return b.String()
 }

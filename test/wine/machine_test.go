@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -89,9 +90,7 @@ func (m *machine) run(t *testing.T, stdin string, args ...string) (out string, c
 func (m *machine) command(t *testing.T, stdin string, args ...string) (out string, code int) {
 	t.Helper()
 	output, err := os.Create(filepath.Join(t.TempDir(), "output")) // no pipe, which Wine's own processes would hold open
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer output.Close()
 	cmd := exec.CommandContext(within(t), m.wine, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = m.folder, m.env, strings.NewReader(stdin), output, output
@@ -99,9 +98,7 @@ func (m *machine) command(t *testing.T, stdin string, args ...string) (out strin
 		t.Fatalf("%s: %v", strings.Join(args, " "), err)
 	}
 	text, err := os.ReadFile(output.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return strings.ReplaceAll(string(text), "\r\n", "\n"), cmd.ProcessState.ExitCode()
 }
 
@@ -148,13 +145,9 @@ func (m *machine) stubborn() map[string]any {
 func (m *machine) configure(t *testing.T, all servers) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"mcpServers": all})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	file := filepath.Join(m.folder, "mcp.json")
-	if err := errors.Join(os.WriteFile(file+".new", text, 0o600), os.Rename(file+".new", file)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.WriteFile(file+".new", text, 0o600), os.Rename(file+".new", file)))
 	return toWindows(file)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -56,9 +57,7 @@ func (m *machine) check(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, out)
 	}
 	bad := filepath.Join(m.folder, "bad.json")
-	if err := os.WriteFile(bad, []byte("{\"mcpServers\": {\n  \"a\": {\"command\": \"C:\\tools\\a.exe\"}\n}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(bad, []byte("{\"mcpServers\": {\n  \"a\": {\"command\": \"C:\\tools\\a.exe\"}\n}}"), 0o600))
 	if out, code := m.run(t, "", "check", "--config", toWindows(bad)); code != 2 || !strings.HasPrefix(out, toWindows(bad)+":2:20: ") {
 		t.Errorf("of a backslash that is not doubled: exit code %d, %q", code, out)
 	}
@@ -94,9 +93,7 @@ func (m *machine) secrets(t *testing.T) {
 func (m *machine) stdio(t *testing.T) {
 	_, args := mcptest.Command("-name", "two words", "-ignore-eof", "-grandchild")
 	batch := "@echo off\r\n\"" + m.program("fake.exe") + "\" %*\r\n"
-	if err := os.WriteFile(filepath.Join(m.folder, "tool.cmd"), []byte(batch), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(m.folder, "tool.cmd"), []byte(batch), 0o600))
 	all := bundled()
 	all["batch"] = map[string]any{"command": "tool", "args": args, "env": map[string]string{"PATH": toWindows(m.folder)}}
 	c := m.serve(t, m.configure(t, all))
@@ -136,9 +133,7 @@ func (m *machine) edit(t *testing.T) {
 	c := m.serve(t, m.configure(t, all))
 	m.await(t, 4, "fake.exe")
 	before, err := c.Call(within(t), "stays__pid", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	delete(all, "goes")
 	m.configure(t, all)
 	m.await(t, 1, "fake.exe")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func toolsOf(definitions ...string) (tools []registry.NormalizedTool) {
@@ -96,9 +97,7 @@ func TestLastSeen(t *testing.T) {
 	entry.Args = []string{"edited"}
 	list(c)
 	check("the entry was edited", a)
-	if err := w.Seen("s"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, w.Seen("s"))
 	check("seen", "")
 	list(c)
 	check("the same again", "")
@@ -166,9 +165,7 @@ func TestHeldTools(t *testing.T) {
 	entry.NewTools = "hold"
 	w.Configure(one(entry))
 	check("held again", "t1t2")
-	if err := w.Seen("s"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, w.Seen("s"))
 	check("seen", "")
 	list("a", "b", "c")
 	check("the same again", "")

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A hinted is a server with tools that change their hints, and the catalog that has it.
@@ -84,22 +85,16 @@ func TestDoubtOfChanges(t *testing.T) {
 	h.check("changed", "tidy", changed+"false and is true")
 	h.list(tidy(reads))
 	h.check("listed again", "tidy", changed+"false and is true")
-	if err := h.w.Seen("s"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, h.w.Seen("s"))
 	h.check("the definition was seen", "tidy", changed+"false and is true")
 
 	if err := h.w.ConfirmHints("s", tidy(repeats)); err == nil || !strings.Contains(err.Error(), "tidy") {
 		t.Errorf("confirmed other hints than were shown: %v", err)
 	}
 	h.check("others were confirmed", "tidy", changed)
-	if err := h.w.ConfirmHints("s", tidy(reads)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, h.w.ConfirmHints("s", tidy(reads)))
 	h.check("confirmed", "tidy", "")
-	if all := hints.Unconfirmed(h.w.registry.Snapshot().Offer("s")); len(all) != 0 {
-		t.Errorf("unconfirmed: %v", all)
-	}
+	expect.Equal(t, len(hints.Unconfirmed(h.w.registry.Snapshot().Offer("s"))), 0, "unconfirmed")
 
 	h.list(tidy(registry.Hints{}))
 	h.list(tidy(reads))

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // BenchmarkRecall recalls the stored tools of two hundred servers.
@@ -25,14 +26,10 @@ func BenchmarkRecall(b *testing.B) {
 		for i := range tools {
 			raw := fmt.Sprintf(`{"name":"search_orders_%d","description":"Searches the orders of a shop by the customer's name, and returns those of the last days. Orders that were cancelled are left out.","inputSchema":{"type":"object","properties":{"customer":{"type":"string","description":"The name of the customer, or a part of it."},"days":{"type":"integer","minimum":1,"description":"How many days to look back."},"status":{"type":"string","enum":["open","sent","paid"]}},"required":["customer"]},"annotations":{"readOnlyHint":true}}`, i)
 			t, err := discovery.Normalize(entry.Name, json.RawMessage(raw), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			expect.OK(b, err)
 			offer.Tools = append(offer.Tools, t)
 		}
-		if err := w.adopt(b.Context(), entry, offer, w.tagger); err != nil {
-			b.Fatal(err)
-		}
+		expect.OK(b, w.adopt(b.Context(), entry, offer, w.tagger))
 	}
 	w.Saves.Rest()
 	for b.Loop() {

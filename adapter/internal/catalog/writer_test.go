@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // opened returns a writer with the stored offers of the folder.
@@ -39,9 +40,7 @@ func offering(tools ...string) (o registry.Offer) {
 // storeOffer has the server of the entry list an offer, and stores that.
 func (w *Writer) storeOffer(t testing.TB, entry config.Server, o registry.Offer) {
 	t.Helper()
-	if err := w.adopt(t.Context(), entry, o, w.tagger); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, w.adopt(t.Context(), entry, o, w.tagger))
 	w.Saves.All()
 }
 
@@ -75,9 +74,7 @@ func TestOffersAreSaved(t *testing.T) {
 		w := opened(data, one(entry))
 		list := func(tool string) {
 			t.Helper()
-			if err := w.adopt(t.Context(), entry, offering(tool), w.tagger); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, w.adopt(t.Context(), entry, offering(tool), w.tagger))
 		}
 		ctx, end := context.WithCancel(t.Context())
 		go w.Saves.Run(ctx)
@@ -107,9 +104,7 @@ func TestGoneOffers(t *testing.T) {
 		t.Errorf("%d offers, %d bytes", len(g.offers), g.bytes)
 	}
 	g.put("large", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes-1)}}})
-	if len(g.offers) != 1 {
-		t.Errorf("%d offers next to a large one", len(g.offers))
-	}
+	expect.Equal(t, len(g.offers), 1, "offers next to a large one")
 	g.put("too large", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes+1)}}})
 	if len(g.offers) != 1 || g.bytes != maxGoneBytes-1 {
 		t.Errorf("%d offers with %d bytes", len(g.offers), g.bytes)

@@ -9,15 +9,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Whatever a file says, decode returns an error or an offer that encodes to the same again.
 func FuzzDecode(f *testing.F) {
 	for _, o := range []registry.Offer{{}, stored(&testing.T{}, "s")} {
 		data, err := encode("s", o)
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.OK(f, err)
 		f.Add(data)
 		f.Add(data[:len(data)/2])
 	}
@@ -27,9 +26,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := encode(server, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		name, same, err := decode(again)
 		if err != nil || name != server || !reflect.DeepEqual(same, o) {
 			t.Errorf("%q decodes to %+v, and encoded to %+v, %v", data, o, same, err)
@@ -45,13 +42,9 @@ func TestDecodeShares(t *testing.T) {
 	one.Definition = json.RawMessage(`{"name":"t","inputSchema":{"type":"object"},"title":"T"}`)
 	one.ServerSchema = json.RawMessage(`{"type":"object","minProperties":1}`)
 	data, err := encode("s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "first", ""), one}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	_, o, err := decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	definition, schema := o.Tools[1].Definition, o.Tools[1].InputSchema
 	if o.Tools[0].ServerSchema != nil || string(o.Tools[1].ServerSchema) != string(one.ServerSchema) {
 		t.Errorf("the server's schemas are %s and %s", o.Tools[0].ServerSchema, o.Tools[1].ServerSchema)
@@ -75,9 +68,7 @@ func BenchmarkLoad(b *testing.B) {
 		o.Tools = append(o.Tools, t)
 	}
 	s := NewStore(b.TempDir(), zap.NewNop())
-	if err := s.Save("k", "s", o); err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, s.Save("k", "s", o))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok := s.Load("k", "s"); !ok {

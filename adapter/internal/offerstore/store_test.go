@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func stored(t *testing.T, server string) registry.Offer {
@@ -54,9 +55,7 @@ func TestStoreKeepsEveryByte(t *testing.T) {
 		t.Error("loaded what was never saved")
 	}
 	want := stored(t, "a b/ü")
-	if err := s.Save("k1", "a b/ü", want); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Save("k1", "a b/ü", want))
 	got, ok := s.Load("k1", "a b/ü")
 	if !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("loaded %v\n%+v\nwant\n%+v", ok, got, want)
@@ -84,9 +83,7 @@ func TestStoreKeepsEveryByte(t *testing.T) {
 func TestStoreTooLarge(t *testing.T) {
 	s := NewStore(t.TempDir(), zap.NewNop())
 	o := stored(t, "a")
-	if err := s.Save("k", "a", o); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Save("k", "a", o))
 	large := o
 	large.Tools = make([]registry.NormalizedTool, 65)
 	for i := range large.Tools {
@@ -102,15 +99,11 @@ func TestStoreTooLarge(t *testing.T) {
 
 func TestStoreWithoutDirectory(t *testing.T) {
 	s := NewStore("", zap.NewNop())
-	if err := s.Save("k", "s", stored(t, "s")); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, s.Save("k", "s", stored(t, "s")))
 	if _, ok := s.Load("k", "s"); ok {
 		t.Error("loaded something")
 	}
-	if err := s.Prune(0); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, s.Prune(0))
 }
 
 func TestStoreStaysInItsDirectory(t *testing.T) {
@@ -130,14 +123,10 @@ func TestStoreStaysInItsDirectory(t *testing.T) {
 
 func TestStoreDropsDamage(t *testing.T) {
 	s := NewStore(t.TempDir(), zap.NewNop())
-	if err := s.Save("k", "s", stored(t, "s")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Save("k", "s", stored(t, "s")))
 	path := storeFile(t, s)
 	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	damage := map[string][]byte{
 		"empty":         {},
 		"other version": []byte(strings.Replace(string(good), "catalog 4", "catalog 1", 1)),
@@ -150,9 +139,7 @@ func TestStoreDropsDamage(t *testing.T) {
 		damage[fmt.Sprintf("byte %d flipped", i)] = flipped
 	}
 	for name, bad := range damage {
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, bad, 0o600))
 		if o, ok := s.Load("k", "s"); ok {
 			t.Errorf("%s: loaded %v", name, o)
 		}
@@ -164,9 +151,7 @@ func TestStoreDropsDamage(t *testing.T) {
 
 func TestStoreFailsWithoutHarm(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	under := NewStore(filepath.Join(root, "file"), zap.NewNop())
 	if err := under.Save("k", "s", stored(t, "s")); err == nil {
 		t.Error("saved below a file")
@@ -177,9 +162,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 
 	s := NewStore(root, zap.NewNop())
 	blocked := s.path("k", "s")
-	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Join(blocked, "full"), 0o700))
 	if err := s.Save("k", "s", stored(t, "s")); err == nil {
 		t.Error("saved over a directory")
 	}
@@ -192,12 +175,8 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 	}
 	s = NewStore(t.TempDir(), zap.NewNop())
 	want := stored(t, "s")
-	if err := s.Save("k", "s", want); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(s.dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Save("k", "s", want))
+	expect.OK(t, os.Chmod(s.dir, 0o500))
 	defer os.Chmod(s.dir, 0o700)
 	if err := s.Save("k", "s", registry.Offer{}); err == nil {
 		t.Error("saved in a read-only directory")
@@ -209,9 +188,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 
 func TestStoreIsSharedByManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	if err := NewStore(dir, zap.NewNop()).Save("k", "s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "t0", "")}}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, NewStore(dir, zap.NewNop()).Save("k", "s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "t0", "")}}))
 	var all sync.WaitGroup
 	for w := range 4 {
 		s := NewStore(dir, zap.NewNop())
@@ -245,19 +222,13 @@ func TestStorePrune(t *testing.T) {
 	}
 	old := time.Now().Add(-48 * time.Hour)
 	for _, key := range []string{"unused", "used", "fresh"} {
-		if err := s.Save(key, "s", stored(t, "s")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, s.Save(key, "s", stored(t, "s")))
 		if key != "fresh" {
-			if err := os.Chtimes(s.path(key, "s"), old, old); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.Chtimes(s.path(key, "s"), old, old))
 		}
 	}
 	s.Load("used", "s")
-	if err := s.Prune(24 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Prune(24*time.Hour))
 	for key, want := range map[string]bool{"unused": false, "used": true, "fresh": true} {
 		if _, ok := s.Load(key, "s"); ok != want {
 			t.Errorf("%s is there: %v", key, ok)
@@ -271,9 +242,7 @@ func TestStoredIndex(t *testing.T) {
 		t.Errorf("loaded %v", got)
 	}
 	kept := Index{map[string]string{"owner": "key"}, registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}}
-	if err := store.SaveIndex("p", kept); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, store.SaveIndex("p", kept))
 	if stored := store.LoadIndex("p"); !reflect.DeepEqual(stored, kept) || store.LoadIndex("q").Keys != nil {
 		t.Errorf("loaded %v", stored)
 	}

@@ -12,14 +12,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func identity(t testing.TB) *nodeidentity.Identity {
 	t.Helper()
 	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return id
 }
 
@@ -38,9 +37,7 @@ func TestDecode(t *testing.T) {
 	id, other := identity(t), identity(t)
 	a := announcement(id.Key())
 	value, err := a.encode(id.Sign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got, err := Decode("office", id.Key(), "R", value, true)
 	if err != nil || got.Revision != 3 || len(got.Servers) != 1 || got.Servers[0] != a.Servers[0] {
 		t.Errorf("%+v, %v", got, err)
@@ -144,9 +141,7 @@ func TestBound(t *testing.T) {
 		t.Error(len(value), err, len(a.Servers))
 	}
 	terms := boundTerms(clusternode.Terms{Timeout: -1, MaxConcurrent: -1, Validate: "x", Retry: "x"})
-	if terms != (clusternode.Terms{Validate: "on", Retry: "hints"}) {
-		t.Errorf("%+v", terms)
-	}
+	expect.Equal(t, terms, clusternode.Terms{Validate: "on", Retry: "hints"})
 }
 
 func TestDefinitions(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/nats-io/nkeys"
 )
 
@@ -18,15 +19,11 @@ import (
 func pair(t *testing.T) (near *conn, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	d := &dialer{ctx: t.Context()}
 	c, err := d.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if far, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
@@ -73,16 +70,12 @@ func TestBacklogIsBounded(t *testing.T) {
 // A dialer closes a connection that nats.go has forgotten.
 func TestDialerClosesTheLast(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	d := &dialer{ctx: t.Context()}
 	defer d.close()
 	first, err := d.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := d.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +87,10 @@ func TestDialerClosesTheLast(t *testing.T) {
 // The key that logs in may be the node's, so a server gets nothing signed but nonces.
 func TestSignNonce(t *testing.T) {
 	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	seed, _ := key.Seed()
 	file := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(file, seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, seed, 0o600))
 	nonce := []byte("oSDFzI-gG_W7M2U")
 	if signature, err := signNonce(file, nonce); err != nil || key.Verify(nonce, signature) != nil {
 		t.Error(err)
@@ -116,9 +105,7 @@ func TestSignNonce(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	s := secretsOf([]string{"nats://user:pa%40ss@hub:4222", "nats://token-7@hub", "nats://hub", "nats://user:p%zz@hub"})
 	text := s.clean("pa@ss pa%40ss token-7 nats://user:p%zz@hub user hub")
-	if text != "xxxxx xxxxx xxxxx xxxxx user hub" {
-		t.Errorf("the text is %q", text)
-	}
+	expect.Equal(t, text, "xxxxx xxxxx xxxxx xxxxx user hub", "the text")
 }
 
 func TestDelayIsBounded(t *testing.T) {
@@ -149,8 +136,6 @@ func TestPermission(t *testing.T) {
 		"publish to $KV.metarouter-office.UABC.R.node":       "$KV.metarouter-office.UABC.>",
 		"publish to elsewhere":                               "elsewhere",
 	} {
-		if got := l.permission(subject); got != want {
-			t.Errorf("%s: %q, want %q", subject, got, want)
-		}
+		expect.Equal(t, l.permission(subject), want, "%s", subject)
 	}
 }

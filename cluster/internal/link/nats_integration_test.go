@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -39,9 +40,7 @@ type node struct {
 func newIdentity(t testing.TB) *nodeidentity.Identity {
 	t.Helper()
 	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return id
 }
 
@@ -98,9 +97,7 @@ func TestReconnect(t *testing.T) {
 	s.Kill()
 	n.until("the loss", func(s link.State) bool { return !s.Connected && len(s.Problems) == 1 })
 	s.Restart()
-	if state := n.connected(); state.Epoch != 2 {
-		t.Errorf("the epoch is %d", state.Epoch)
-	}
+	expect.Equal(t, n.connected().Epoch, 2, "the epoch")
 }
 
 func TestPermissions(t *testing.T) {
@@ -113,9 +110,7 @@ func TestPermissions(t *testing.T) {
 	if _, err := n.Conn().SubscribeSync("metarouter.office.stream." + n.id.Key() + ".X.>"); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Conn().Publish("$KV.metarouter-office."+n.id.Key()+".X.load", nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, n.Conn().Publish("$KV.metarouter-office."+n.id.Key()+".X.load", nil))
 	want := []string{"publish to $KV.metarouter-office." + n.id.Key() + ".X.load", "subscribe to metarouter.office.stream." + n.id.Key() + ".X.>"}
 	n.until("the refusals", func(s link.State) bool {
 		slices.Sort(s.Denied)
@@ -143,15 +138,11 @@ func TestNothingListens(t *testing.T) {
 func TestLogins(t *testing.T) {
 	layer.Integration(t)
 	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	public, _ := key.PublicKey()
 	seed, _ := key.Seed()
 	file := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(file, append([]byte("# mine\n"), seed...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, append([]byte("# mine\n"), seed...), 0o600))
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true, Users: []natsserver.User{{Name: "user", Password: "hunter2"}, {NKey: public}}})
 	with := func(user string) []string {
 		return []string{strings.Replace(s.URL(), "nats://", "nats://"+user+"@", 1)}
@@ -170,9 +161,7 @@ func TestLogins(t *testing.T) {
 	// The file comes later.
 	late := open(t, config.Cluster{URLs: []string{s.URL()}, Creds: file + "y"})
 	late.problem(`read "creds"`)
-	if err := os.Rename(file, file+"y"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Rename(file, file+"y"))
 	late.connected()
 }
 
@@ -228,9 +217,7 @@ func TestCredentials(t *testing.T) {
 		return s.Epoch > 0
 	})
 	short.until("the expiry", func(s link.State) bool { return !s.Connected })
-	if err := os.Rename(operator.Creds(time.Time{}), file); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Rename(operator.Creds(time.Time{}), file))
 	short.connected()
 }
 
@@ -252,9 +239,7 @@ func TestSilentServer(t *testing.T) {
 func TestOtherProtocol(t *testing.T) {
 	layer.Integration(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections, and waits as an HTTP server does
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	n := open(t, config.Cluster{URLs: []string{"nats://" + l.Addr().String()}})
 	n.problem("at nats://" + l.Addr().String() + " does not answer as a NATS server")

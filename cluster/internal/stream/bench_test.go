@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/nats-io/nats.go"
 )
 
@@ -70,9 +71,7 @@ func BenchmarkOpen(b *testing.B) {
 	}()
 	for b.Loop() {
 		c, err := near.Dial(minute(b), far.Address(), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.OK(b, err)
 		c.Close()
 	}
 }

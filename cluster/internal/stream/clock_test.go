@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The clock of the other end is an hour ahead, and a frame takes 10 ms.
@@ -17,9 +19,7 @@ func TestClock(t *testing.T) {
 	if !c.lapsed(start) {
 		t.Error("a clock that knows nothing is not lapsed")
 	}
-	if sent := c.sending(ping, 5, at(0)); sent != start.UnixNano() {
-		t.Error(sent)
-	}
+	expect.Equal(t, c.sending(ping, 5, at(0)), start.UnixNano())
 	c.sending(ping, 6, at(5*ms)) // does not measure
 	c.receiving(theirs(10*ms), at(20*ms))
 	c.answered(6, theirs(15*ms), at(25*ms))
@@ -37,9 +37,7 @@ func TestClock(t *testing.T) {
 	}
 
 	// An end that heard nothing does not affirm, and a frame that does not affirm changes nothing.
-	if sent := c.sending(data, 7, at(1520*ms)); sent != 0 {
-		t.Error(sent)
-	}
+	expect.Equal(t, c.sending(data, 7, at(1520*ms)), 0)
 	c.receiving(0, at(1600*ms))
 	if !c.lapsed(at(1600*ms)) || c.sending(data, 8, at(1600*ms)) == 0 {
 		t.Error("a frame without a time affirms, or is not heard")
@@ -48,14 +46,10 @@ func TestClock(t *testing.T) {
 	// An answer that took long does not replace a good measurement; one after a clock was set does.
 	c.sending(ping, 9, at(2000*ms))
 	c.answered(9, theirs(2000*ms), at(4000*ms))
-	if c.ahead != time.Hour {
-		t.Error(c.ahead)
-	}
+	expect.Equal(t, c.ahead, time.Hour)
 	c.sending(ping, 10, at(5000*ms))
 	c.answered(10, at(5010*ms).UnixNano(), at(5020*ms))
-	if c.ahead != 0 {
-		t.Error(c.ahead)
-	}
+	expect.Equal(t, c.ahead, 0)
 }
 
 func TestClockCheck(t *testing.T) {

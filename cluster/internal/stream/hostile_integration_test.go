@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -103,9 +104,7 @@ func TestStrangerCannotEndAStream(t *testing.T) {
 	until(t, "the stream stays open for longer than an end may doubt", func() bool { return elapsed(start, time.Now()) > affirmation+2*tick })
 	echo(t, a, b, 10)
 	active.Store(false)
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, a.Close())
 	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
 		t.Error(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -73,9 +74,7 @@ func TestNATSRestarts(t *testing.T) {
 	ended(t, b, ErrDisconnected)
 	until(t, "both connect again", func() bool { return near.nc.IsConnected() && far.nc.IsConnected() })
 	for _, n := range []*node{near, far} {
-		if err := n.nc.FlushTimeout(patience); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, n.nc.FlushTimeout(patience))
 	}
 	a, b = dial(t, near, far)
 	exchange(t, a, b)

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -63,22 +64,16 @@ type node struct {
 func newKey(t testing.TB) (string, ed25519.PrivateKey) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	key, err := nkeys.Encode(nkeys.PrefixByteUser, public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(key), private
 }
 
 func connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -97,12 +92,8 @@ func listen(t testing.TB, url string, change ...func(*Options)) *node {
 		c(&o)
 	}
 	e, err := Listen(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.nc.FlushTimeout(patience); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, n.nc.FlushTimeout(patience))
 	n.Endpoint = e
 	t.Cleanup(e.Close)
 	return n
@@ -126,9 +117,7 @@ func dial(t testing.TB, near, far *node) (a, b *Conn) {
 		accepted <- c
 	}()
 	a, err := near.Dial(minute(t), far.Address(), []byte("terms"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if b = <-accepted; b == nil {
 		t.Fatal("no stream was accepted")
 	}
@@ -184,9 +173,7 @@ func TestStream(t *testing.T) {
 	if _, err := a.Write([]byte("last")); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, a.Close())
 	if got, err := io.ReadAll(b); err != nil || string(got) != "last" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -271,9 +258,7 @@ func TestCloseWithAFullWindow(t *testing.T) {
 			break
 		}
 		n, err := a.Write(make([]byte, min(int(room)-frameCost-22, 16<<10)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		written += n
 	}
 	a.Close()

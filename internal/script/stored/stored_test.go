@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestSameBound(t *testing.T) {
@@ -82,12 +83,8 @@ func folder(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, "scripts", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -121,9 +118,7 @@ func TestRead(t *testing.T) {
 		"large.js": "larger than 64 KiB", "a b.js": "the name of a tool", strings.Repeat("x", 65) + ".js": "the name of a tool",
 		"latin.js": "not UTF-8", "none.js": "has no description", "d.js": "it is a folder",
 	} {
-		if !strings.Contains(problems["scripts/"+file], want) {
-			t.Errorf("%s: %q", file, problems["scripts/"+file])
-		}
+		expect.Contains(t, problems["scripts/"+file], want, "%s", file)
 	}
 	if len(problems) != 6 {
 		t.Errorf("problems: %v", problems)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A link may lead to another file of the project, and no further; no FIFO is waited for.
@@ -16,7 +18,7 @@ func TestReadLinks(t *testing.T) {
 	secret := filepath.Join(folder(t, map[string]string{"a.js": hello}), "scripts")
 	dir := folder(t, map[string]string{"a.js": hello})
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(
+	expect.OK(t, errors.Join(
 		os.Rename(at("scripts/a.js"), at("a.txt")),
 		os.Symlink("../a.txt", at("scripts/inside.js")),
 		os.Symlink(filepath.Join(secret, "a.js"), at("scripts/absolute.js")),
@@ -27,9 +29,7 @@ func TestReadLinks(t *testing.T) {
 		os.Symlink(secret, at("outside")),
 		os.Symlink("scripts", at("link")),
 		syscall.Mkfifo(at("fifo"), 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	for _, path := range []string{"scripts", "link"} {
 		f := Read(dir, path)
 		tools, problems := names(f)

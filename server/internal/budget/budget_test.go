@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestQuota(t *testing.T) {
@@ -12,9 +14,7 @@ func TestQuota(t *testing.T) {
 		owner string
 		want  bool
 	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"b", false}} {
-		if got := q.Take(step.owner); got != step.want {
-			t.Errorf("step %d: %t", i, got)
-		}
+		expect.Equal(t, q.Take(step.owner), step.want, "step %d", i)
 	}
 	q.Release("a")
 	if !q.Take("b") || q.Take("a") {
@@ -78,9 +78,7 @@ func TestEvictionIsFair(t *testing.T) {
 	for range 10 {
 		modest.put(5)
 	}
-	if got := fmt.Sprint(modest.share.size, greedy.share.size); got != "50 50" {
-		t.Errorf("the shares are %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(modest.share.size, greedy.share.size), "50 50", "the shares")
 	for _, s := range []*store{greedy, modest} {
 		for range 50 {
 			s.drop()

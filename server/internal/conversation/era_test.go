@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestCompleted(t *testing.T) {
@@ -20,8 +22,6 @@ func TestCompleted(t *testing.T) {
 		`[]`:                                `[]`,
 	} {
 		got := string(completed(json.RawMessage(result), func() json.RawMessage { return json.RawMessage(`{"name":"r"}`) }))
-		if got != want {
-			t.Errorf("%s: got %s, want %s", result, got, want)
-		}
+		expect.Equal(t, got, want, "%s", result)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
@@ -20,8 +21,6 @@ func TestHostileSchemas(t *testing.T) {
 	args := json.RawMessage(`{"a":{"a":1}` + many.String() + `}`)
 	for name, schema := range schemas.Hostile() {
 		want := name == "deep and wide" // asks for a header
-		if err := checkProperties(http.Header{}, json.RawMessage(schema), args); (err != nil) != want {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Equal(t, checkProperties(http.Header{}, json.RawMessage(schema), args) != nil, want, "%s", name)
 	}
 }

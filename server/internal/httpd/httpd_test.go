@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A full stream loses notifications, and no question unheard.
@@ -23,16 +24,12 @@ func TestStandingStreamIsFull(t *testing.T) {
 		s.Send(note)
 	}
 	for i := range maxStandingMessages {
-		if err := s.Send(question); err != nil {
-			t.Fatalf("question %d: %v", i, err)
-		}
+		expect.OK(t, s.Send(question), "question %d", i)
 	}
 	if err := s.Send(question); err == nil {
 		t.Error("a question was lost in silence")
 	}
-	if err := s.Send(note); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, s.Send(note))
 	if events, more, _ := s.after(0); !more || len(events) != maxStandingMessages || events[0].number != maxStandingMessages+1 {
 		t.Errorf("%d events from %d on, %v", len(events), events[0].number, more)
 	}

@@ -1,6 +1,10 @@
 package httpd
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
 
 // left is the owner of a stream whose client has left.
 type left struct{}
@@ -12,7 +16,5 @@ func (left) cut()         {}
 func TestSendToClientThatLeft(t *testing.T) {
 	s := newStream("1")
 	s.opens(left{})
-	if err := s.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`)); err != errStreamEnded {
-		t.Errorf("%v, want %v", err, errStreamEnded)
-	}
+	expect.Equal(t, s.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`)), errStreamEnded)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A challenge is what RFC 6750 allows, whatever issuers and tokens say.
@@ -29,9 +30,7 @@ func TestScopes(t *testing.T) {
 	for want, scopes := range map[string][]string{
 		"": nil, "a b": {"a", "", "b", "a"}, "api://x/mcp.call": {"api://x/mcp.call", `a"b`, "a b", "ä"},
 	} {
-		if got := scopeOf(scopes); got != want {
-			t.Errorf("%q: %q, want %q", scopes, got, want)
-		}
+		expect.Equal(t, scopeOf(scopes), want, "%q", scopes)
 	}
 	for _, tt := range []struct {
 		scopes, wanted []string
@@ -44,9 +43,7 @@ func TestScopes(t *testing.T) {
 		{nil, []string{"mcp:admin"}, false},
 		{[]string{""}, []string{"api://guid/"}, false},
 	} {
-		if got := hasScope(tt.scopes, tt.wanted); got != tt.has {
-			t.Errorf("%q has %q: %v", tt.scopes, tt.wanted, got)
-		}
+		expect.Equal(t, hasScope(tt.scopes, tt.wanted), tt.has, "%q has %q", tt.scopes, tt.wanted)
 	}
 }
 
@@ -56,13 +53,9 @@ func TestPrefixOf(t *testing.T) {
 		"": "", "https://h": "", "https://h/": "", "https://h/a": "/a", "https://h/a/b": "/a/b", "https://h/a%20b": "/a b",
 		"https://h//evil.example": "", "https://h/a/../b": "", "https://h/a//b": "", "://": "", "https://h/a?x=1": "/a",
 	} {
-		if got := prefixOf(public); got != want {
-			t.Errorf("%s: %q, want %q", public, got, want)
-		}
+		expect.Equal(t, prefixOf(public), want, "%s", public)
 	}
-	if got := (&Rules{Prefix: "/a b"}).At("/login"); got != "/a%20b/login" {
-		t.Error(got)
-	}
+	expect.Equal(t, (&Rules{Prefix: "/a b"}).At("/login"), "/a%20b/login")
 }
 
 // What was good is remembered, within bounds.

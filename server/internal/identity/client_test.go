@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A client learns from the header, the text and the data alike when it may try again.
@@ -25,8 +26,6 @@ func TestNetwork(t *testing.T) {
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::/64",
 		"[fe80::1%eth0]:80": "fe80::/64", "[::1]:80": "::/64", "pipe": "pipe", "name:80": "name",
 	} {
-		if got := Network(remote); got != want {
-			t.Errorf("%s: %s, want %s", remote, got, want)
-		}
+		expect.Equal(t, Network(remote), want, "%s", remote)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -105,9 +106,7 @@ func TestSignInRenews(t *testing.T) {
 				t.Errorf("audited %+v, %d sessions", events, len(s.who.login.sessions.byID))
 			}
 			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = true; return nil })
-			if status := s.page(cookie); status != 401 {
-				t.Errorf("a login comes back: %d", status)
-			}
+			expect.Equal(t, s.page(cookie), 401, "a login comes back")
 		})
 	}
 }
@@ -133,9 +132,7 @@ func TestSignInWhileIssuerIsDown(t *testing.T) {
 	}
 	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = false })
 	s.age(true)
-	if status := s.page(cookie); status != 200 {
-		t.Errorf("when the issuer is back: %d", status)
-	}
+	expect.Equal(t, s.page(cookie), 200, "when the issuer is back")
 	s.age(true)
 	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
 	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 || len(s.who.login.sessions.byID) != 0 {
@@ -156,9 +153,7 @@ func TestSignInEndsStreams(t *testing.T) {
 	if one.grant.Context.Err() == nil {
 		t.Error("it goes on")
 	}
-	if status := s.page(cookie); status != 401 {
-		t.Errorf("the page: %d", status)
-	}
+	expect.Equal(t, s.page(cookie), 401, "the page")
 }
 
 // Only so many browsers are logged in. One more ends the login that was not used for longest, and
@@ -176,9 +171,7 @@ func TestSignInsAreBounded(t *testing.T) {
 	}
 	third := s.logIn()
 	for name, want := range map[string]int{"first": 200, "second": 401, "third": 200} {
-		if got := s.page(map[string][]string{"first": first, "second": second, "third": third}[name]); got != want {
-			t.Errorf("%s: %d", name, got)
-		}
+		expect.Equal(t, s.page(map[string][]string{"first": first, "second": second, "third": third}[name]), want, "%s", name)
 	}
 	l.mu.Lock()
 	for _, one := range l.byID {

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -187,9 +188,7 @@ func (s *signInTest) begin() (at string, cookie []string) {
 func (s *signInTest) redirected(at string) string {
 	s.t.Helper()
 	back, err := fakeissuer.Redirected(s.t.Context(), at)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	path, ok := strings.CutPrefix(back, publicOrigin)
 	if !ok || !strings.HasPrefix(path, "/router/login/callback?") {
 		s.t.Fatalf("the issuer redirects to %s", back)
@@ -287,9 +286,7 @@ func TestSignIn(t *testing.T) {
 	}
 	at, begun := s.begin()
 	asked, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	q := asked.Query()
 	if q.Get("resource") != publicOrigin+"/router/mcp" || q.Get("redirect_uri") != publicOrigin+"/router/login/callback" || q.Get("code_challenge_method") != "S256" ||
 		q.Get("scope") != "mcp:admin mcp:call mcp:read" || q.Has("audience") || strings.Contains(at, strings.Split(begun[1], "=")[1]) {
@@ -310,9 +307,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("the cookie opens /mcp: %d", r.StatusCode)
 	}
 	forged := []string{cookie[0], cookie[1][:len(cookie[1])-1] + "x"}
-	if status := s.page(forged); status != 401 {
-		t.Errorf("a forged cookie: %d", status)
-	}
+	expect.Equal(t, s.page(forged), 401, "a forged cookie")
 	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json", "Sec-Fetch-Site", "cross-site")...); r.StatusCode != 403 {
 		t.Errorf("another site logs out: %d", r.StatusCode)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -75,9 +76,7 @@ func TestNewPrincipalsAreBounded(t *testing.T) {
 		}
 		come(0)
 		come(maxCame)
-		if n := len(all); n != maxCame {
-			t.Errorf("%d events, want %d", n, maxCame)
-		}
+		expect.Equal(t, len(all), maxCame, "events")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		come(maxCame)

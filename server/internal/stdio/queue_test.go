@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A queue keeps the order, and ends with what it writes to.
@@ -41,9 +42,7 @@ func TestQueue(t *testing.T) {
 	if err := <-failed; err != broken {
 		t.Errorf("failed with %v", err)
 	}
-	if err := q.send([]byte("x")); err != broken {
-		t.Errorf("send after a failure: %v", err)
-	}
+	expect.Equal(t, q.send([]byte("x")), broken, "send after a failure")
 }
 
 type brokenWriter struct{ err error }

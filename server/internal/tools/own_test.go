@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 type noScripts struct{ Scripts }
@@ -16,9 +17,7 @@ func TestOwnDefinitions(t *testing.T) {
 		t.Errorf("%d tools without scripts", len(s.own))
 	}
 	s := New(Options{Budgets: NewBudgets(), Scripts: noScripts{}})
-	if len(s.own) != len(readOnly) {
-		t.Errorf("%d tools", len(s.own))
-	}
+	expect.Equal(t, len(s.own), len(readOnly), "tools")
 	for name, own := range s.own {
 		var d struct {
 			Name, Description string
@@ -29,9 +28,7 @@ func TestOwnDefinitions(t *testing.T) {
 			Annotations map[string]any
 			Meta        map[string]any `json:"_meta"`
 		}
-		if err := json.Unmarshal(own.Definition, &d); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(own.Definition, &d))
 		if !exposure.IsOwn(name) {
 			t.Errorf("%s is not kept for us", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func anyTool(string) bool { return true }
@@ -154,7 +155,5 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 	for _, r := range servers {
 		(&Tools{results: r}).Clear()
 	}
-	if got := held(); got != 0 {
-		t.Errorf("%d bytes stay", got)
-	}
+	expect.Equal(t, held(), 0, "bytes stay")
 }

@@ -259,8 +259,6 @@ func TestHideTokensInMessages(t *testing.T) {
 	const message = `{"content":"Bearer long-token-of-a-login, with\"quote\"and/slash+, with%22quote%22and%2Fslash%2B"}`
 	given := []byte(message)
 	const want = `{"content":"Bearer ${token of its login}, ${token of its login}, ${token of its login}"}`
-	if got := s.HideTokens(given); string(got) != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	expect.Equal(t, string(s.HideTokens(given)), want)
 	expect.Equal(t, string(given), message, "the message itself was changed to")
 }

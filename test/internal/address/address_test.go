@@ -3,6 +3,8 @@ package address
 import (
 	"net"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Each address is another one, also when nothing listens there any more, and a program can listen there.
@@ -10,21 +12,15 @@ func TestFree(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2000 { // of 20,000: if they could repeat, about 95 would
 		a, err := Free()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if seen[a] {
 			t.Fatalf("%s came twice", a)
 		}
 		seen[a] = true
 	}
 	a, err := Free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	l, err := net.Listen("tcp", a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	l.Close()
 }

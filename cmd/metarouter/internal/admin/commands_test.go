@@ -125,9 +125,7 @@ func TestConsent(t *testing.T) {
 			t.Errorf("%+v: %+v", consent, got)
 		}
 	}
-	if got := call(Consent{Asks: true, Agreed: "another question"}); got.Question != asked.Question {
-		t.Errorf("with a yes to another question: %+v", got)
-	}
+	expect.Equal(t, call(Consent{Asks: true, Agreed: "another question"}).Question, asked.Question, "with a yes to another question")
 }
 
 // Commands are told that an edit waits, with the command that approves it where they run.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestOptions(t *testing.T) {
@@ -25,9 +26,7 @@ func TestOptions(t *testing.T) {
 		"off":                    {off, "/data", true, ""},
 	} {
 		o := Options(config.Config{Router: config.Router{Audit: c.audit}}, c.data, c.overHTTP)
-		if o.File != c.want {
-			t.Errorf("%s: %q, want %q", name, o.File, c.want)
-		}
+		expect.Equal(t, o.File, c.want, "%s", name)
 	}
 }
 

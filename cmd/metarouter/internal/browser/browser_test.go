@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Over SSH and without a display no browser is opened, unless BROWSER says how.
@@ -32,9 +34,7 @@ func TestMissing(t *testing.T) {
 			}
 			return ""
 		}
-		if why := Missing(getenv, tc.system); (why != "") != tc.missing {
-			t.Errorf("%s with %q: %q", tc.system, tc.env, why)
-		}
+		expect.Equal(t, Missing(getenv, tc.system) != "", tc.missing, "%s with %q", tc.system, tc.env)
 	}
 }
 
@@ -62,9 +62,7 @@ func TestCheck(t *testing.T) {
 		"https://issuer.example/\u202egnp.exe":          false,
 		"https://issuer.example/" + strings.Repeat("a", maxURL): false,
 	} {
-		if err := check(page); (err == nil) != good {
-			t.Errorf("%.60q: %v", page, err)
-		}
+		expect.Equal(t, check(page) == nil, good, "%q", page)
 	}
 }
 
@@ -86,9 +84,7 @@ func TestOpen(t *testing.T) {
 	}
 	folder := t.TempDir()
 	script, got := filepath.Join(folder, "browser"), filepath.Join(folder, "got")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nprintf '%s|' \"$@\" > "+got+"\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nprintf '%s|' \"$@\" > "+got+"\nexit 3\n"), 0o700))
 	const page = "https://issuer.example/?a=$(id)&b=;c|d"
 	getenv := func(name string) string {
 		if name == "BROWSER" {
@@ -97,9 +93,7 @@ func TestOpen(t *testing.T) {
 		return ""
 	}
 	ended, err := Open(page, getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("the end: %v", err)
 	}

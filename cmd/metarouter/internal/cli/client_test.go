@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // answering returns a client of a router that answers all requests alike, and its output on stderr.
@@ -30,9 +31,7 @@ func TestNotes(t *testing.T) {
 	c, notes := answering(http.StatusOK, `{"servers":[],"notes":["one","two\nlines"]}`)
 	var shown admin.Servers
 	for range 2 {
-		if err := c.get(t.Context(), "/", nil, &shown); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, c.get(t.Context(), "/", nil, &shown))
 	}
 	if text, _ := json.Marshal(shown); string(text) != `{"servers":[]}` || notes.String() != "one\ntwo lines\n" {
 		t.Errorf("answer %s, notes %q", text, notes)

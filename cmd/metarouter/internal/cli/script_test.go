@@ -7,18 +7,15 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // --input is any JSON value, or names a file with one.
 func TestReadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "input.json")
-	if err := os.WriteFile(file, []byte(`[1]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte(`[1]`), 0o600))
 	long := filepath.Join(t.TempDir(), "long.json")
-	if err := os.WriteFile(long, make([]byte, admin.MaxScriptInput+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(long, make([]byte, admin.MaxScriptInput+1), 0o600))
 	for raw, want := range map[string]string{
 		"": "", `{"a":1}`: `{"a":1}`, "5": "5", "null": "null", "@" + file: "[1]",
 		"{a: 1}":                    "--input is not JSON: character 2: invalid character 'a'",
@@ -41,12 +38,8 @@ func TestReadInput(t *testing.T) {
 // A failure has its place, and the calls that took effect before.
 func TestFailureOf(t *testing.T) {
 	failed := admin.Script{Error: &admin.ScriptError{Name: "TypeError", Message: "no", Line: 3, Column: 7}, Calls: []admin.ScriptCall{{Tool: "a:x", Line: 1}}}
-	if got := failureOf("f.js", failed); got != "f.js:3:7: TypeError: no\nNo call succeeded that may change something." {
-		t.Error(got)
-	}
+	expect.Equal(t, failureOf("f.js", failed), "f.js:3:7: TypeError: no\nNo call succeeded that may change something.")
 	failed.Calls = append(failed.Calls, admin.ScriptCall{Tool: "a:y", Line: 2, OK: true}, admin.ScriptCall{Tool: "a:z", Line: 2, OK: true, Reads: true})
 	failed.Error.Line, failed.Error.Column = 0, 0
-	if got := failureOf("f.js", failed); got != "f.js: TypeError: no\nThese calls took effect:\nline 2: a:y" {
-		t.Error(got)
-	}
+	expect.Equal(t, failureOf("f.js", failed), "f.js: TypeError: no\nThese calls took effect:\nline 2: a:y")
 }

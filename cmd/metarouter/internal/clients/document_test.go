@@ -56,9 +56,7 @@ func comments(t testing.TB, data []byte) []string {
 func tree(t testing.TB, data []byte) hujson.Value {
 	t.Helper()
 	v, err := hujson.Parse(append(bytes.TrimPrefix(slices.Clone(data), bom), '\n'))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, data)
-	}
+	expect.OK(t, err, "%s", data)
 	return v
 }
 

@@ -155,9 +155,7 @@ func TestDiffOfLarge(t *testing.T) {
 		return []byte(many + `"z": 1}`), []byte(many + `"z": 2}`)
 	}
 	old, edited := edit(200000)
-	if got := Diff("f", old, edited); strings.Count(got, "\n") != 8 {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, strings.Count(Diff("f", old, edited), "\n"), 8)
 	// To parse both texts takes 6 allocations a line; to mask all of both takes 20 more.
 	const lines = 2000
 	old, edited = edit(lines)

@@ -269,9 +269,7 @@ func TestOthersAfterImport(t *testing.T) {
 	own.Imported = done.Hashes
 	now := source(strings.Replace(string(before.Data), `{"command": "z"}`, `{"command": "z",  "args": ["new"]}`, 1))
 	got, err := Others(c, now, "/m.json", own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, want := range []string{
 		`env true "env": yours {"TOKEN": "${keyring:T}"}, the client's {"TOKEN": "•••"}`, `args true "args": yours ["-y", "a@1"], the client's ["a"]`,
 		`gone true it is not in your configuration any more`, `edited false "command": yours "zz", the client's "z"; "args": yours nothing, the client's ["new"]`,

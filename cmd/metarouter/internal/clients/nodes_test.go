@@ -93,9 +93,7 @@ func FuzzTrustNode(f *testing.F) {
 			t.Errorf("the comments are %q, were %q", got, want)
 		}
 		d, err := open("/f.json", with)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, with)
-		}
+		expect.OK(t, err, "%s", with)
 		if !slices.ContainsFunc(items(d.at(trusted...)), isText(keyA)) {
 			t.Errorf("the key is not there:\n%s", with)
 		}

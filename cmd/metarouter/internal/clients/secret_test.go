@@ -3,10 +3,11 @@ package clients
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMoveSecret(t *testing.T) {
@@ -46,19 +47,13 @@ func TestHolding(t *testing.T) {
 		}
 	}
 	f, err := Read(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	backup, err := f.Write([]byte("{}"), 0o600, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if err := os.WriteFile(backup+".txt", f.Data, 0o600); err != nil { // no copy of ours
 		t.Fatal(err)
 	}
-	if got := Holding(p, []string{ours, ours}, `pass"word`); !slices.Equal(got, []string{backup, cursor}) {
-		t.Errorf("got %q", got)
-	}
+	expect.List(t, Holding(p, []string{ours, ours}, `pass"word`), []string{backup, cursor})
 	if got := Holding(p, []string{ours}, "word"); got != nil {
 		t.Errorf("a short value: %q", got)
 	}

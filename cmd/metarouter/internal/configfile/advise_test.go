@@ -27,11 +27,7 @@ func TestAdvise(t *testing.T) {
 		"run: metarouter secret set NAME":                "run: metarouter secret set NAME",
 		"metarouter checks it":                           "metarouter checks it",
 	} {
-		if got := s.Advise(text); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-		if got := new(Source).Advise(text); got != text {
-			t.Errorf("without --config: %s", got)
-		}
+		expect.Equal(t, s.Advise(text), want, "%s", text)
+		expect.Equal(t, new(Source).Advise(text), text, "without --config")
 	}
 }

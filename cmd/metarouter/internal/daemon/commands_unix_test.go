@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -21,30 +22,20 @@ func TestRouters(t *testing.T) {
 	Answer(mux, "this build", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }))
 	go func() { served <- Serve(ctx, sockets, mux) }()
 	mcptest.WaitFor(t, "the router", func() bool { return Running(sockets) })
-	if found := Routers(ctx, sockets, "another build"); len(found) != 0 {
-		t.Errorf("a router of another build is asked: %v", found)
-	}
+	expect.Equal(t, len(Routers(ctx, sockets, "another build")), 0, "a router of another build is asked")
 	found := Routers(ctx, sockets, "this build")
 	if len(found) != 1 {
 		t.Fatalf("%d routers, want 1", len(found))
 	}
 	q, err := http.NewRequest(http.MethodGet, "http://router/dashboard/tools", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	answer, err := found[0].RoundTrip(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer answer.Body.Close()
 	if text, _ := io.ReadAll(answer.Body); string(text) != "/dashboard/tools" {
 		t.Errorf("the router sees %s", text)
 	}
 	cancel()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
-	if found := Routers(t.Context(), sockets, "this build"); len(found) != 0 {
-		t.Errorf("a router that has ended is asked: %v", found)
-	}
+	expect.OK(t, <-served)
+	expect.Equal(t, len(Routers(t.Context(), sockets, "this build")), 0, "a router that has ended is asked")
 }

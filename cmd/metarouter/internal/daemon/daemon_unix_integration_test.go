@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -25,14 +26,10 @@ import (
 func TestHungRouterIsSetAside(t *testing.T) {
 	layer.Integration(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	l, err := sockets.listen(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	var asked atomic.Int64
 	go func() {
@@ -59,9 +56,7 @@ func TestHungRouterIsSetAside(t *testing.T) {
 			t.Fatalf("Join = %v, %v", s, err)
 		}
 	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("%d clients waited for the process that hangs, want 1", n)
-	}
+	expect.Equal(t, asked.Load(), 1, "clients waited for the process that hangs")
 	if found := sockets.running(""); !slices.ContainsFunc(found, func(path string) bool { return strings.Contains(path, "frozen-") }) {
 		t.Errorf("commands do not find it: %q", found)
 	}
@@ -72,9 +67,7 @@ func TestHungRouterIsSetAside(t *testing.T) {
 func TestRefusingHostIsEnded(t *testing.T) {
 	layer.Integration(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	c := &Joiner{
 		Sockets: sockets, Text: func() string { return "" }, Other: func(string) {},
@@ -100,15 +93,11 @@ func TestSocketOfAKilledRouter(t *testing.T) {
 	layer.Integration(t)
 	t.Setenv("TMPDIR", t.TempDir()) // where sockets are if the path of the data is long
 	sockets := SocketsOf(t.TempDir(), []string{"mcp.json"})
-	if err := sockets.open(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, sockets.open())
 	socket := func(pid string, alive bool) string {
 		path := filepath.Join(sockets.dir, sockets.prefix+pid)
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if alive {
 			t.Cleanup(func() { l.Close() })
 			return path
@@ -116,17 +105,13 @@ func TestSocketOfAKilledRouter(t *testing.T) {
 		l.(*net.UnixListener).SetUnlinkOnClose(false)
 		l.Close()
 		old := time.Now().Add(-2 * staleAfter)
-		if err := os.Chtimes(path, old, old); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chtimes(path, old, old))
 		return path
 	}
 	killed, alive := socket("1", false), socket("2", true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, sockets, nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, Serve(ctx, sockets, nil))
 	if _, err := os.Stat(killed); err == nil {
 		t.Error("the socket of a killed router is still there")
 	}
@@ -154,26 +139,16 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 
 	unlock, err := sockets.lock(t.Context()) // as a client does that looks for a router
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	path, err := sockets.newSocket(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	killed.SetUnlinkOnClose(false)
 	alive, err := sockets.listen(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	neighbour, err := other.listen(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	killed.Close()
 	sockets.tidy()
 	if n := len(left()); n != 5 {
@@ -227,9 +202,7 @@ func TestLockGivesUp(t *testing.T) {
 	layer.Integration(t)
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	unlock, err := sockets.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

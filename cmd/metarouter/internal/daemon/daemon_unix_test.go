@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // TestMain plays, if it is started with the argument refusing-host, a shared router that
@@ -36,9 +36,7 @@ func TestMain(m *testing.M) {
 func TestSocketInAnyFolder(t *testing.T) {
 	sockets := Sockets{filepath.Join(t.TempDir(), "[a]*"), "x."}
 	l, err := sockets.listen(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	if got := sockets.running(shared); len(got) != 1 || got[0] != l.Addr().String() {
 		t.Errorf("%q; want %s", got, l.Addr())
@@ -51,19 +49,13 @@ func TestNewestSocketFirst(t *testing.T) {
 	var paths []string
 	for i := range 5 {
 		l, err := sockets.listen(shared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer l.Close()
 		at := time.Now().Add(time.Duration(i) * time.Minute)
-		if err := os.Chtimes(l.Addr().String(), at, at); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chtimes(l.Addr().String(), at, at))
 		paths = append([]string{l.Addr().String()}, paths...)
 	}
-	if got := sockets.running(shared); !slices.Equal(got, paths) {
-		t.Errorf("%q; want %q", got, paths)
-	}
+	expect.List(t, sockets.running(shared), paths)
 }
 
 // What is in a folder that others may have made is neither listened on nor asked.
@@ -73,13 +65,9 @@ func TestFolderOfAnother(t *testing.T) {
 	}
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	l, err := sockets.listen("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
-	if err := os.Chown(sockets.dir, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chown(sockets.dir, 1, 1))
 	if l, err := sockets.listen(""); err == nil {
 		l.Close()
 		t.Error("a socket was made in it")
@@ -92,22 +80,16 @@ func TestFolderOfAnother(t *testing.T) {
 // A link in the place of the lock makes no file, and a pipe is not waited for.
 func TestLockThatIsNoFile(t *testing.T) {
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
-	if err := sockets.open(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, sockets.open())
 	for _, put := range []func(path string) error{
 		func(path string) error { return os.Symlink("new", path) },
 		func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {
-		if err := put(sockets.lockFile()); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, put(sockets.lockFile()))
 		if _, err := sockets.lock(t.Context()); !errors.Is(err, safefile.ErrIrregular) {
 			t.Errorf("the lock: %v", err)
 		}
-		if err := os.Remove(sockets.lockFile()); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Remove(sockets.lockFile()))
 	}
 	if _, err := os.Lstat(filepath.Join(sockets.dir, "new")); err == nil {
 		t.Error("a file was made through the link")

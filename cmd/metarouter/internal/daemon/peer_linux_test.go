@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // asStranger calls do as another user. Only root may.
@@ -34,21 +36,13 @@ func TestStranger(t *testing.T) {
 		t.Skip("only root can play another user")
 	}
 	dir, err := os.MkdirTemp("/tmp", "stranger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chmod(dir, 0o777))
 	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
 	l, err := net.Listen("unix", ours)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(ours, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, os.Chmod(ours, 0o777))
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
@@ -67,14 +61,10 @@ func TestStranger(t *testing.T) {
 		}
 	})
 	cancel()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-served)
 	var foreign net.Listener
 	asStranger(t, func() { foreign, err = net.Listen("unix", theirs) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer foreign.Close()
 	if c, err := dial(t.Context(), theirs); err == nil {
 		c.Close()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Only processes of the same user are let in, and only such a router is asked.
@@ -15,9 +17,7 @@ func TestPeer(t *testing.T) {
 	for _, user := range []int{os.Geteuid(), os.Geteuid() + 1} {
 		path := filepath.Join(t.TempDir(), "s")
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		served := make(chan struct{})
 		go func() {
 			defer close(served)
@@ -31,9 +31,7 @@ func TestPeer(t *testing.T) {
 			}
 		}()
 		c, err := dial(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		got, _ := io.ReadAll(c)
 		if welcome := user == os.Geteuid(); (string(got) == "hello") != welcome || (checkPeer(c, user) == nil) != welcome {
 			t.Errorf("a process of user %d reads %q from one of user %d: %v", os.Geteuid(), got, user, checkPeer(c, user))

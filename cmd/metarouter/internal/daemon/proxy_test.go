@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -49,13 +50,9 @@ func TestProxyReadsRequestFirst(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", "/dashboard/x", body)
 	r.ContentLength = int64(len(body.left))
 	proxy.ServeHTTP(w, r)
-	if got := w.Body.String(); got != "request" {
-		t.Errorf("answer: %q", got)
-	}
+	expect.Equal(t, w.Body.String(), "request", "answer")
 	end()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-ended)
 	if body.past.Load() {
 		t.Error("the request was read while it was answered")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A stage is a client and the routers that serve it, one after the other.
@@ -158,9 +159,7 @@ func TestRelayAnswersOnce(t *testing.T) {
 			var all []struct{ ID json.RawMessage }
 			if json.Unmarshal(line, &all) != nil {
 				all = make([]struct{ ID json.RawMessage }, 1)
-				if err := json.Unmarshal(line, &all[0]); err != nil {
-					t.Fatalf("cut at %d: %s: %v", cut, line, err)
-				}
+				expect.OK(t, json.Unmarshal(line, &all[0]), "cut at %d: %s", cut, line)
 			}
 			for _, one := range all {
 				count[string(one.ID)]++
@@ -199,9 +198,7 @@ func TestRelayEnds(t *testing.T) {
 	io.WriteString(next, answer+"\n")
 	receives(t, s.answers, answer)
 	next.Close()
-	if err := <-s.done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-s.done)
 }
 
 // When the process has to end, the router cancels the calls under way, and answers them.
@@ -218,9 +215,7 @@ func TestRelayLeaves(t *testing.T) {
 		t.Fatalf("after the end: %v", err)
 	}
 	router.Close()
-	if err := <-s.done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-s.done)
 }
 
 // A movingConn is a connection with a router that hands its clients over.
@@ -285,9 +280,7 @@ func TestRelayIsHandedOver(t *testing.T) {
 	go io.WriteString(next, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")
 	receives(t, s.answers, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	next.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 }
 
 // A build takes over from an older one at the same path, or from one with a lower version.
@@ -304,9 +297,7 @@ func TestNewerBuild(t *testing.T) {
 		{"v1.9.0 /x 5 200", "v1.10.0 /y 5 100", false},
 		{"v1.10.0", "devel /y 5 200", false},
 	} {
-		if got := isNewer(tt.a, tt.b); got != tt.want {
-			t.Errorf("isNewer(%q, %q) = %t", tt.a, tt.b, got)
-		}
+		expect.Equal(t, isNewer(tt.a, tt.b), tt.want, "isNewer(%q, %q)", tt.a, tt.b)
 	}
 }
 
@@ -314,9 +305,7 @@ func TestNewerBuild(t *testing.T) {
 func TestRelayFails(t *testing.T) {
 	broken := errors.New("broken")
 	r := Relay{In: strings.NewReader(""), Out: io.Discard, Connect: func(context.Context) (Conn, error) { return nil, broken }}
-	if err := r.Run(t.Context()); err != broken {
-		t.Errorf("Run = %v", err)
-	}
+	expect.Equal(t, r.Run(t.Context()), broken, "Run")
 	if testing.Short() {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The page is for browsers that know the key and use the address that was printed.
@@ -35,9 +37,7 @@ func TestRequireKey(t *testing.T) {
 		{address, "/?key=k3y", "", 303},
 		{address, "/dashboard/events", "k3y", 200},
 	} {
-		if got := visit(test.host, test.path, test.cookie); got.StatusCode != test.status {
-			t.Errorf("%s%s with cookie %q: %d, want %d", test.host, test.path, test.cookie, got.StatusCode, test.status)
-		}
+		expect.Equal(t, visit(test.host, test.path, test.cookie).StatusCode, test.status, "%s%s with cookie %q", test.host, test.path, test.cookie)
 	}
 	cookies := visit(address, "/?key=k3y", "").Cookies()
 	if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {

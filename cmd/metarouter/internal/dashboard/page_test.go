@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The page's files are there, folders are not, and a browser has to ask only whether
@@ -50,9 +52,7 @@ func TestPageShowsHiddenCharacters(t *testing.T) {
 		t.Skip("there is no node")
 	}
 	source, err := page.ReadFile("page/plain.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	script := string(source) + `
 const cases = [["a\u202eb\u{E0041}\u001b[2J", "a⟨U+202E⟩b⟨U+E0041⟩⟨U+001B⟩[2J"], ["a\u200db\ufe0f", "a⟨U+200D⟩b⟨U+FE0F⟩"]];
 for (const plain of ["می\u200cخواهم", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "Größe\n\t日本"]) cases.push([plain, plain]);

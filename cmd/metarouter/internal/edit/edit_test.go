@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An approved file with stored scripts stays approved, unless the edit brings other scripts.
@@ -22,12 +23,8 @@ func TestEditWithScripts(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, ".mcp.json")
 	for _, folder := range []string{"scripts", "other"} {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, folder, "a.js"), []byte("/* Says hello. */"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Mkdir(filepath.Join(dir, folder), 0o700))
+		expect.OK(t, os.WriteFile(filepath.Join(dir, folder, "a.js"), []byte("/* Says hello. */"), 0o600))
 	}
 	e := &Editor{Source: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard), Paths: []string{file}, Data: t.TempDir()}}
 	for i, step := range []struct {
@@ -40,9 +37,7 @@ func TestEditWithScripts(t *testing.T) {
 		{`{"metarouter": {"scripts": {"folder": "other"}}}`, false},
 	} {
 		f, err := clients.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		approved, err := e.writeOurs(f, []byte(step.text), fs.ModePerm)
 		if err != nil || approved != step.approved {
 			t.Errorf("step %d: approved %v, %v", i, approved, err)
@@ -63,17 +58,13 @@ func TestImports(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("AppData", t.TempDir())
 	own, err := configpath.Own()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, step := range []struct{ damage, path, hash, want string }{
 		{"", "/a", "", "map[]"}, {"", "/a", "1", "map[1:x]"}, {"", "/a", "2", "map[1:x 2:x]"}, {"", "/b", "3", "map[3:x]"},
 		{"", "/a", "", "map[1:x 2:x]"}, {"null", "/a", "", "map[]"}, {"{", "/a", "4", "map[4:x]"}, {`{"/a": null}`, "/a", "5", "map[5:x]"},
 	} {
 		if step.damage != "" {
-			if err := os.WriteFile(filepath.Join(filepath.Dir(own), "imported.json"), []byte(step.damage), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(filepath.Join(filepath.Dir(own), "imported.json"), []byte(step.damage), 0o600))
 		}
 		more := map[string]string{}
 		if step.hash != "" {
@@ -91,13 +82,9 @@ func TestEditServerOfScripts(t *testing.T) {
 	folder := filepath.Join(filepath.Dir(path), "scripts")
 	err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "a.js"), []byte("/* Says hello. */"), 0o600),
 		os.WriteFile(path, []byte(`{"metarouter": {"scripts": {"folder": "scripts"}}}`), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f, err := clients.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	files := []file{{File: f}}
 	if err := noSuchServer(files, "scripts"); err == nil || !strings.Contains(err.Error(), "has no entry: it has the stored scripts of "+folder) {
 		t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/spf13/cobra"
 )
 
@@ -14,9 +15,7 @@ func TestRoff(t *testing.T) {
 		"'quoted'\n\nC:\\dir with --x":  "\\&'quoted'\n.PP\nC:\\edir with \\-\\-x",
 		"a line\n.hidden and\n  a list": "a line\n\\&.hidden and\n  a list",
 	} {
-		if got := roff(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		expect.Equal(t, roff(text), want, "%q", text)
 	}
 }
 
@@ -27,9 +26,7 @@ func TestManualPage(t *testing.T) {
 	cmd.Flags().StringP("http", "H", "", "Listen on this `address`.")
 	cmd.Flags().Int("limit", 7, "Show so many.")
 	cmd.Flags().Bool("old", false, "Gone.")
-	if err := cmd.Flags().MarkHidden("old"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, cmd.Flags().MarkHidden("old"))
 	page := manualPage(cmd, "Jan 2026")
 	for _, want := range []string{
 		"metarouter-serve \\- Serve\n", ".SH DESCRIPTION\nServes a client.\n",

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The table has all nodes; no command line has a word that an untrusted node says of itself.
@@ -28,9 +29,7 @@ func TestPrintNodes(t *testing.T) {
 	}
 	var out, notes bytes.Buffer
 	files := &configfile.Source{Console: console.New(nil, &out, &notes), Paths: []string{"a b.json"}}
-	if err := printNodes(files, nodes, now); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, printNodes(files, nodes, now))
 	want := []string{
 		"NODE TRUSTED VERSION SERVERS TOOLS LATENCY SEEN KEY",
 		"laptop (this one) yes 1.2.0 0 now UA6NDBPC…3H4DRX3X",

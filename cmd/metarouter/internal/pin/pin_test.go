@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // npm and uvx are scripts that answer as the real ones do.
@@ -35,9 +36,7 @@ esac
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"npm": npm, "uvx": uvx} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	nothing := "nothing"
@@ -82,9 +81,7 @@ func TestFind(t *testing.T) {
 			args[p.Arg] = p.Text
 			got = strings.Join(args, " ")
 		}
-		if got != want {
-			t.Errorf("%s\ngot  %s\nwant %s", line, got, want)
-		}
+		expect.Equal(t, got, want, "%s", line)
 	}
 }
 
@@ -98,9 +95,7 @@ func TestFindUntrusted(t *testing.T) {
 		filepath.Join(evil, "npm"): "#!/bin/sh\ntouch " + ran,
 		filepath.Join(evil, "uvx"): "#!/bin/sh\ntouch " + ran,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o700))
 	}
 	start := Start{Dir: t.TempDir(), Env: []string{"PATH=" + dir + ":/usr/bin:/bin"}}
 	for command, want := range map[string]string{
@@ -128,8 +123,6 @@ func TestTaken(t *testing.T) {
 		`{"version": "3.0.1", "dist-tags": {"latest": "4.0.0"}}`:                                                           "3.0.1",
 		`{"version": "1.2"}`: "", `[]`: "", `"1.0.0"`: "", `x`: "",
 	} {
-		if got := taken([]byte(printed)); got != want {
-			t.Errorf("%s: %q, want %q", printed, got, want)
-		}
+		expect.Equal(t, taken([]byte(printed)), want, "%s", printed)
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A client gets a process of its own of the servers alone that depend on a variable with another value, or on its folder.
 func TestVariants(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ".mcp.json")
-	if err := os.WriteFile(file, []byte(`{"mcpServers": {
+	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {
 		"plain":     {"command": "x"},
 		"refers":    {"command": "x", "env": {"T": "${TEST_VALUE:-none} ${TEST_SAME}"}},
 		"needs":     {"command": "x", "args": ["${TEST_ONLY_OURS}"]},
@@ -22,16 +23,12 @@ func TestVariants(t *testing.T) {
 		"inherits":  {"command": "x", "inheritEnv": ["TEST_VALUE", "TEST_ONLY_OURS", "TEST_SAME"], "env": {"A": "1"}},
 		"all":       {"command": "x", "inheritEnv": ["*"]},
 		"overrides": {"command": "x", "inheritEnv": ["TEST_VALUE"], "env": {"TEST_VALUE": "own"}},
-		"folder":    {"command": "x", "cwd": "client"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+		"folder":    {"command": "x", "cwd": "client"}}}`), 0o600))
 	for name, value := range map[string]string{"TEST_VALUE": "ours", "TEST_SAME": "same", "TEST_ONLY_OURS": "ours", "TEST_SHELL": "ours"} {
 		t.Setenv(name, value)
 	}
 	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	p := place{
 		folder:    "/clients",
 		variables: map[string]string{"TEST_VALUE": "theirs", "TEST_SAME": "same", "TEST_NEW": "new", "PWD": "/clients", "LANG": "x", "PATH": "/clients"},
@@ -65,9 +62,7 @@ func TestVariants(t *testing.T) {
 		{"inherits", variants["inherits"].Entry.Env["TEST_VALUE"], "theirs"},
 		{"folder", variants["folder"].Entry.Cwd, "/clients"},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("%s has %q, want %q", tt.server, tt.got, tt.want)
-		}
+		expect.Equal(t, tt.got, tt.want, "%s", tt.server)
 	}
 	if in := variants["inherits"].Entry; !slices.Equal(in.InheritEnv, []string{"TEST_VALUE", "TEST_SAME"}) || in.Env["A"] != "1" || len(c.Servers[5].Env) != 1 {
 		t.Errorf("the entry inherits %q and has %q, and the router's has %q", in.InheritEnv, in.Env, c.Servers[5].Env)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The log follows the configuration; each file says where the other one is.
@@ -22,16 +23,12 @@ func TestAuditFollowsEdits(t *testing.T) {
 		return config.Config{Router: config.Router{Audit: config.Audit{File: filepath.Join(dir, name), MaxSize: 1 << 20, MaxFiles: 2}}}
 	}
 	l := auditLog{log: zap.NewNop()}
-	if err := l.start(at("one")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, l.start(at("one")))
 	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "first"})
 	l.edit(at("one"))
 	l.edit(at("two"))
 	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "second"})
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	l.edit(at("folder")) // can't be used
 	l.Record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: "third"})
 	off := at("two")
@@ -70,9 +67,7 @@ func TestSummary(t *testing.T) {
 	after.Router.Cluster.TLS.CA = "c"
 	_, got, _ := strings.Cut(summary(before, after), "; ")
 	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr, http.publicUrl, http.oauth, http.tlsKey, cluster.urls, cluster.tls, cluster.share, cluster.trusted"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	expect.Equal(t, got, want)
 	var recorded []audit.Event
 	r := &editRecord{record: func(e audit.Event) { recorded = append(recorded, e) }, last: before}
 	bad := errors.New("a mistake")

@@ -72,9 +72,7 @@ func parse(t *testing.T, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("the page is not as Prometheus has it: %v\n%s", err, text)
-	}
+	expect.OK(t, err, "the page is not as Prometheus has it: %s", text)
 	return families
 }
 

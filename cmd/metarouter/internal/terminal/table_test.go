@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestTable(t *testing.T) {
@@ -25,9 +27,7 @@ func TestTable(t *testing.T) {
 		{5, 1, "… an…"},
 	} {
 		got := strings.Join(Table(rows, tc.columns, tc.lines, false), "\n")
-		if got != tc.want {
-			t.Errorf("%d columns, %d lines:\n%q\nwant\n%q", tc.columns, tc.lines, got, tc.want)
-		}
+		expect.Equal(t, got, tc.want, "%d columns, %d lines", tc.columns, tc.lines)
 	}
 	spare := []Row{
 		{{Text: "NAME"}, {Text: "KIND", Spare: true}, {Text: "PID", Spare: true}, {Text: "SAYS"}},
@@ -37,17 +37,13 @@ func TestTable(t *testing.T) {
 		70: "a     kind  1234  " + strings.Repeat("x", 50), 58: "a     kind  1234  " + strings.Repeat("x", 39) + "…",
 		57: "a     kind  " + strings.Repeat("x", 44) + "…", 51: "a     " + strings.Repeat("x", 44) + "…", 20: "a     xxxxxxxxxxxxx…",
 	} {
-		if got := Table(spare, columns, 0, false); got[1] != want {
-			t.Errorf("spare columns in %d:\n%s\nwant\n%s", columns, got[1], want)
-		}
+		expect.Equal(t, Table(spare, columns, 0, false)[1], want, "spare columns in %d", columns)
 	}
 	coloured := Table([]Row{{{Text: "a", Colour: Red}, {Text: "b"}}}, 0, 0, true)
 	if want := "\x1b[31ma\x1b[0m  b"; coloured[0] != want || Width(coloured[0]) != 4 {
 		t.Errorf("coloured %q", coloured)
 	}
-	if got := Table(nil, 10, 10, true); len(got) != 0 {
-		t.Errorf("a table of nothing is %q", got)
-	}
+	expect.Equal(t, len(Table(nil, 10, 10, true)), 0, "a table of nothing")
 }
 
 func TestWidth(t *testing.T) {
@@ -77,9 +73,7 @@ func TestColours(t *testing.T) {
 
 func TestElapsed(t *testing.T) {
 	for d, want := range map[time.Duration]string{-time.Second: "0 s", 99 * time.Second: "99 s", 125 * time.Second: "2:05", 61 * time.Minute: "61:00"} {
-		if got := Elapsed(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
+		expect.Equal(t, Elapsed(d), want, "%s", d)
 	}
 }
 

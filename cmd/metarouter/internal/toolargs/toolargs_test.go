@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMergeIsBounded(t *testing.T) {
@@ -32,8 +33,6 @@ func TestSample(t *testing.T) {
 		{`{"properties":{"id":{"const":"5"}},"required":["id"]}`, ``, `metarouter call a:b --args '{"id":"5"}'`},
 	} {
 		tool := &registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(test.schema)}
-		if got := Sample(tool, json.RawMessage(test.args)); got != test.want {
-			t.Errorf("%s with %s: %s, want %s", test.schema, test.args, got, test.want)
-		}
+		expect.Equal(t, Sample(tool, json.RawMessage(test.args)), test.want, "%s with %s", test.schema, test.args)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An authority signs certificates of clients.
@@ -38,9 +39,7 @@ type authority struct {
 func newKeyPair(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return key
 }
 
@@ -64,13 +63,9 @@ func (a *authority) sign(t testing.TB, template *x509.Certificate, key *ecdsa.Pu
 		template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return made
 }
 
@@ -111,9 +106,7 @@ func TestSubjects(t *testing.T) {
 	ca := newAuthority(t, "CA")
 	leaf := func(c x509.Certificate) *x509.Certificate { return ca.client(t, c).Leaf }
 	spiffe, err := url.Parse("spiffe://example.com/build,1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	full := leaf(x509.Certificate{
 		Subject:  pkix.Name{CommonName: "build", Organization: []string{"Acme", "Emca"}, OrganizationalUnit: []string{"CI"}, Country: []string{"DE"}},
 		DNSNames: []string{"b.example.com", "*.example.org"}, EmailAddresses: []string{"b@example.com"}, URIs: []*url.URL{spiffe},
@@ -248,9 +241,7 @@ func (c *certified) dialer(t *testing.T, http2 bool, own ...tls.Certificate) *ht
 func (c *certified) ping(t *testing.T, client *http.Client, authorization string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp/ping", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
 	}
@@ -302,9 +293,7 @@ func TestClientCertificates(t *testing.T) {
 			{"not yet valid", []tls.Certificate{c.ca.client(t, future)}, "", "no connection"},
 			{"for servers", []tls.Certificate{c.ca.client(t, usage)}, "", "no connection"},
 		} {
-			if got := c.ping(t, c.dialer(t, http2, tt.own...), tt.authorization); got != tt.want {
-				t.Errorf("%s, HTTP/2 %v: %s, want %s", tt.what, http2, got, tt.want)
-			}
+			expect.Equal(t, c.ping(t, c.dialer(t, http2, tt.own...), tt.authorization), tt.want, "%s, HTTP/2 %v", tt.what, http2)
 		}
 	}
 	boss, r := entry("work", "CN=boss"), c.config.Router
@@ -317,9 +306,7 @@ func TestClientCertificates(t *testing.T) {
 			t.Errorf("%s: the principals are %+v", e.Subject, all)
 		}
 	}
-	if n := logs.FilterMessageSnippet("does not let it in").Len(); n != 1 {
-		t.Errorf("%d times the log says that certificates let no one in", n)
-	}
+	expect.Equal(t, logs.FilterMessageSnippet("does not let it in").Len(), 1, "times the log says that certificates let no one in")
 }
 
 // An edit that removes an entry, or the authorities, ends what its certificates may, on open
@@ -329,12 +316,8 @@ func TestEditOfCertificates(t *testing.T) {
 	build, ci := c.dialer(t, false, c.ca.client(t, named("build"))), c.dialer(t, false)
 	check := func(what, want string) {
 		t.Helper()
-		if got := c.ping(t, build, ""); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
-		if got := c.ping(t, ci, "Bearer "+fixedToken); got != "200" {
-			t.Errorf("%s: the token: %s", what, got)
-		}
+		expect.Equal(t, c.ping(t, build, ""), want, "%s", what)
+		expect.Equal(t, c.ping(t, ci, "Bearer "+fixedToken), "200", "%s: the token", what)
 	}
 	check("at first", "200")
 	for what, change := range map[string]func(*config.Router){
@@ -402,14 +385,10 @@ func TestEditOfAuthorities(t *testing.T) {
 	old, token := c.dialer(t, false, signed), c.dialer(t, false)
 	check := func(what, want string, client *http.Client) {
 		t.Helper()
-		if got := c.ping(t, client, ""); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		expect.Equal(t, c.ping(t, client, ""), want, "%s", what)
 	}
 	check("at first", "200", old)
-	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
-		t.Errorf("a token: %s", got)
-	}
+	expect.Equal(t, c.ping(t, token, "Bearer "+fixedToken), "200", "a token")
 	ended := c.stream(t, signed)
 	sweep := func() { c.clients.sweep(time.Now()) }
 
@@ -419,9 +398,7 @@ func TestEditOfAuthorities(t *testing.T) {
 		check(what, "200", c.dialer(t, false, signed))
 		check(what+", of another authority", "no connection", c.dialer(t, false, next.client(t, named("build"))))
 	}
-	if n := logs.FilterMessageSnippet("can't be read again").Len(); n != 3 {
-		t.Errorf("%d times the log says that the file is broken", n)
-	}
+	expect.Equal(t, logs.FilterMessageSnippet("can't be read again").Len(), 3, "times the log says that the file is broken")
 
 	write(t, c.file, append(c.ca.pem(), next.pem()...))
 	sweep()
@@ -436,9 +413,7 @@ func TestEditOfAuthorities(t *testing.T) {
 	<-ended
 	check("a removed one, again", "no connection", old)
 	check("the new one", "200", c.dialer(t, false, next.client(t, named("build"))))
-	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
-		t.Errorf("a token: %s", got)
-	}
+	expect.Equal(t, c.ping(t, token, "Bearer "+fixedToken), "200", "a token")
 	if n := logs.FilterMessageSnippet("a connection ends").Len(); n == 0 {
 		t.Error("the log does not say that connections end")
 	}
@@ -457,9 +432,7 @@ func TestExpiryOfOpenConnection(t *testing.T) {
 	<-ended
 	c.clients.tracking.Lock()
 	defer c.clients.tracking.Unlock()
-	if len(c.clients.conns) != 0 {
-		t.Errorf("%d connections are kept", len(c.clients.conns))
-	}
+	expect.Equal(t, len(c.clients.conns), 0, "connections are kept")
 }
 
 // stream opens a stream of events with a certificate. ended is closed when it ends.
@@ -470,17 +443,13 @@ func (c *certified) stream(t *testing.T, own tls.Certificate) (ended chan struct
 	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},
 		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp", strings.NewReader(listen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"subscriptions/listen"},
 	}
 	stream, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if stream.StatusCode != http.StatusOK {
 		t.Fatal(stream.Status)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // issue returns a certificate of the serial number for 127.0.0.1, and its key.
@@ -29,9 +30,7 @@ func issue(t *testing.T, serial int64, until time.Time) (cert, key []byte) {
 		SerialNumber: big.NewInt(serial), NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}}
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return pemOf(self.sign(t, self.certificate, &private.PublicKey)), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
@@ -58,9 +57,7 @@ func (p keyPair) write(t *testing.T, cert, key []byte) {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, data, 0o600))
 }
 
 // A certificate is followed however it is renewed, and one that is broken is not.
@@ -73,24 +70,18 @@ func TestCertificate(t *testing.T) {
 	files.put(t, 1)
 	core, logs := observer.New(zapcore.InfoLevel)
 	c, err := loadCertificate(files.cert, files.key, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	serial := func() int64 {
 		t.Helper()
 		return c.get().Leaf.SerialNumber.Int64()
 	}
 	files.put(t, 2)
-	if got := serial(); got != 1 {
-		t.Errorf("looked at once more at once: %d", got)
-	}
+	expect.Equal(t, serial(), 1, "looked at once more at once")
 	c.every = 0
 	want := func(step string, serials int64, messages int) {
 		t.Helper()
 		for range 3 {
-			if got := serial(); got != serials {
-				t.Errorf("%s: the certificate is %d, want %d", step, got, serials)
-			}
+			expect.Equal(t, serial(), serials, "%s: the certificate", step)
 		}
 		if n := len(logs.TakeAll()); n != messages {
 			t.Errorf("%s: %d messages, want %d", step, n, messages)
@@ -100,9 +91,7 @@ func TestCertificate(t *testing.T) {
 
 	cert, key := issue(t, 3, time.Now().Add(time.Hour))
 	write(t, files.cert+".new", cert)
-	if err := os.Rename(files.cert+".new", files.cert); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Rename(files.cert+".new", files.cert))
 	want("the certificate without its key", 2, 1)
 	write(t, files.key, key)
 	want("with its key", 3, 1)
@@ -117,9 +106,7 @@ func TestCertificate(t *testing.T) {
 	past := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	cert, key = issue(t, 4, past)
 	files.write(t, cert, key)
-	if got := serial(); got != 4 {
-		t.Errorf("an expired one is not taken: %d", got)
-	}
+	expect.Equal(t, serial(), 4, "an expired one is not taken")
 	for i, entry := range logs.TakeAll() {
 		if entry.ContextMap()["until"] != "2020-01-02T03:04:05Z" || entry.Level != []zapcore.Level{zapcore.InfoLevel, zapcore.WarnLevel}[i] {
 			t.Errorf("of an expired one: %v %v", entry.Entry, entry.Context)
@@ -134,18 +121,12 @@ func TestCertificate(t *testing.T) {
 		return
 	}
 	for i, folder := range []string{"one", "two"} { // as in Kubernetes
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Mkdir(filepath.Join(dir, folder), 0o700))
 		pairIn(filepath.Join(dir, folder)).put(t, int64(10+i))
 	}
 	link := func(folder string) {
-		if err := os.Symlink(folder, filepath.Join(dir, "..new")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Symlink(folder, filepath.Join(dir, "..new")))
+		expect.OK(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 	}
 	link("one")
 	linked := pairIn(filepath.Join(dir, "..data"))
@@ -175,14 +156,10 @@ func TestServeTLS(t *testing.T) {
 				continue // the client refuses to send it
 			}
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+w.bound()+"/mcp/ping", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			r.Header.Set("X-Long", header)
 			response, err := transport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			response.Body.Close()
 			if response.Proto != protocol || response.StatusCode != status {
 				t.Errorf("%s %s, want %d", response.Proto, response.Status, status)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -181,9 +182,7 @@ func served(t *testing.T) (*held, *httptest.Server) {
 func status(t *testing.T, c *http.Client, url, body string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	answer, err := c.Do(r)
 	if err != nil {
 		return err.Error()
@@ -201,17 +200,13 @@ func TestFullListener(t *testing.T) {
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for i := range 100 {
 		c, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer c.Close()
 		if i%2 == 0 {
 			io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
 		}
 	}
-	if got := status(t, fresh, s.URL, "four"); got != "200 4 bytes over HTTP/1" {
-		t.Errorf("among connections that stall: %s", got)
-	}
+	expect.Equal(t, status(t, fresh, s.URL, "four"), "200 4 bytes over HTTP/1", "among connections that stall")
 	var holding sync.WaitGroup
 	for range 6 {
 		holding.Go(func() { status(t, fresh, s.URL+"/hold", "x") })
@@ -242,7 +237,5 @@ func TestFullConnection(t *testing.T) {
 	}
 	close(h.release)
 	holding.Wait()
-	if got := status(t, s.Client(), s.URL, "four"); got != "200 4 bytes over HTTP/2" {
-		t.Errorf("with room again: %s", got)
-	}
+	expect.Equal(t, status(t, s.Client(), s.URL, "four"), "200 4 bytes over HTTP/2", "with room again")
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -48,16 +49,12 @@ func TestIssuerOverHTTP(t *testing.T) {
 	check := func(what, path, authorization string, want int, parts ...string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.bound()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if authorization != "" {
 			request.Header.Set("Authorization", authorization)
 		}
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		challenge := answer.Header.Get("WWW-Authenticate")
@@ -145,15 +142,11 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://"+r.bound()+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
-				if err != nil {
-					b.Fatal(err)
-				}
+				expect.OK(b, err)
 				request.Header.Set("Authorization", "Bearer "+token)
 				request.Header.Set("Content-Type", "application/json")
 				answer, err := http.DefaultClient.Do(request)
-				if err != nil {
-					b.Fatal(err)
-				}
+				expect.OK(b, err)
 				io.Copy(io.Discard, answer.Body)
 				answer.Body.Close()
 				if answer.StatusCode != http.StatusOK {

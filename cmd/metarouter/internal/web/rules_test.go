@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const idURL = "https://id.example.com"
@@ -23,9 +24,7 @@ const idURL = "https://id.example.com"
 func tokenOfClaims(t testing.TB, claims string, scopes ...string) *bearer.Token {
 	t.Helper()
 	token := &bearer.Token{Issuer: idURL, Scopes: scopes, Expires: time.Now().Add(time.Hour)}
-	if err := json.Unmarshal([]byte(claims), &token.Claims); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal([]byte(claims), &token.Claims))
 	return token
 }
 
@@ -182,9 +181,7 @@ func TestScopeMap(t *testing.T) {
 		{map[string][]string{"x": {"mcp:everything", ""}}, "x", nothing},
 	} {
 		i := issuer{Issuer: config.Issuer{Scopes: tt.scopes}}
-		if got := i.levelOf(append(strings.Fields(tt.token), "")); got != tt.want {
-			t.Errorf("%v, a token with %q: %d, want %d", tt.scopes, tt.token, got, tt.want)
-		}
+		expect.Equal(t, i.levelOf(append(strings.Fields(tt.token), "")), tt.want, "%v, a token with %q", tt.scopes, tt.token)
 	}
 	for _, tt := range []struct {
 		scopes             map[string][]string
@@ -211,9 +208,7 @@ func TestPrincipalsDiffer(t *testing.T) {
 	proof := func(url, user string) clientauth.Proof {
 		i := ruled(func(i *config.Issuer) { i.URL, i.Profiles = url, []config.ProfileRule{rule("*", "", "work")} })
 		p, err := issuersOf(routerWith(i), nil)[0].proof(tokenOfClaims(t, fmt.Sprintf(`{"sub":%q}`, user), "mcp:call"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return p
 	}
 	one := proof("https://a.example", "u")

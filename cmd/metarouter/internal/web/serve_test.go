@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A running is a router that is served over HTTP.
@@ -23,12 +24,8 @@ func start(t testing.TB, c config.Config, log *zap.Logger) *running {
 	t.Helper()
 	c.Router.HTTP.MaxHeader = 1 << 16
 	l, err := New(c.Router.HTTP, Flags{}, nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, l.Listen(t.Context()))
 	if l.certificate != nil {
 		l.certificate.every = 0
 	}

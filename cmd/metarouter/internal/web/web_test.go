@@ -1,7 +1,6 @@
 package web
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Other machines need a token that can't be guessed. This machine's programs are warned.
@@ -49,12 +49,8 @@ func TestTokenLength(t *testing.T) {
 func listening(t *testing.T, h config.HTTP, log *zap.Logger) *Listener {
 	t.Helper()
 	l, err := New(h, Flags{}, nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, l.Listen(t.Context()))
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -143,9 +139,7 @@ func TestEditOfTokens(t *testing.T) {
 		c.Router.Profiles = map[string]config.Profile{"work": {}}
 		l := listening(t, c.Router.HTTP, zap.NewNop())
 		c.Router.HTTP.Tokens = tt.tokens
-		if got := l.optionsOf(c).Tokens; !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.what, got, tt.want)
-		}
+		expect.Deep(t, l.optionsOf(c).Tokens, tt.want, "%s", tt.what)
 	}
 }
 
@@ -217,9 +211,7 @@ func TestIssuersInOptions(t *testing.T) {
 		t.Error("another profile changes the revision")
 	}
 	other, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if issuersOf(routerWith(one), other.key)[0].revision == base {
 		t.Error("two processes have the same key")
 	}
