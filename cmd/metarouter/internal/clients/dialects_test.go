@@ -148,15 +148,6 @@ func TestImportDialects(t *testing.T) {
 func TestInstallDialects(t *testing.T) {
 	e := RouterEntry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}}
 	for _, tc := range []struct{ client, data, want string }{
-		{"codex", codexFile, "\n[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]\n"},
-		{"codex", "a = 1", "\n\n[mcp_servers.metarouter]\n"},
-		{"codex", "", "[mcp_servers.metarouter]\n"},
-		{"codex", "a = 1\r\n", "\r\n[mcp_servers.metarouter]\r\n"},
-		{"goose", gooseFile, "    metarouter:\n        enabled: true\n        type: \"stdio\"\n"},
-		{"goose", "", "extensions:\n  metarouter:\n    enabled: true\n"},
-		{"goose", "a: b\r\n", "\r\nextensions:\r\n  metarouter:\r\n"},
-		{"goose", "extensions:\nb: c\n", "extensions:\n  metarouter:\n    enabled: true\n"},
-		{"goose", "extensions: # mine\n  x: {enabled: true}\n", "extensions: # mine\n  metarouter:\n"},
 		{"opencode", opencodeFile, `"command": ["C:\\a b\\metarouter.exe", "serve", "--config", "/\"mcp\".json"]`},
 		{"opencode", opencode2File, `"metarouter": {`},
 		{"zed", zedFile, `"metarouter": {`},
@@ -192,47 +183,49 @@ func TestInstallDialects(t *testing.T) {
 	}
 }
 
-// Where no lines can be added safely, and where our entry differs, the error has the lines.
-func TestInstallByHand(t *testing.T) {
-	e := RouterEntry{Command: "/m", Configs: []string{"/mcp.json"}}
+// The lines of our entry for files that are not written; once they are there, there are none.
+func TestLines(t *testing.T) {
+	e := RouterEntry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}}
+	const toml = "[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]"
+	const yaml = "extensions:\n  metarouter:\n    enabled: true\n    type: \"stdio\"\n"
 	for _, tc := range []struct{ client, data, want string }{
-		{"codex", "mcp_servers = { a = { command = \"x\" } }\n", "add these lines by hand:\n[mcp_servers.metarouter]\ncommand = \"/m\""},
-		{"codex", "[mcp_servers.metarouter]\ncommand = \"metarouter\"\nargs = [\"serve\"]\n", "replace it by these lines"},
+		{"codex", codexFile, toml},
+		{"codex", "", toml},
+		{"codex", "mcp_servers = { a = { command = \"x\" } }\n", toml},
+		{"codex", "[mcp_servers.metarouter]\ncommand = \"metarouter\"\nargs = [\"serve\"]\n", toml},
 		{"codex", "[mcp_servers.metarouter]\ncommand = \"other\"\n", "starts another program"},
 		{"codex", "a = ", "is no TOML that can be read (line 1"},
 		{"codex", "a = " + strings.Repeat("[", 1<<20), "brackets"},
-		{"goose", "extensions: {}\n", "add these lines by hand:\nextensions:\n  metarouter:\n    enabled: true"},
-		{"goose", "extensions: {a: {enabled: true, cmd: x}}\n", "add these lines by hand"},
-		{"goose", "a: b\n---\nc: d\n", "add these lines by hand"},
+		{"goose", gooseFile, yaml},
+		{"goose", "extensions: {}\n", yaml},
 		{"goose", "a: [sk-secret\n", "is no YAML that can be read (line"},
 	} {
 		c, _ := Find(tc.client)
-		got, err := Install(c, Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}, e)
-		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "sk-secret") {
-			t.Errorf("%s: %.60q: %v\n%s", tc.client, tc.data, err, got)
+		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
+		lines, err := Lines(c, s, e)
+		got := strings.Join(lines, "\n")
+		if err != nil {
+			got = err.Error()
 		}
-	}
-	c, _ := Find("codex")
-	s := Source{Path: "f.toml", keys: c.keys, Data: []byte(codexFile)}
-	if _, err := WithoutOthers(c, s, e, []Other{{Name: "none", Ours: "none"}}, ""); err == nil || !strings.Contains(err.Error(), "delete these servers from f.toml yourself") {
-		t.Errorf("--replace: %v", err)
+		if !strings.Contains(got, tc.want) || strings.Contains(got, "sk-secret") {
+			t.Errorf("%s: %.60q: %s", tc.client, tc.data, got)
+		}
+		if s.Data = []byte(got); err != nil {
+			continue
+		}
+		if again, err := Lines(c, s, e); err != nil || again != nil {
+			t.Errorf("%s: once they are there: %q, %v", tc.client, again, err)
+		}
 	}
 }
 
-// The diff of a file in TOML or YAML shows our entry, and no value of the others. Of our entry it hides what JSON would hide.
-func TestDiffOfLines(t *testing.T) {
+// A diff shows our entry without what may be a secret.
+func TestDiffOfEntries(t *testing.T) {
 	for file, text := range map[string]string{
-		"ours.toml":  "[mcp_servers.metarouter]\ncommand = \"/m\"\nenv = { A = \"geheim\" }\nargs = [\"--token\", \"geheim\"]\nmore = [\n  \"geheim\",\n  [\"geheim\"],\n]\n\n[mcp_servers.metarouter.env]\nA = \"geheim\"\n",
-		"ours.yaml":  "extensions:\n  metarouter:\n    cmd: \"/m\"\n    envs:\n      A: geheim\n    environment: {\"A\": \"geheim\"}\n    secrets: [\"geheim\"]\n    args:\n    - --token\n    - geheim\n",
-		"list.yaml":  "extensions:\n  metarouter:\n    cmd: \"/m\"\n    envs:\n      [geheim]\n",
-		"flow.yaml":  "extensions: {a: {envs: {A: geheim}}}\nb:\n  metarouter:\n    cmd: \"/m\"\n",
 		"ours.json":  `{"mcpServers": {"metarouter": {"command": "/m", "environment": {"A": "geheim"}, "secrets": {"b": ["geheim"]}}}}`,
 		"ours.jsonc": `{"mcp": {"metarouter": {"command": ["/m"], "environment": {"A": "geheim"}, "http_headers": {"X": "geheim"}}}}`,
-		"c.toml":     "[mcp_servers.a]\ntoken = \"geheim\"\nargs = [\n  \"geheim\",\n]\n'geheim=x' = 1\n# geheim: x\n\n[mcp_servers.metarouter]\ncommand = \"/m\"\n",
-		"c.yaml":     "extensions:\n  metarouter:\n    cmd: \"/m\"\n  a:\n    envs:\n      A: geheim\n    args:\n      [geheim]\n    text: |\n      geheim\n      - geheim: x\n",
 	} {
-		got := Diff(file, nil, []byte(text))
-		if strings.Contains(got, "geheim") || !strings.Contains(got, `"/m"`) {
+		if got := Diff(file, nil, []byte(text)); strings.Contains(got, "geheim") || !strings.Contains(got, `"/m"`) {
 			t.Errorf("%s is shown as\n%s", file, got)
 		}
 	}
@@ -246,18 +239,10 @@ func FuzzLines(f *testing.F) {
 		for _, name := range []string{"codex", "goose"} {
 			c, _ := Find(name)
 			s := Source{Path: "f", keys: c.keys, Data: data}
-			got, err := Install(c, s, RouterEntry{Command: "/metarouter"})
-			if err != nil {
-				continue
-			}
-			s.Data = got
-			if again, err := Install(c, s, RouterEntry{Command: "/metarouter"}); err != nil || string(again) != string(got) {
-				t.Errorf("%s: again: %v\n%s", name, err, again)
+			if lines, err := Lines(c, s, RouterEntry{Command: "/metarouter"}); err == nil && lines != nil {
+				s.Data = []byte(strings.Join(lines, "\n"))
 			}
 			Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
-		}
-		if got := maskedLines(inYAML, data); len(got) != len(lines(data)) {
-			t.Errorf("%d lines are shown of %d", len(got), len(lines(data)))
 		}
 	})
 }

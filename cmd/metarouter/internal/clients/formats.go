@@ -5,18 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// The formats of files that are not JSON. Servers are read from them, and entries are added as
-// lines, so that all else stays as it is.
+// The formats of files that are not JSON. Servers are read from them, and nothing is written into them.
 const (
 	inTOML format = "TOML"
 	inYAML format = "YAML"
@@ -32,7 +28,7 @@ const (
 	maxDirectives = 100     // of YAML, for the same reason
 )
 
-// Rewrites reports whether entries of other servers can be taken out of the client's file.
+// Rewrites reports whether metarouter writes into the client's file.
 func (c Client) Rewrites() bool { return c.format == "" }
 
 // openSource opens the file of a source. The document of a file in TOML or YAML has its servers only.
@@ -128,14 +124,13 @@ func lineIn(err error) string {
 	return fmt.Sprintf("line %d", line)
 }
 
-// installLines is [Install] for a file in TOML or YAML. A change that would
-// touch other lines is an error that has the lines to write.
-func installLines(c Client, s Source, e RouterEntry) ([]byte, error) {
+// Lines returns the lines of our entry for a client's file in TOML or YAML, which a person writes there; nil if the file
+// has the entry already. An entry of our name that starts another program is an error.
+func Lines(c Client, s Source, e RouterEntry) ([]string, error) {
 	d, err := openSource(c, s)
 	if err != nil {
 		return nil, err
 	}
-	lines := c.format.lines(s.keys[0], c.written(e, nil))
 	v, err := d.servers(s.keys)
 	if err != nil {
 		return nil, err
@@ -148,41 +143,10 @@ func installLines(c Client, s Source, e RouterEntry) ([]byte, error) {
 			old := member(&m.Value, f.key)
 			return old == nil || !equal(old.Value, d.write(f.value, ""))
 		}) {
-			return s.Data, nil
+			return nil, nil
 		}
-		return nil, fmt.Errorf("%s has another entry %q, which metarouter does not change, since it does not rewrite %s; replace it by these lines:\n%s", s.Path, EntryName, c.format, strings.Join(lines, "\n"))
 	}
-	newline := "\n"
-	if bytes.Contains(s.Data, []byte("\r\n")) {
-		newline = "\r\n"
-	}
-	text := string(s.Data)
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += newline
-	}
-	result := Source{Path: s.Path, keys: s.keys, Data: []byte(insertLines(text, c.format.insertAt(s, len(text)), lines, newline))}
-	if !c.format.adds(s, result) {
-		return nil, fmt.Errorf("%s is written in a way in which no entry can be added to it safely; add these lines by hand:\n%s", s.Path, strings.Join(lines, "\n"))
-	}
-	return result.Data, nil
-}
-
-// adds reports whether the new content has our entry and nothing else that the old one has not.
-func (f format) adds(before, after Source) bool {
-	was, err := f.decode(before)
-	is, wrong := f.decode(after)
-	if err != nil || wrong != nil {
-		return false
-	}
-	servers, _ := is[after.keys[0]].(map[string]any)
-	if servers[EntryName] == nil {
-		return false
-	}
-	if delete(servers, EntryName); len(servers) == 0 && was[before.keys[0]] == nil {
-		delete(is, after.keys[0])
-		delete(was, before.keys[0])
-	}
-	return len(was) == 0 && len(is) == 0 || reflect.DeepEqual(was, is)
+	return c.format.lines(s.keys[0], c.written(e, nil)), nil
 }
 
 // lines returns our entry as it is written into the file.
@@ -196,77 +160,4 @@ func (f format) lines(key string, all fields) []string {
 		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
 	}
 	return lines
-}
-
-// A gap is between two lines of a file.
-type gap struct {
-	offset int    // in bytes
-	indent string // of the present entries of YAML; "" without any
-}
-
-// insertAt returns the place of the entry in a file of so many bytes: at the end, or in YAML before
-// the first entry.
-func (f format) insertAt(s Source, end int) gap {
-	var doc yaml.Node
-	if f != inYAML || yaml.Unmarshal(s.Data, &doc) != nil || len(doc.Content) == 0 {
-		return gap{offset: end}
-	}
-	pairs := doc.Content[0].Content
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if key, value := pairs[i], pairs[i+1]; key.Value == s.keys[0] {
-			at, indent := lineStart(s.Data, key.Line), "  "
-			if len(value.Content) > 0 {
-				indent = strings.Repeat(" ", value.Content[0].Column-1)
-			}
-			if at == len(s.Data) {
-				at = end
-			}
-			return gap{at, indent}
-		}
-	}
-	return gap{offset: end}
-}
-
-// insertLines returns the text with the lines of our entry at a place.
-func insertLines(text string, at gap, lines []string, newline string) string {
-	lines = slices.Clone(lines)
-	before, after := text[:at.offset], text[at.offset:]
-	switch {
-	case at.indent != "": // the key is there
-		lines = lines[1:]
-		for i, line := range lines {
-			depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
-			lines[i] = strings.Repeat(at.indent, depth) + strings.TrimLeft(line, " ")
-		}
-	case before != "":
-		before += newline
-	}
-	return before + strings.Join(lines, newline) + newline + after
-}
-
-// maskedLines is masked for TOML and YAML: all but the names of tables and our entry is hidden, whose values are shown
-// as those of JSON.
-func maskedLines(f format, data []byte) (shown []string) {
-	ours, depth, level := false, 0, 0 // in our entry; its indentation, and that of its keys
-	for _, line := range lines(data) {
-		text := strings.TrimSpace(line)
-		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-		isHead := text == "" || line == "extensions:"
-		switch {
-		case f == inTOML && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.ContainsAny(text, `"',`):
-			ours, depth, level, isHead = strings.HasSuffix(text, "."+EntryName+"]"), -1, len(indent), true
-		case text == EntryName+":":
-			ours, depth, level, isHead = true, len(indent), -1, true
-		case ours && text != "" && len(indent) <= depth:
-			ours = false
-		}
-		if at := strings.IndexAny(text, ":="); !isHead && ours && at > 0 && (level < 0 || level == len(indent)) {
-			level = len(indent)
-			text = text[:at+1] + " " + maskedValue(strings.TrimSpace(text[:at]), strings.TrimSpace(text[at+1:]))
-		} else if !isHead {
-			text = hidden
-		}
-		shown = append(shown, indent+secret.HideMaybe(text, hidden))
-	}
-	return shown
 }

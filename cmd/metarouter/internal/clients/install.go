@@ -51,12 +51,9 @@ func (e RouterEntry) arguments(earlier []string) []string {
 var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
 
 // Install adds our entry to the servers of a client's file, or updates it. It returns the
-// data unchanged if the entry is up to date. An entry of our name that starts another
+// data unchanged if the entry is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
 func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
-	if c.format != "" {
-		return installLines(c, s, e)
-	}
 	d, err := open(s.Path, s.Data)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,12 +20,6 @@ const hidden = "•••"
 // others are empty. No value of JSON goes over the end of a line.
 func masked(path string, data []byte, from, to int) []string {
 	all := make([]string, to)
-	switch filepath.Ext(path) {
-	case ".toml":
-		return append(maskedLines(inTOML, data), all...)
-	case ".yaml", ".yml":
-		return append(maskedLines(inYAML, data), all...)
-	}
 	d, err := open(path, data)
 	if err != nil || len(bytes.TrimSpace(bytes.TrimPrefix(data, bom))) == 0 {
 		return all

@@ -117,8 +117,6 @@ func WithoutOthers(c Client, s Source, e RouterEntry, others []Other, flags stri
 	case len(lost) > 0:
 		return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost (your configuration is %s):\n  %s\n%s; or leave --replace out to keep them next to metarouter",
 			c.Title, e.Configs[len(e.Configs)-1], strings.Join(lost, "\n  "), cmp.Or(prose.Clauses(missing, differs), "correct your configuration"))
-	case len(names) > 0 && c.format != "":
-		return nil, fmt.Errorf("nothing was changed, since metarouter takes no lines out of files in %s; delete these servers from %s yourself, and leave --replace out: %s", c.format, s.Path, strings.Join(names, ", "))
 	}
 	return without(c, s, names)
 }

@@ -3,6 +3,7 @@ package edit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -192,11 +193,14 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	}
 	own.Imported, _ = imports(entry.Configs[len(entry.Configs)-1], nil)
 	entry.Variables = own.Variables()
-	result, err := clients.Install(c, source, entry)
+	others, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
 	if err != nil {
 		return err
 	}
-	others, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
+	if !c.Rewrites() {
+		return printEntry(e, c, source, entry, own, others)
+	}
+	result, err := clients.Install(c, source, entry)
 	if err != nil {
 		return err
 	}
@@ -224,6 +228,26 @@ func Install(e *Editor, client string, o InstallOptions) error {
 		}
 		e.Console.Note("now %s", c.Restart)
 	}
+	return nil
+}
+
+// printEntry prints our entry for a file that metarouter does not write.
+func printEntry(e *Editor, c clients.Client, source clients.Source, entry clients.RouterEntry, own clients.Ours, others []clients.Other) error {
+	lines, err := clients.Lines(c, source, entry)
+	if err != nil {
+		return err
+	}
+	noteEntry(e, c, entry, own, others, false)
+	if lines == nil {
+		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
+		return nil
+	}
+	fmt.Fprintln(e.Console.Results(), strings.Join(lines, "\n"))
+	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of an entry %q if there is one; then %s", source.Path, clients.EntryName, c.Restart)
+	if e.Write {
+		return errors.New(todo)
+	}
+	e.Console.Note("%s", todo)
 	return nil
 }
 
