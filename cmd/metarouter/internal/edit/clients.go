@@ -214,12 +214,17 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	e.printDiff(clients.Diff(source.Path, file.Data, result))
 	e.noteProjectFile()
 	noteEntry(e, c, entry, own, others, o.Replace)
-	if folder := filepath.Dir(source.Path); clients.FirstExisting(folder) == "" {
+	return writeEntry(e, c, file, result)
+}
+
+// writeEntry writes a client's file with our entry.
+func writeEntry(e *Editor, c clients.Client, file clients.File, result []byte) error {
+	if folder := filepath.Dir(file.Path); clients.FirstExisting(folder) == "" {
 		e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
 	}
 	switch {
 	case string(result) == string(file.Data):
-		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
+		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, file.Path)
 	case !e.Write:
 		e.Console.Note(notWritten)
 	default:
