@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,57 +15,34 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// As the examples of JSON-RPC 2.0 have it, and MCP.
+// batches opens a session of the revision that has batches, and returns the header of its requests.
+func (w *web) batches(header ...string) []string {
+	w.t.Helper()
+	response := w.do(http.MethodPost, "/mcp", openedAs("2025-03-26"), append(slices.Clone(both), header...)...)
+	response.Body.Close()
+	return append([]string{"Accept", both[1], "Mcp-Session-Id", response.Header.Get("Mcp-Session-Id")}, header...)
+}
+
+// batchOf returns a batch of n calls with different ids.
+func batchOf(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, strings.Replace(legacyCall, `"id":1`, fmt.Sprintf(`"id":%d`, i), 1))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// Plain JSON-RPC has no batches.
 func TestPlainBatch(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBatch: 5})
-	const pong, invalid = `{"jsonrpc":"2.0","id":%s,"result":{"status":"ok"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
-	for name, test := range map[string]struct {
-		body   string
-		status int
-		want   []string // how each answer begins; nil: no body, one: no array
-	}{
-		"two":           {`[{"id":1,"method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "1"), fmt.Sprintf(pong, `"b"`)}},
-		"same id":       {`[{"id":1,"method":"ping"},{"id":1,"method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "1"), fmt.Sprintf(pong, "1")}},
-		"notifications": {`[{"method":"notifications/initialized"},{"method":"x"}]`, 202, nil},
-		"responses":     {`[{"id":1,"result":{}}]`, 202, nil},
-		"null as id":    {`[{"id":null,"method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "null")}},
-		"positional":    {`[{"jsonrpc":"2.0","method":"subtract","params":[42,23],"id":"2"}]`, 200, []string{"[", `{"jsonrpc":"2.0","id":"2","error":{"code":-32601,`}},
-		"one counts":    {`[{"method":"x"},{"id":1,"method":"ping"}]`, 200, []string{"[", fmt.Sprintf(pong, "1")}},
-		"empty":         {` [ ] `, 200, []string{invalid}},
-		"no JSON":       {`[{"id":1,"method":"ping"},{"id"]`, 400, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`}},
-		"behind":        {`[{"id":1,"method":"ping"}]x`, 400, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`}},
-		"no objects":    {`[1,"x",[]]`, 200, []string{"[", invalid, invalid, invalid}},
-		"an invalid one": {"[{\"id\":1,\r\n\"method\":1},{\"id\":2,\"method\":\"ping\"}]", 200,
-			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`, fmt.Sprintf(pong, "2")}},
-		"all kinds": {`[{"id":1,"method":"no/such"},{"id":2,"method":"tools/call","params":{"name":"x"}},{"id":3,"method":"tools/call","params":{"name":"a__b","arguments":{"n":7}}},{"id":4,"method":"initialize"}]`, 200,
-			[]string{"[", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,`, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`, `{"jsonrpc":"2.0","id":3,"result":{"content":[],"tool":"a:b","arguments":{"n":7},"isError":false}}`, `{"jsonrpc":"2.0","id":4,"result":{"protocolVersion"`}},
-		"as many as may be": {`[` + strings.Repeat(`{"method":"x"},`, 4) + `{"method":"x"}]`, 202, nil},
-		"too many":          {`[` + strings.Repeat(`{"id":1,"method":"ping"},`, 5) + `{"method":"x"}]`, 200, []string{invalid}},
-		"a million":         {`[` + strings.Repeat(`1,`, 1_000_000) + `1]`, 200, []string{invalid}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, answer := w.text(http.MethodPost, "/mcp", test.body)
-			if status != test.status || (answer == "") != (test.want == nil) {
-				t.Fatalf("%d %s", status, answer)
-			}
-			if len(test.want) == 1 && !strings.HasPrefix(answer, test.want[0]) {
-				t.Errorf("%s", answer)
-			}
-			if len(test.want) < 2 {
-				return
-			}
-			var answers []json.RawMessage
-			if err := json.Unmarshal([]byte(answer), &answers); err != nil || len(answers) != len(test.want)-1 {
-				t.Fatalf("%v: %s", err, answer)
-			}
-			for i, want := range test.want[1:] {
-				if !strings.HasPrefix(string(answers[i]), want) {
-					t.Errorf("%d: %s\nwant %s…", i, answers[i], want)
-				}
-			}
-		})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{})
+	for _, body := range []string{`[{"id":1,"method":"ping"}]`, ` [ ] `, `[1,"x",[]]`, `[` + strings.Repeat(`1,`, 1_000_000) + `1]`} {
+		status, answer := w.text(http.MethodPost, "/mcp", body)
+		if want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"only sessions of 2025-03-26 have batches: send each message by itself"}}`; status != 200 || strings.TrimSpace(answer) != want {
+			t.Errorf("%.30s: %d %s", body, status, answer)
+		}
 	}
 }
 
@@ -82,8 +60,8 @@ func TestBatchWidth(t *testing.T) {
 			now.Add(-1)
 		})
 		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
-		began := time.Now()
-		status, answer := w.text(http.MethodPost, "/mcp", "["+strings.Repeat(legacyCall+",", 99)+legacyCall+"]")
+		began, header := time.Now(), w.batches()
+		status, answer := w.text(http.MethodPost, "/mcp", batchOf(100), header...)
 		if status != 200 || strings.Count(answer, `"result":`) != 100 {
 			t.Errorf("%d %.200s", status, answer)
 		}
@@ -93,43 +71,31 @@ func TestBatchWidth(t *testing.T) {
 	})
 }
 
-// What a batch holds of answers is bounded, in every style: what was not begun then
+// What a batch holds of answers is bounded: what was not begun then
 // is not carried out.
 func TestBatchOfLongAnswers(t *testing.T) {
 	long := selector.Result{JSON: []byte(`{"content":[],"long":"` + strings.Repeat("x", maxAnswers*2/3) + `"}`)}
-	for _, session := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var ran atomic.Int32
-			r := newFake(tool("a", "b"))
-			r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
-				if ran.Add(1) <= 2 {
-					return long, nil
-				}
-				time.Sleep(time.Minute)
-				return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int32
+		r := newFake(tool("a", "b"))
+		r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+			if ran.Add(1) <= 2 {
+				return long, nil
 			}
-			w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
-			var header []string
-			if session {
-				response := w.do(http.MethodPost, "/mcp", openedAs("2025-03-26"), both...)
-				response.Body.Close()
-				header = append(header, "Accept", both[1], "Mcp-Session-Id", response.Header.Get("Mcp-Session-Id"))
-			}
-			var calls []string
-			for i := range batchWidth + 10 {
-				calls = append(calls, strings.Replace(legacyCall, `"id":1`, fmt.Sprintf(`"id":%d`, i), 1))
-			}
-			status, answer := w.text(http.MethodPost, "/mcp", "["+strings.Join(calls, ",")+"]", header...)
-			if status != 200 || len(answer) > maxAnswers {
-				t.Fatalf("%d, %d bytes", status, len(answer))
-			}
-			said, begun := strings.Count(answer, `"result":`), int(ran.Load())
-			left, not := strings.Count(answer, "left out"), strings.Count(answer, "not carried out")
-			if begun > batchWidth+2 || said != begun-1 || left != 1 || not != len(calls)-begun {
-				t.Errorf("session %v: %d carried out, %d results, %d left out, %d not carried out", session, begun, said, left, not)
-			}
-		})
-	}
+			time.Sleep(time.Minute)
+			return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+		}
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
+		status, answer := w.text(http.MethodPost, "/mcp", batchOf(batchWidth+10), w.batches()...)
+		if status != 200 || len(answer) > maxAnswers {
+			t.Fatalf("%d, %d bytes", status, len(answer))
+		}
+		said, begun := strings.Count(answer, `"result":`), int(ran.Load())
+		left, not := strings.Count(answer, "left out"), strings.Count(answer, "not carried out")
+		if begun > batchWidth+2 || said != begun-1 || left != 1 || not != batchWidth+10-begun {
+			t.Errorf("%d carried out, %d results, %d left out, %d not carried out", begun, said, left, not)
+		}
+	})
 }
 
 // A batch that was let in is carried out to its end by a handler that closes.
@@ -137,13 +103,14 @@ func TestBatchWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(func(context.Context, selector.Call) { time.Sleep(time.Second) })
 		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
+		header := w.batches()
 		go func() {
 			time.Sleep(500 * time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			w.handler.Close(ctx)
 		}()
-		status, answer := w.text(http.MethodPost, "/mcp", "["+strings.Repeat(legacyCall+",", 99)+legacyCall+"]")
+		status, answer := w.text(http.MethodPost, "/mcp", batchOf(100), header...)
 		if n := strings.Count(answer, `"result":`); status != 200 || n != 100 {
 			t.Errorf("%d, %d results: %.300s", status, n, answer)
 		}
@@ -154,36 +121,35 @@ func openedAs(version string) string { return strings.ReplaceAll(initializing, "
 
 // Over stdio, a batch is a line, and so are its answers.
 func TestBatchOverStdio(t *testing.T) {
-	for _, version := range []string{"2024-11-05", "2025-03-26"} {
-		r := newFake(tool("a", "b"))
-		r.asking("sampling/createMessage")
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		refused := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
-		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, refused)
-		c.wantPrefix(strings.Replace(openedAs(version), `"capabilities":{}`, `"capabilities":{"sampling":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"`+version)
-		c.want(`[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"},7,{"jsonrpc":"2.0","id":"x","method":"no/such"}]`,
-			`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id of the request is in use"}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid JSON at byte 0: not an object"}},{"jsonrpc":"2.0","id":"x","error":{"code":-32601,"message":"method not found: no/such"}}]`)
-		c.wantPrefix(`[]`, refused)
-		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`)
-		c.wantPrefix("["+strings.Repeat(`{},`, maxBatch)+"{}]", refused)
-		c.wantPrefix("["+openedAs(version)+"]", `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize must not be part of a batch"}}]`)
-		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}]`, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"2026-07-28 has no batches`)
-		c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
-		if asked := c.receive(); !strings.HasPrefix(asked, `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage"`) {
-			t.Errorf("asked %s", asked)
-		}
-		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"result":{"ok":1}},{"jsonrpc":"2.0","method":"x"}]`, `[{"jsonrpc":"2.0","id":1,"result":{"content":[],"told":"{\"ok\":1}"`)
-		// One that is cancelled has no answer, and nothing is an answer to nothing.
-		c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
-		c.receive()
-		c.send(`[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`)
-		for got := ""; got != `{"jsonrpc":"2.0","id":9,"result":{}}`; {
-			if got = c.ask(`{"jsonrpc":"2.0","id":9,"method":"ping"}`); strings.Contains(got, `"method":"notifications/cancelled"`) {
-				got = c.receive()
-			}
+	const version = conversation.WithBatches
+	r := newFake(tool("a", "b"))
+	r.asking("sampling/createMessage")
+	c := connect(t, r, Options{Mode: exposure.Direct})
+	refused := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
+	c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, refused)
+	c.wantPrefix(strings.Replace(openedAs(version), `"capabilities":{}`, `"capabilities":{"sampling":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"`+version)
+	c.want(`[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"},7,{"jsonrpc":"2.0","id":"x","method":"no/such"}]`,
+		`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the id of the request is in use"}},{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid JSON at byte 0: not an object"}},{"jsonrpc":"2.0","id":"x","error":{"code":-32601,"message":"method not found: no/such"}}]`)
+	c.wantPrefix(`[]`, refused)
+	c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`)
+	c.wantPrefix("["+strings.Repeat(`{},`, maxBatch)+"{}]", refused)
+	c.wantPrefix("["+openedAs(version)+"]", `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize must not be part of a batch"}}]`)
+	c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}]`, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"2026-07-28 has no batches`)
+	c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
+	if asked := c.receive(); !strings.HasPrefix(asked, `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage"`) {
+		t.Errorf("asked %s", asked)
+	}
+	c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"result":{"ok":1}},{"jsonrpc":"2.0","method":"x"}]`, `[{"jsonrpc":"2.0","id":1,"result":{"content":[],"told":"{\"ok\":1}"`)
+	// One that is cancelled has no answer, and nothing is an answer to nothing.
+	c.wantPrefix(`[`+legacyCall+`]`, `{"jsonrpc":"2.0","method":"notifications/progress"`)
+	c.receive()
+	c.send(`[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`)
+	for got := ""; got != `{"jsonrpc":"2.0","id":9,"result":{}}`; {
+		if got = c.ask(`{"jsonrpc":"2.0","id":9,"method":"ping"}`); strings.Contains(got, `"method":"notifications/cancelled"`) {
+			got = c.receive()
 		}
 	}
-	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+	for _, version := range []string{"2024-11-05", "2025-06-18", "2025-11-25"} {
 		c := connect(t, newFake(), Options{Mode: exposure.Direct})
 		c.wantPrefix(openedAs(version), `{"jsonrpc":"2.0","id":"init","result":`)
 		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"`+version+` has no batches`)
@@ -216,7 +182,7 @@ func batchesInSession(t *testing.T) {
 		want   string
 	}{
 		"calls":            {calls, old, 200, `[` + result + `}},{"jsonrpc":"2.0","id":2,"result":{"content":[]}},{"jsonrpc":"2.0","id":3,"error":{"code":-32601,`},
-		"of 2024-11-05":    {calls, open("2024-11-05"), 200, `[` + result},
+		"of 2024-11-05":    {calls, open("2024-11-05"), 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"2024-11-05 has no batches`},
 		"invalid":          {`[1]`, old, 200, `[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
 		"notifications":    {`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, old, 202, ``},
 		"initialize":       {`[` + openedAs("2025-03-26") + `]`, old, 200, `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,`},

@@ -210,7 +210,6 @@ func TestSeparators(t *testing.T) {
 				wrapped := fmt.Sprintf(`"name":"call_tool","arguments":{"tool":%q,"arguments":{}}`, name)
 				for path, answer := range map[string]func() (int, string){
 					"plain":   func() (int, string) { return w.text(http.MethodPost, "/mcp", rpc("tools/call", call)) },
-					"batch":   func() (int, string) { return w.text(http.MethodPost, "/mcp", "["+rpc("tools/call", call)+"]") },
 					"REST":    func() (int, string) { return w.text(http.MethodPost, "/mcp/tools/call", "{"+call+"}") },
 					"session": func() (int, string) { return w.text(http.MethodPost, "/mcp", rpc("tools/call", call), legacy...) },
 					"modern": func() (int, string) {

@@ -29,7 +29,7 @@ func TestStepUp(t *testing.T) {
 	f := newFakeIssuer()
 	f.proofs["rita-work"] = f.proof("rita", clientauth.Principal{Reads: true, Profile: "work"}, "tools.read")
 	w := serveIssued(t, f.options())
-	session := w.session(bearer("rita")...)
+	session, batches := w.session(bearer("rita")...), w.batches(bearer("rita")...)
 	for _, tt := range []struct {
 		tool   string
 		status int
@@ -53,7 +53,7 @@ func TestStepUp(t *testing.T) {
 			"plain":         {"/mcp", call, bearer("rita")},
 			"plain, work":   {"/mcp/p/work", call, bearer("rita")},
 			"token of work": {"/mcp", call, bearer("rita-work")},
-			"plain batch":   {"/mcp", "[" + rpc("ping", "") + "," + call + "]", bearer("rita")},
+			"batch":         {"/mcp", "[" + rpc("ping", "") + "," + call + "]", batches},
 			"REST":          {"/mcp/tools/call", "{" + params + "}", bearer("rita")},
 			"call_tool":     {"/mcp", rpc("tools/call", `"name":"call_tool","arguments":{"tool":"`+tt.tool+`"}`), bearer("rita")},
 		} {

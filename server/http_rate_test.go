@@ -15,8 +15,9 @@ import (
 // Who asks too often is told when to come again, and is let in then.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two")})
-		const single = `{"id":1,"method":"ping"}`
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two", "three")})
+		batches := w.batches(bearer("three")...)
+		const single = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 		batch := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(single+",", n), ",") + "]" }
 		const refused = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many requests`
 		const tooLarge = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch has more than 3`
@@ -39,12 +40,12 @@ func TestRate(t *testing.T) {
 			{"another's", 0, "two", "/mcp", single, 200, "", ""},
 			{"after the wait", 2 * time.Second, "one", "/mcp", single, 200, "", ""},
 			// Each message of a batch counts.
-			{"a batch of 3", time.Hour, "one", "/mcp", batch(3), 200, "", ""},
-			{"one more", 0, "one", "/mcp", batch(1), 429, "2", ""},
+			{"a batch of 3", time.Minute, "three", "/mcp", batch(3), 200, "", ""},
+			{"one more", 0, "three", "/mcp", batch(1), 429, "2", ""},
 			// A batch that comes again when it was told to is let in, and one that never could be is not told to.
-			{"a batch too early", 4 * time.Second, "one", "/mcp", batch(3), 429, "4", ""},
-			{"a batch after the wait", 4 * time.Second, "one", "/mcp", batch(3), 200, "", ""},
-			{"a batch larger than the burst", time.Hour, "one", "/mcp", batch(4), 200, "", tooLarge},
+			{"a batch too early", 4 * time.Second, "three", "/mcp", batch(3), 429, "4", ""},
+			{"a batch after the wait", 4 * time.Second, "three", "/mcp", batch(3), 200, "", ""},
+			{"a batch larger than the burst", time.Minute, "three", "/mcp", batch(4), 400, "", tooLarge},
 			// Guesses at tokens count for whoever makes them.
 			{"a guess", time.Hour, "0", "/mcp", single, 401, "", ""},
 			{"a second guess", 0, "1", "/mcp", single, 401, "", ""},
@@ -57,7 +58,11 @@ func TestRate(t *testing.T) {
 			if tt.path == "/v1/mesh_scan" || tt.path == "/health" {
 				method = http.MethodGet
 			}
-			response := w.do(method, tt.path, tt.body, bearer(tt.token)...)
+			header := bearer(tt.token)
+			if tt.token == "three" {
+				header = batches
+			}
+			response := w.do(method, tt.path, tt.body, header...)
 			answer, err := io.ReadAll(response.Body)
 			response.Body.Close()
 			if wait := response.Header.Get("Retry-After"); err != nil || response.StatusCode != tt.status || wait != tt.wait || !strings.Contains(string(answer), tt.said) {
@@ -97,8 +102,10 @@ func TestRateOfToken(t *testing.T) {
 		}
 		batch := "[" + strings.TrimSuffix(strings.Repeat(`{"id":1,"method":"ping"},`, 5), ",") + "]"
 		time.Sleep(time.Minute)
+		sessions := map[string][]string{"slow": w.batches(bearer("slow")...), "fast": w.batches(bearer("fast")...)}
+		time.Sleep(time.Minute)
 		for token, fits := range map[string]bool{"slow": false, "fast": true} {
-			if _, answer := w.text(http.MethodPost, "/mcp", batch, "Authorization", "Bearer "+token); strings.Contains(answer, "the batch has more than") == fits {
+			if _, answer := w.text(http.MethodPost, "/mcp", batch, sessions[token]...); strings.Contains(answer, "the batch has more than") == fits {
 				t.Errorf("%s: a batch of 5: %s", token, answer)
 			}
 		}

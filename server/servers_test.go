@@ -189,7 +189,7 @@ func TestProfileOfURL(t *testing.T) {
 		{"/mcp/p/home/", rpc("tools/list", modernMeta), modern, []string{"b__y"}},
 		{"/mcp", rpc("tools/list", ""), nil, []string{"a__x", "b__y"}},
 		{"/mcp/p/work", rpc("tools/list", ""), nil, []string{"a__x"}},
-		{"/mcp/p/home", "[" + rpc("tools/list", "") + "]", nil, []string{"b__y"}},
+		{"/mcp/p/home", rpc("tools/list", ""), nil, []string{"b__y"}},
 		{"/mcp/tools/list", "{}", nil, []string{"a__x", "b__y"}},
 		{"/mcp/p/work/tools/list", "{}", nil, []string{"a__x"}},
 		{"/mcp/p/home/tools/list/", "", nil, []string{"b__y"}},

@@ -64,10 +64,6 @@ var messages = map[string]guest{
 			v.refused(v.post("["+series(99_999, `{"jsonrpc":"2.0","id":%d,"method":"ping"},`)+`{"jsonrpc":"2.0","method":"x"}]`), 200, 400, 413)
 		})
 	}},
-	"batches of the largest size": {attack: func(v *visit) {
-		one := rpc(1, "tools/call", `{"name":"honest:echo","arguments":{"message":"`+strings.Repeat("x", 10_000)+`"}}`)
-		v.repeat(4, func(int) { v.refused(v.post("["+strings.Repeat(one+",", 99)+one+"]"), 200) })
-	}},
 	"name of 4 MB": {attack: func(v *visit) {
 		v.repeat(2, func(int) {
 			r := v.post(rpc(1, "tools/call", `{"name":"`+strings.Repeat("n", 4<<20)+`","arguments":{}}`))

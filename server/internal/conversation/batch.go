@@ -14,8 +14,7 @@ import (
 )
 
 // JSON-RPC has batches: "To send several Request objects at the same time, the
-// Client MAY send an Array filled with Request objects." So have plain JSON-RPC
-// and the revisions of MCP up to 2025-03-26; 2025-06-18 took them out.
+// Client MAY send an Array filled with Request objects." Revision 2025-03-26 of MCP requires them; 2025-06-18 took them out.
 
 const (
 	// MaxBatch bounds the messages of a batch.
@@ -27,8 +26,8 @@ const (
 	// maxAnswers bounds the bytes of the answers to a batch: they are one message.
 	maxAnswers = wire.MaxLine
 
-	// LastWithBatches is the last revision that has batches.
-	LastWithBatches = "2025-03-26"
+	// WithBatches is the revision that has batches.
+	WithBatches = "2025-03-26"
 )
 
 var (
@@ -36,20 +35,20 @@ var (
 	errLeftOut  = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB, so this one is left out; the request was carried out: send those with long answers by themselves", maxAnswers>>20)}
 )
 
-// A Tally counts the bytes of the answers to a batch.
-type Tally struct{ bytes atomic.Int64 }
+// A tally counts the bytes of the answers to a batch.
+type tally struct{ bytes atomic.Int64 }
 
-// Full fails if the answers are so long that no further request is carried out.
-func (t *Tally) Full() error {
+// full fails if the answers are so long that no further request is carried out.
+func (t *tally) full() error {
 	if t.bytes.Load() > maxAnswers {
 		return errNotBegun
 	}
 	return nil
 }
 
-// Keep returns the answer to the request of the id, or an error instead of a long
+// keep returns the answer to the request of the id, or an error instead of a long
 // answer once the answers together are too long.
-func (t *Tally) Keep(id json.RawMessage, answer []byte) []byte {
+func (t *tally) keep(id json.RawMessage, answer []byte) []byte {
 	const long = 1 << 10
 	if t.bytes.Add(int64(len(answer))) > maxAnswers && len(answer) > long {
 		return Refusal(id, errLeftOut)
@@ -75,10 +74,10 @@ func Split(array []byte, most int) (entries [][]byte, err error) {
 	return entries, nil
 }
 
-// Join makes answers one array, without those that are nil; if all are nil, it returns
+// join makes answers one array, without those that are nil; if all are nil, it returns
 // nil: "If the batch rpc call itself contains … no Response objects … the
 // server MUST NOT return an empty Array".
-func Join(answers [][]byte) []byte {
+func join(answers [][]byte) []byte {
 	size := 1
 	for _, answer := range answers {
 		size += len(answer) + 1
@@ -99,23 +98,12 @@ func Join(answers [][]byte) []byte {
 	return append(out, "]\n"...)
 }
 
-// Each calls f with 0 to n-1, batchWidth at a time, and returns when all calls have
-// returned.
-func Each(n int, f func(i int)) {
-	var g errgroup.Group
-	g.SetLimit(batchWidth)
-	for i := range n {
-		g.Go(func() error { f(i); return nil })
-	}
-	g.Wait()
-}
-
 // TakesBatches fails if the client may not send batches.
 func TakesBatches(c *Conversation) error {
 	switch version := c.Revision(); {
 	case version == "":
 		return InvalidRequest("a batch before initialize, which must be sent by itself")
-	case version > LastWithBatches:
+	case version != WithBatches:
 		return InvalidRequest(version + " has no batches: send each message by itself")
 	}
 	return nil
@@ -164,20 +152,25 @@ func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer
 // Run handles the requests and returns the array of answers, nil if there are no
 // answers. Those that were cancelled because ctx has ended are refused.
 func (b *Batch) Run(ctx context.Context) (array []byte) {
-	var tally Tally
-	Each(len(b.Requests), func(i int) {
-		r := b.Requests[i]
-		var answer []byte
-		if full := tally.Full(); full != nil {
-			answer = r.Refuse(full)
-		} else {
-			answer = tally.Keep(r.ID, r.Run())
-			r.Trail.End() // it waits for the others
-		}
-		if answer == nil && ctx.Err() != nil {
-			answer = Refusal(r.ID, ErrClosed)
-		}
-		b.answers[b.places[i]] = answer
-	})
-	return Join(b.answers)
+	var said tally
+	var all errgroup.Group
+	all.SetLimit(batchWidth)
+	for i, r := range b.Requests {
+		all.Go(func() error {
+			var answer []byte
+			if full := said.full(); full != nil {
+				answer = r.Refuse(full)
+			} else {
+				answer = said.keep(r.ID, r.Run())
+				r.Trail.End() // it waits for the others
+			}
+			if answer == nil && ctx.Err() != nil {
+				answer = Refusal(r.ID, ErrClosed)
+			}
+			b.answers[b.places[i]] = answer
+			return nil
+		})
+	}
+	_ = all.Wait() // no function returns an error
+	return join(b.answers)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-var errNoBatch = conversation.InvalidRequest("a batch needs a session of a revision that has batches, " + conversation.LastWithBatches + " or before; or plain JSON-RPC, with Accept: application/json")
+var errNoBatch = conversation.InvalidRequest("only sessions of " + conversation.WithBatches + " have batches: send each message by itself")
 
 // batch takes a batch of messages, which must belong to a session. It is answered with one array: "The
 // SSE stream SHOULD eventually include one JSON-RPC response per each JSON-RPC
@@ -25,7 +25,7 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		refuse(w, r, http.StatusBadRequest, nil, err)
 		return
 	}
-	entries, ok := t.views.batch(w, r, body, t.work, func(error) int { return http.StatusBadRequest })
+	entries, ok := t.entries(w, r, body)
 	if !ok {
 		return
 	}
@@ -39,9 +39,8 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 	(&reply{stream: st, of: t, w: w, r: r, session: s, batch: b}).send()
 }
 
-// batch returns the messages of a batch, which under admits. If it reports false, it has answered with an error,
-// one in the batch itself with its status.
-func (v *views) batch(w http.ResponseWriter, r *http.Request, body []byte, under *work, status func(error) int) (entries [][]byte, ok bool) {
+// entries returns the messages of a batch, which the handler's work admits. If it reports false, it has answered with an error.
+func (t *streamable) entries(w http.ResponseWriter, r *http.Request, body []byte) (entries [][]byte, ok bool) {
 	q := requestOf(r)
 	most := q.rules.MaxBatch
 	if q.quota.limiter != nil {
@@ -49,14 +48,14 @@ func (v *views) batch(w http.ResponseWriter, r *http.Request, body []byte, under
 	}
 	entries, err := conversation.Split(body, most)
 	if err != nil {
-		refuse(w, r, status(err), nil, err)
+		refuse(w, r, http.StatusBadRequest, nil, err)
 		return nil, false
 	}
 	oneLine(body)
-	if !pay(w, r, len(entries)) || v.refuseCalls(w, r, entries) {
+	if !pay(w, r, len(entries)) || t.views.refuseCalls(w, r, entries) {
 		return nil, false
 	}
-	if err = under.admit(""); err != nil {
+	if err = t.work.admit(""); err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, nil, err)
 	}
 	return entries, err == nil

@@ -29,14 +29,14 @@ type plain struct {
 	views *views
 }
 
-// serve answers a message of JSON-RPC, or a batch of them.
+// serve answers a message of JSON-RPC.
 func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	body, ok := message(w, r)
 	if !ok {
 		return
 	}
 	if wire.IsArray(body) {
-		p.serveBatch(w, r, body)
+		refuse(w, r, http.StatusOK, nil, errNoBatch)
 		return
 	}
 	m, err := parsePlain(body)
@@ -44,7 +44,7 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	if err == nil && p.views.refuseCall(w, r, m) {
 		return
 	}
-	answer, err := p.answer(r, m, err, true)
+	answer, err := p.answer(r, m, err)
 	if answer == nil {
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -73,33 +73,6 @@ func endStatus(err error, other int) int {
 	return other
 }
 
-// serveBatch answers a batch, with the answers in the order of the requests.
-func (p *plain) serveBatch(w http.ResponseWriter, r *http.Request, body []byte) {
-	entries, ok := p.views.batch(w, r, body, p.work, plainStatus) // admits the whole batch, so that a closing handler lets it finish
-	if !ok {
-		return
-	}
-	defer p.work.answered("")
-	answers := make([][]byte, len(entries))
-	var tally conversation.Tally
-	conversation.Each(len(entries), func(i int) {
-		if requestOf(r).ended(r) {
-			return
-		}
-		m, err := parsePlain(entries[i])
-		if err == nil && m.IsRequest() {
-			err = tally.Full()
-		}
-		answer, _ := p.answer(r, m, err, false)
-		answers[i] = tally.Keep(m.ID, answer)
-	})
-	if array := conversation.Join(answers); array != nil {
-		writeJSON(w, r, http.StatusOK, array)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
-}
-
 // parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
 // Notification is a Request object without an "id" member."
 func parsePlain(message []byte) (conversation.Message, error) {
@@ -111,27 +84,25 @@ func parsePlain(message []byte) (conversation.Message, error) {
 }
 
 // answer returns the answer to a message, nil for a message without an answer, and the
-// error in it. wrong is the error in the message itself; alone says that it is no part of a batch.
-func (p *plain) answer(r *http.Request, m conversation.Message, wrong error, alone bool) (answer []byte, err error) {
+// error in it. wrong is the error in the message itself.
+func (p *plain) answer(r *http.Request, m conversation.Message, wrong error) (answer []byte, err error) {
 	if wrong == nil && !m.IsRequest() {
 		return nil, nil
 	}
 	var result json.RawMessage
 	if err = wrong; err == nil {
-		result, err = p.fulfil(r, m, alone)
+		result, err = p.fulfil(r, m)
 	}
 	return conversation.Answer(m.ID, result, err), err
 }
 
 // fulfil handles a request that has no session, from a client that gets only its
 // answer.
-func (p *plain) fulfil(r *http.Request, m conversation.Message, alone bool) (result json.RawMessage, err error) {
-	if alone {
-		if err := p.work.admit(m.Method); err != nil {
-			return nil, err
-		}
-		defer p.work.answered(m.Method)
+func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
+	if err := p.work.admit(m.Method); err != nil {
+		return nil, err
 	}
+	defer p.work.answered(m.Method)
 	q := requestOf(r)
 	switch m.Method {
 	case "ping":
@@ -211,7 +182,7 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = p.fulfil(r, m, true)
+		result, err = p.fulfil(r, m)
 	}
 	if err != nil {
 		refuse(w, r, restStatus(err), nil, err)
