@@ -246,9 +246,7 @@ func TestRemoteCall(t *testing.T) {
 	if name := string(wire.Member(wire.Member(got.meta, clientInfo), "name")); name != `"Zed"` || string(wire.Member(got.Params, "arguments")) != `{"n":1, "b":[]}` {
 		t.Errorf("the node got %s", got.Params)
 	}
-	if calls := all.counts.Now().To["box"]; calls["ok"] != 1 {
-		t.Errorf("counted %v", calls)
-	}
+	expect.Equal(t, all.counts.Now().To["box"]["ok"], 1, "counted")
 	f.handle = func(farRequest) (json.RawMessage, error) { return json.RawMessage(`{"content":[]}`), nil }
 	if result, err := s.Call(ctx, r); err != nil || string(result) != `{"content":[]}` {
 		t.Errorf("a result without _meta: %s, %v", result, err)

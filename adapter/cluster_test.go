@@ -259,9 +259,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	if got := itemsOf(snapshot); !strings.Contains(got, "gpu@box:greet") || !strings.Contains(got, "doc://b") || !strings.Contains(got, "doc://t/{") {
 		t.Errorf("the catalog has %s", got)
 	}
-	if c := snapshot.Claims()["doc://a"]; c.Server != "gpu" {
-		t.Errorf("doc://a belongs to %q", c.Server)
-	}
+	expect.Equal(t, snapshot.Claims()["doc://a"].Server, "gpu", "doc://a belongs to")
 	for id, want := range map[string][2]string{"gpu:echo": {`"laptop"`, `["local"]`}, "gpu@box:echo": {`"box"`, `["laptop","box"]`}} {
 		tool, _ := snapshot.Tool(id)
 		result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
@@ -281,9 +279,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 		t.Errorf("the servers are %+v", infos)
 	}
 	for what, err := range map[string]error{"restart": r.parts.Restart(t.Context(), "gpu@box"), "turn": r.parts.Turn(t.Context(), "gpu@box", false)} {
-		if err == nil || !strings.Contains(err.Error(), "on its node only") {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.Error(t, err, "on its node only", "%s", what)
 	}
 	expect.OK(t, r.parts.Await(t.Context(), "gpu@box"))
 	node.lose()

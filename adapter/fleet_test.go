@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,9 +43,7 @@ func TestTurn(t *testing.T) {
 	want("a", status.Disabled, true)
 	want("b", status.Disabled, false)
 
-	if err := r.parts.Await(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
-		t.Errorf("a call of it is refused with %v", err)
-	}
+	expect.Error(t, r.parts.Await(t.Context(), "a"), "stopped by hand", "a call of it is refused")
 	expect.OK(t, r.parts.Restart(t.Context(), "a"))
 	want("a", status.Ready, false)
 	if err := r.parts.Turn(t.Context(), "nobody", true); err == nil {

@@ -245,9 +245,7 @@ func TestSettledWithoutNATS(t *testing.T) {
 	file, key := newKey(t)
 	ann := newRouter(t, zaptest.NewLogger(t), file, key)
 	ann.run(t, config.Cluster{URLs: []string{"nats://" + mcptest.FreeAddress(t)}, Name: "metarouter", Node: "ann", Use: []string{"*"}})
-	if err := ann.Settled(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no connection to NATS: ") {
-		t.Errorf("it says %v", err)
-	}
+	expect.Error(t, ann.Settled(t.Context()), "there is no connection to NATS: ", "it says")
 }
 
 func TestTwoNodes(t *testing.T) {

@@ -1,9 +1,9 @@
 package cluster
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -12,7 +12,5 @@ func TestSettledWithoutACluster(t *testing.T) {
 	layer.Integration(t)
 	n := New(Options{})
 	n.set(nil, "the key can't be read")
-	if err := n.Settled(t.Context()); err == nil || !strings.Contains(err.Error(), "the key can't be read") {
-		t.Errorf("it says %v", err)
-	}
+	expect.Error(t, n.Settled(t.Context()), "the key can't be read", "it says")
 }

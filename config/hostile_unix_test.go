@@ -51,9 +51,7 @@ func TestTrustNeedsAnOwnFolder(t *testing.T) {
 			t.Errorf("%s was made with mode %v", path, info.Mode())
 		}
 		expect.OK(t, os.Chmod(path, info.Mode().Perm()|0o020))
-		if err := c.Text.Trusted(data); err == nil || !strings.Contains(err.Error(), "chmod go-w '"+path+"'") {
-			t.Errorf("others can write to %s: %v", path, err)
-		}
+		expect.Error(t, c.Text.Trusted(data), "chmod go-w '"+path+"'", "others can write to %s", path)
 		if err := c.Text.Trust(data); err == nil {
 			t.Errorf("others can write to %s, and an approval was added to theirs", path)
 		}

@@ -24,7 +24,7 @@ func TestRemoteKeysOfClaudeCode(t *testing.T) {
 	if len(remote.References) != 1 || remote.References[0].Kind != reference.Headers || remote.References[0].Body != "./print example.com" || remote.References[0].Dir == "" {
 		t.Errorf("references %+v", remote.References)
 	}
-	expect.Deep(t, remote.OAuth, (&OAuth{ClientID: "c", CallbackPort: 8080, AuthServerMetadataURL: "https://b.example/x", Scopes: []string{"a", "b"}}), "oauth")
+	expect.Deep(t, remote.OAuth, &OAuth{ClientID: "c", CallbackPort: 8080, AuthServerMetadataURL: "https://b.example/x", Scopes: []string{"a", "b"}}, "oauth")
 	if s := byName["switch"]; s.Misconfigured != "" || s.OAuth != nil {
 		t.Errorf("a switch: %+v", s)
 	}

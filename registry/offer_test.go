@@ -141,20 +141,14 @@ func TestReplaceRefusesOthersThatAreNotTheServers(t *testing.T) {
 			t.Errorf("%s: Replace = %v, %v", name, changed, err)
 		}
 	}
-	if s := r.Snapshot(); s.Version != 0 {
-		t.Errorf("the snapshot is now %+v", s)
-	}
+	expect.Equal(t, r.Snapshot().Version, 0, "the snapshot is now")
 }
 
 func TestPromptArguments(t *testing.T) {
 	p := prompt("s", "p", "")
 	want := []PromptArgument{{Name: "topic", Description: "What it is about", Required: true}, {Name: "tone"}}
-	if got := p.Arguments(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("arguments %+v", got)
-	}
+	expect.Equal(t, fmt.Sprint(p.Arguments()), fmt.Sprint(want), "arguments")
 	for _, definition := range []string{``, `{}`, `{"Arguments":[{"name":"x"}]}`, `{"arguments":{}}`} {
-		if got := (&Prompt{Definition: json.RawMessage(definition)}).Arguments(); len(got) != 0 {
-			t.Errorf("%s has the arguments %+v", definition, got)
-		}
+		expect.Equal(t, len((&Prompt{Definition: json.RawMessage(definition)}).Arguments()), 0, "%s has the arguments", definition)
 	}
 }

@@ -85,9 +85,7 @@ func TestRouteTaskFills(t *testing.T) {
 				if !sameJSON(ran, tc.want) || strings.Join(asked, " ") != tc.wantAsked {
 					t.Errorf("ran %s, asked %q\nwant %s, asked %q", ran, asked, tc.want, tc.wantAsked)
 				}
-				if text := result.Content[0].(*mcp.TextContent).Text; (text == "done") != (ran != "") {
-					t.Errorf("answer %s", text)
-				}
+				expect.Equal(t, result.Content[0].(*mcp.TextContent).Text == "done", ran != "", "answer")
 			})
 		}
 	}

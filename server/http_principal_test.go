@@ -240,9 +240,7 @@ func TestAuditOfRequests(t *testing.T) {
 		w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"a__write"`), bearer("rita")...)
 		var lines, reasons []string
 		for _, e := range take() {
-			if e.From != "pipe" {
-				t.Errorf("from %q", e.From)
-			}
+			expect.Equal(t, e.From, "pipe", "from")
 			lines = append(lines, strings.Join([]string{e.Action, e.Outcome, e.Principal, e.Target}, "|"))
 			if e.Outcome == audit.Refused && !strings.HasPrefix(e.Principal, "rita ") {
 				reasons = append(reasons, e.Reason)

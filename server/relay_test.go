@@ -140,9 +140,7 @@ func TestTasks(t *testing.T) {
 		return fmt.Appendf(nil, `{"taskId":"t/1","asked":%q,"params":%s}`, server, q.Params), nil
 	}
 	c := connect(t, r, Options{Mode: exposure.Direct})
-	if answer := c.ask(`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{` + modernMeta + `}}`); !strings.Contains(answer, `"extensions":{"io.modelcontextprotocol/tasks":{"v":1}}`) {
-		t.Errorf("discover says %s", answer)
-	}
+	expect.Contains(t, c.ask(`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta+`}}`), `"extensions":{"io.modelcontextprotocol/tasks":{"v":1}}`, "discover says")
 	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s:long","arguments":{},`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s/1:long",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"s%2F1:long/t/1","status":"working"`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"s%2F1:long/t/1",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":{"taskId":"s%2F1:long/t/1","asked":"s/1","params":{"taskId":"t/1"},"resultType":"complete"`)
@@ -215,9 +213,7 @@ func TestParkedCall(t *testing.T) {
 	if !strings.Contains(got, `"`+second+`":{"method":"roots/list"`) || second == key {
 		t.Errorf("after the first answer: %s", got)
 	}
-	if got := c.callAsking(5, `,"inputResponses":{"`+second+`":{"roots":[]}},"requestState":`+state, "told"); got != `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"` {
-		t.Errorf("the tool was told %s", got)
-	}
+	expect.Equal(t, c.callAsking(5, `,"inputResponses":{"`+second+`":{"roots":[]}},"requestState":`+state, "told"), `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"`, "the tool was told")
 	expect.OK(t, <-ended)
 	expect.Contains(t, c.callAsking(6, `,"requestState":`+state, "told"), "-32602", "the state of a call that has ended")
 }
@@ -233,9 +229,7 @@ func TestParkedCallEnds(t *testing.T) {
 		ended = r.asking("roots/list")
 		expect.Equal(t, c.callAsking(2, "", "resultType"), `"input_required"`, "answered")
 		time.Sleep(suspendTime + time.Second)
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "did not come back") {
-			t.Errorf("the call ended with %v", err)
-		}
+		expect.Error(t, <-ended, "did not come back", "the call ended")
 		expect.Equal(t, c.callAsking(3, "", "resultType"), `"input_required"`, "answered")
 		c.in.Close()
 		if err := <-ended; err == nil {
@@ -293,9 +287,7 @@ func TestHear(t *testing.T) {
 	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"],"other":true},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":4}}}`)
 	hear("notifications/resources/updated", `{"uri":"x:a"}`)
-	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","_meta":{"io.modelcontextprotocol/subscriptionId":4}}}` {
-		t.Errorf("heard %s", got)
-	}
+	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","_meta":{"io.modelcontextprotocol/subscriptionId":4}}}`, "heard")
 }
 
 // A resource that a result of a tool links to is read from the server that gave the link.

@@ -211,9 +211,7 @@ func TestHangingStartIsEnded(t *testing.T) {
 		self.Self = true
 		f.apply(self)
 		f.await("self", status.Self)
-		if err := f.Restart(t.Context(), "self"); err == nil || !strings.Contains(err.Error(), "router") {
-			t.Errorf("restart of an entry that would start a router: %v", err)
-		}
+		expect.Error(t, f.Restart(t.Context(), "self"), "router", "restart of an entry that would start a router")
 	})
 }
 
@@ -227,9 +225,7 @@ func TestReasonsAreTheProcessesOwn(t *testing.T) {
 			edited := fake("s")
 			edited.Env = map[string]string{"K": "1"}
 			f.apply(edited)
-			if st := f.await("s", status.Failed); st.LastError != "exited with status 9" {
-				t.Errorf("last error %q", st.LastError)
-			}
+			expect.Equal(t, f.await("s", status.Failed).LastError, "exited with status 9", "last error")
 			f.stop()
 		}
 	})

@@ -108,9 +108,7 @@ func TestExpires(t *testing.T) {
 		d := newDesk()
 		d.Ask(t.Context(), request(), nil)
 		id := d.List()[0].ID
-		if left := time.Until(d.List()[0].Expires); left != Lifetime {
-			t.Errorf("expires in %v", left)
-		}
+		expect.Equal(t, time.Until(d.List()[0].Expires), Lifetime, "expires in")
 		time.Sleep(Lifetime)
 		expect.Equal(t, len(d.List()), 0, "requests are listed after they expired")
 		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) {

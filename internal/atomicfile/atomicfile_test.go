@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -62,9 +61,7 @@ func TestWriteModeKeepsTheOwner(t *testing.T) {
 	for _, path := range []string{path, path + ".copy"} {
 		info, err := os.Stat(path)
 		expect.OK(t, err)
-		if owner := fmt.Sprintf("%+v", info.Sys()); !strings.Contains(owner, "Uid:65534 Gid:65533") {
-			t.Errorf("%s is owned by %s", path, owner)
-		}
+		expect.Contains(t, fmt.Sprintf("%+v", info.Sys()), "Uid:65534 Gid:65533", "%s is owned by", path)
 	}
 }
 

@@ -3,7 +3,6 @@ package bearer
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,9 +85,7 @@ func TestCache(t *testing.T) {
 					got = append(got, v)
 				}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("it keeps %v, not %v", got, want)
-			}
+			expect.List(t, got, want, "it keeps")
 		}
 		later := time.Now().Add(time.Minute)
 		for n := range 5 {

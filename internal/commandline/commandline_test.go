@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // All finds the commands that wrappers and shells run, and ends when the caller ends it.
@@ -68,8 +70,6 @@ func TestQuote(t *testing.T) {
 		t.Skip("the quotes are of Unix")
 	}
 	for word, want := range map[string]string{"": "''", "a": "a", "/a b": "'/a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "a;b": "'a;b'", "é-1_./@:%+=,": "é-1_./@:%+=,", "*": "'*'"} {
-		if got := Quote(word); got != want {
-			t.Errorf("%q is quoted as %s, want %s", word, got, want)
-		}
+		expect.Equal(t, Quote(word), want, "%q is quoted as", word)
 	}
 }

@@ -70,9 +70,7 @@ func TestRead(t *testing.T) {
 		func() error { _, err := ReadCatalog(log, write("c.jsonl", "{}\n"), bad); return err }(),
 		func() error { _, err := ReadExamples(bad); return err }(),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "bad.jsonl:2:") {
-			t.Errorf("error %v", err)
-		}
+		expect.Error(t, err, "bad.jsonl:2:")
 	}
 	if _, err := ReadExamples(filepath.Join(dir, "none")); err == nil {
 		t.Error("no error for a file that is not there")

@@ -49,9 +49,7 @@ func TestMaxConcurrent(t *testing.T) {
 			calls.Go(func() {
 				r, err := sel.Execute(ctx, Call{Tool: tool(object), Arguments: fmt.Appendf(nil, `{"n":%d}`, i)})
 				if i == 4 {
-					if err != gone {
-						t.Errorf("given up: %s, %v", r.JSON, err)
-					}
+					expect.Equal(t, err, gone, "given up: %s", r.JSON)
 				} else if err != nil || textOf(r) != "fine" {
 					t.Errorf("call %d: %s, %v", i, r.JSON, err)
 				}

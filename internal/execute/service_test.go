@@ -227,9 +227,7 @@ func TestRelayToService(t *testing.T) {
 	if _, err := e.Relay(t.Context(), "a", session.Request{Method: "resources/read", Origin: new(session.Origin)}); err != nil || c.count() != "a 1, a@b 1" {
 		t.Errorf("%v: %s", err, c.count())
 	}
-	if o := c["a@b"].requests[0].Origin; o.As != "a" {
-		t.Errorf("the node gets %+v", o)
-	}
+	expect.Equal(t, c["a@b"].requests[0].Origin.As, "a", "the node gets")
 	if _, err := e.Relay(t.Context(), "a", session.Request{Method: "resources/read", Here: true}); !errors.Is(err, session.ErrNotSent) || c.count() != "a 4, a@b 1" {
 		t.Errorf("of another node: %v: %s", err, c.count())
 	}

@@ -70,9 +70,7 @@ func TestExposedNames(t *testing.T) {
 // Names must not change from one release to the next: people allow tools by name.
 func TestHashIsStable(t *testing.T) {
 	tools := pointers(tool("my server", "tool"))
-	if got := OfTools(tools, Prefixed, "__", "").Exposed(tools[0]); got != "my_server__tool_ec0561ad" {
-		t.Errorf("exposed as %s", got)
-	}
+	expect.Equal(t, OfTools(tools, Prefixed, "__", "").Exposed(tools[0]), "my_server__tool_ec0561ad", "exposed as")
 }
 
 func TestResolve(t *testing.T) {

@@ -101,9 +101,7 @@ func TestConfirmed(t *testing.T) {
 			for _, c := range Unconfirmed(listing(now)) {
 				names = append(names, c.Tool.Name)
 			}
-			if got := strings.Join(names, " "); got != step.unconfirmed {
-				t.Errorf("%s, step %d: unconfirmed %q, want %q", name, i, got, step.unconfirmed)
-			}
+			expect.Equal(t, strings.Join(names, " "), step.unconfirmed, "%s, step %d: unconfirmed", name, i)
 		}
 	}
 }

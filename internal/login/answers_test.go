@@ -56,9 +56,7 @@ func TestWrongAnswers(t *testing.T) {
 				u = test.change(u)
 			}
 			resp, page := f.get(u, test.request)
-			if resp.StatusCode != test.status {
-				t.Errorf("status %d", resp.StatusCode)
-			}
+			expect.Equal(t, resp.StatusCode, test.status, "status")
 			contains(t, page, test.page)
 			h := resp.Header
 			contains(t, h.Get("Content-Security-Policy"), "default-src 'none'", "frame-ancestors 'none'")
@@ -81,9 +79,7 @@ func TestWrongAnswers(t *testing.T) {
 					t.Error(err)
 				}
 			default:
-				if err := p.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), test.ends) {
-					t.Errorf("%v", err)
-				}
+				expect.Error(t, p.Wait(t.Context()), test.ends)
 				if saved, _ := f.logins.Source(f.server).account.saved(t.Context()); saved != nil {
 					t.Error("a token is stored")
 				}

@@ -101,9 +101,7 @@ func TestFixedScopes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	u, _ := url.Parse(f.begin(Request{Scopes: []string{"write"}}).URL)
-	if got := u.Query().Get("scope"); got != "read write" {
-		t.Errorf("scope %q", got)
-	}
+	expect.Equal(t, u.Query().Get("scope"), "read write", "scope")
 }
 
 // Another issuer knows nothing of the registration at the first one.
@@ -195,9 +193,7 @@ func TestNoResource(t *testing.T) {
 	f.logIn(Request{})
 	f.server.Settings = oauth.Settings{Resource: "api://other"}
 	u, _ := url.Parse(f.begin(Request{}).URL)
-	if got := u.Query().Get("resource"); got != "api://other" {
-		t.Errorf("resource %q", got)
-	}
+	expect.Equal(t, u.Query().Get("resource"), "api://other", "resource")
 }
 
 func TestLimits(t *testing.T) {

@@ -152,9 +152,7 @@ func TestLogin(t *testing.T) {
 	changed := f.logins.Source(f.server).Changed()
 	p := f.begin(Request{})
 	status, page := f.browse(p.URL)
-	if status != http.StatusOK {
-		t.Errorf("status %d", status)
-	}
+	expect.Equal(t, status, http.StatusOK, "status")
 	contains(t, page, "You are logged in to far.")
 	expect.OK(t, p.Wait(t.Context()))
 	<-changed

@@ -213,9 +213,7 @@ func TestIssuerDownForAWhile(t *testing.T) {
 				}
 				time.Sleep(retryTime)
 				wantToken(t, s, next)
-				if why := whyNeeded(s); why != "" {
-					t.Errorf("a login is needed because %s", why)
-				}
+				expect.Equal(t, whyNeeded(s), "", "a login is needed because")
 			})
 		})
 	}

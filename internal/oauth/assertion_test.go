@@ -111,9 +111,7 @@ func checkAssertion(t *testing.T, text string, algorithm jose.SignatureAlgorithm
 	if raw["aud"] != issuer {
 		t.Errorf("the audience is %v, want the string %s", raw["aud"], issuer)
 	}
-	if life := claims.Expiry.Time().Sub(claims.IssuedAt.Time()); life != time.Minute {
-		t.Errorf("it lives for %v", life)
-	}
+	expect.Equal(t, claims.Expiry.Time().Sub(claims.IssuedAt.Time()), time.Minute, "it lives for")
 	expect.Equal(t, token.Headers[0].KeyID, "k1", "its key")
 	return claims.ID
 }

@@ -3,7 +3,6 @@ package oauth
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,9 +88,7 @@ func TestAwaitDevice(t *testing.T) {
 				for _, after := range s.at {
 					at = append(at, int(after/time.Second))
 				}
-				if !slices.Equal(at, test.at) {
-					t.Errorf("asked at %v, want %v", at, test.at)
-				}
+				expect.List(t, at, test.at, "asked at")
 				if form := s.asked[0].form; form.Get("device_code") != "D" || form.Get("grant_type") != deviceGrant || form.Get("client_id") != "me" {
 					t.Errorf("asked with %v", form)
 				}

@@ -290,9 +290,7 @@ func TestProxy(t *testing.T) {
 	resp, err := client("http://127.0.0.1:1/mcp").Get("http://127.0.0.1:2/x")
 	expect.OK(t, err)
 	resp.Body.Close()
-	if uri := <-asked; uri != "http://127.0.0.1:2/x" {
-		t.Errorf("the proxy was asked %s", uri)
-	}
+	expect.Equal(t, <-asked, "http://127.0.0.1:2/x", "the proxy was asked")
 	_, err = client("https://mcp.example/mcp").Get("https://issuer.example/x")
 	if uri := <-asked; err == nil || uri != "issuer.example:443" {
 		t.Errorf("the proxy was asked %s: %v", uri, err)

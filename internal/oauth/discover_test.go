@@ -168,9 +168,7 @@ func TestDiscover(t *testing.T) {
 			if i := found.Issuer; i.TokenEndpoint != id+"/token" || i.DeviceEndpoint != id+"/device" || i.RevocationEndpoint != id+"/revoke" || i.RegistrationEndpoint != id+"/register" {
 				t.Errorf("found the endpoints %+v", i)
 			}
-			if !slices.Equal(found.Scopes, test.scopes) {
-				t.Errorf("found the scopes %q, want %q", found.Scopes, test.scopes)
-			}
+			expect.List(t, found.Scopes, test.scopes, "found the scopes")
 			if asked := append(append(mcp.paths(), "issuer:"), issuer.paths()...); !slices.Equal(asked, test.asked) {
 				t.Errorf("asked %q\nwant  %q", asked, test.asked)
 			}
@@ -225,9 +223,7 @@ func TestDiscoverOrigin(t *testing.T) {
 			t.Errorf("found %+v, %v", found, err)
 		}
 		_, err = Discover(t.Context(), NewHTTPClient(s), s, Challenge{MetadataURL: "https://mcp.example/x"})
-		if err == nil || !strings.Contains(err.Error(), "use https") {
-			t.Errorf("error %v", err)
-		}
+		expect.Error(t, err, "use https")
 		s.Settings.AuthServerMetadataURL = "https://issuer.example/meta"
 		if _, err = Discover(t.Context(), NewHTTPClient(s), s, Challenge{}); err == nil || !strings.Contains(err.Error(), "use https") {
 			t.Errorf("with an issuer by hand: %v", err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const home = "http://127.0.0.1:1234/callback"
@@ -155,9 +157,7 @@ func TestIdentifySaysWhatToDo(t *testing.T) {
 		}
 	}
 	_, err = Identify(t.Context(), http.DefaultClient, Server{Settings: Settings{Grant: ClientCredentials}}, issuer, Redirect{}, nil)
-	if err == nil || !strings.Contains(err.Error(), "clientSecret") {
-		t.Errorf("client_credentials without a client: %v", err)
-	}
+	expect.Error(t, err, "clientSecret", "client_credentials without a client")
 }
 
 func TestEndpointsAreChecked(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -40,13 +41,9 @@ func playRouter() {
 // A process that was started after the Starter was closed outlives this process.
 func TestCloseLeavesTheJob(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	out, err := exec.Command(self, "router").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	pid, err := strconv.Atoi(string(out[:len(out)-1]))
 	if err != nil {
 		t.Fatalf("%q", out)

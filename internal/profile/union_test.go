@@ -203,9 +203,7 @@ func TestUnionOfURIs(t *testing.T) {
 		{"srv|web @read", "file:///srv/a", true},
 		{"srv|not-etc", "file:///srv/" + strings.Repeat("a", maxURI), false},
 	} {
-		if got := Of(all, strings.Fields(test.chosen)...).URI("s", test.uri); got != test.want {
-			t.Errorf("%s, %.40s: allowed %t, want %t", test.chosen, test.uri, got, test.want)
-		}
+		expect.Equal(t, Of(all, strings.Fields(test.chosen)...).URI("s", test.uri), test.want, "%s, %s: allowed", test.chosen, test.uri)
 	}
 }
 

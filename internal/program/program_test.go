@@ -26,9 +26,7 @@ func TestRelativeFoldersAreSkipped(t *testing.T) {
 		if got, err := Look("only-here"); err == nil {
 			t.Errorf("PATH=%s: found %s", os.Getenv("PATH"), got)
 		}
-		if got := Join(Folders(os.Getenv("PATH"))); got != good {
-			t.Errorf("PATH=%s keeps %s", os.Getenv("PATH"), got)
-		}
+		expect.Equal(t, Join(Folders(os.Getenv("PATH"))), good, "PATH=%s keeps", os.Getenv("PATH"))
 	}
 	if got, err := Look("./bin/npx"); err != nil || got != "./bin/npx" {
 		t.Errorf("a path with a folder: %s, %v", got, err)

@@ -1,6 +1,10 @@
 package safefile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
 
 func TestUTF8(t *testing.T) {
 	for content, want := range map[string]string{
@@ -18,7 +22,5 @@ func TestUTF8(t *testing.T) {
 			t.Errorf("%q is written as %q", content, back)
 		}
 	}
-	if got := UTF8([]byte("\xff\xfea\x00b")); string(got) != "\ufeffa" {
-		t.Errorf("half a character is read as %q", got)
-	}
+	expect.Equal(t, string(UTF8([]byte("\xff\xfea\x00b"))), "\ufeffa", "half a character is read as")
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // One long value takes no quadratic time: 2.9 MB took more than an hour.
@@ -13,9 +15,7 @@ func TestConcealLongValue(t *testing.T) {
 	go func() { done <- Launch{URL: "https://h.example/" + value}.Concealer()("of " + value + "!") }()
 	select {
 	case got := <-done:
-		if got != "of …!" {
-			t.Errorf("shown as %.100q", got)
-		}
+		expect.Equal(t, got, "of …!", "shown as")
 	case <-time.After(30 * time.Second):
 		t.Error("it still runs after 30 s")
 	}

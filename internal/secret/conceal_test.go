@@ -3,6 +3,8 @@ package secret
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A secret that a server was given and prints is replaced by its name.
@@ -28,9 +30,7 @@ func TestConcealer(t *testing.T) {
 		"hunter3 pw77 head-1 query1 query2":  "… … … … …",
 		"mine1 NzE0ZmQ1ODItNDg1Yy00YjM2LWE4": "… …",
 	} {
-		if got := conceal(text); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
+		expect.Equal(t, conceal(text), want, "%q is shown as", text)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The data file holds to its own rules.
@@ -118,11 +120,7 @@ func TestCompare(t *testing.T) {
 		{"update", "delete", false, 0, 0.8},
 	} {
 		task, tool := class(tc.task), class(tc.tool)
-		if got := Agreement(task, tool); got != tc.agreement {
-			t.Errorf("%+v: agreement %v", tc, got)
-		}
-		if got := Conflict(task, tool, tc.readOnly); got != tc.conflict {
-			t.Errorf("%+v: conflict %v", tc, got)
-		}
+		expect.Equal(t, Agreement(task, tool), tc.agreement, "%v: agreement", tc)
+		expect.Equal(t, Conflict(task, tool, tc.readOnly), tc.conflict, "%v: conflict", tc)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // everything returns what a Reader of objects returns of the text, and how often it was too long.
@@ -70,9 +72,7 @@ func TestAgain(t *testing.T) {
 		}
 		shapes = append(shapes, r.Shape)
 	}
-	if !slices.Equal(shapes, []Shape{Part, Line, Line}) {
-		t.Errorf("shapes %v", shapes)
-	}
+	expect.List(t, shapes, []Shape{Part, Line, Line}, "shapes")
 }
 
 // Nothing is lost, but white space and what is too long.

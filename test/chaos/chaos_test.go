@@ -4,13 +4,10 @@ package main
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -113,27 +110,6 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func TestPlot(t *testing.T) {
-	samples := []sample{
-		{at: 0},
-		{at: time.Second, calls: tally{Right: 730, Failed: 3}, usage: usage{files: 350, memory: 191 << 20}},
-		{at: 2 * time.Second, calls: tally{Right: 1400, Failed: 3}, usage: usage{files: 351, memory: 200 << 20}},
-	}
-	for n := range len(samples) + 1 {
-		text := plot(samples[:n])
-		for d := xml.NewDecoder(strings.NewReader(text)); ; {
-			if _, err := d.Token(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatalf("%d samples: %v in %s", n, err, text)
-			}
-		}
-		if lines := strings.Count(text, "<polyline"); n > 1 && lines != len(panels) || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%d samples: %d lines in %s", n, lines, text)
-		}
-	}
-}
-
 func TestOrphans(t *testing.T) {
 	server, child := process{pid: 7, role: servers, server: "s01"}, process{pid: 8, role: kids, server: childOf + "7"}
 	if left := orphans([]process{server, child}); len(left) > 0 {
@@ -141,17 +117,6 @@ func TestOrphans(t *testing.T) {
 	}
 	if left := orphans([]process{{pid: 9, role: servers}, child}); len(left) != 1 || left[0] != child {
 		t.Errorf("orphans are %v, want %v", left, child)
-	}
-}
-
-func TestFaultsNamed(t *testing.T) {
-	for list, want := range map[string]int{"all": len(faults) - 1, "all,router": len(faults), "none": 0, "kill,kill,stop": 2} {
-		if names, err := faultsNamed(list); err != nil || len(names) != want {
-			t.Errorf("%s: %v, %v", list, names, err)
-		}
-	}
-	if _, err := faultsNamed("kill,flood"); err == nil {
-		t.Error("an unknown fault is taken")
 	}
 }
 

@@ -232,14 +232,10 @@ func (c *cell) questions(t *testing.T) {
 		{"elicitation/create", `{"mode":"form","message":"Your name?",` + form + `}`, form},
 		{"elicitation/create", `{"message":"Log in",` + address + id + `}`, `"url":"https://example.invalid/login?a=b"`},
 	} {
-		if got := c.question(t, q.method, q.params); !strings.Contains(got, q.want) {
-			t.Errorf("the client was asked %s", got)
-		}
+		expect.Contains(t, c.question(t, q.method, q.params), q.want, "the client was asked")
 	}
 	one := answers["elicitation/create"]
-	if got := c.text(t, "ask", map[string]any{"method": "elicitation/create", "rounds": 3}); got != one+"\n"+one+"\n"+one {
-		t.Errorf("in three rounds the server received %s", got)
-	}
+	expect.Equal(t, c.text(t, "ask", map[string]any{"method": "elicitation/create", "rounds": 3}), one+"\n"+one+"\n"+one, "in three rounds the server received")
 	expect.Contains(t, c.must(t, "prompts/get", map[string]any{"name": "ask"}), strings.Trim(string(quote(one)), `"`), "the prompt that asks")
 	expect.Contains(t, c.must(t, "resources/read", map[string]any{"uri": "fake://x/ask"}), "9007199254740993", "the resource that asks")
 }

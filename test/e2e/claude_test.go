@@ -46,9 +46,7 @@ func testClaude(t *testing.T, claude []string) {
 				return move{tool: "mcp__metarouter__find_tools", arguments: map[string]any{"query": "the process id of this server"}}
 			},
 			func(r request) move {
-				if !strings.Contains(r.result, `"work:pid"`) {
-					t.Errorf("find_tools answers %s", r.result)
-				}
+				expect.Contains(t, r.result, `"work:pid"`, "find_tools answers")
 				return move{tool: "mcp__metarouter__call_tool", arguments: map[string]any{"tool": "work:echo", "arguments": map[string]any{"message": "hello"}}}
 			},
 			lastWord)

@@ -47,9 +47,7 @@ func testGemini(t *testing.T, gemini []string) {
 				return move{tool: "mcp_metarouter_find_tools", arguments: map[string]any{"query": "the process id of this server"}}
 			},
 			func(r request) move {
-				if !strings.Contains(r.result, `"work:pid"`) {
-					t.Errorf("find_tools answers %s", r.result)
-				}
+				expect.Contains(t, r.result, `"work:pid"`, "find_tools answers")
 				return move{tool: "mcp_metarouter_call_tool", arguments: map[string]any{
 					"tool": "work:echo", "arguments": map[string]any{"message": "hello"},
 					"wait_for_previous": true, // which Gemini adds to the schema of every tool

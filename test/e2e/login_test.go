@@ -71,9 +71,7 @@ func TestLogin(t *testing.T) {
 	wantText(t, "servers", stdout, `remote +needs_auth .*nobody has logged in to it yet; run: metarouter login remote`)
 	stdout, _, code := s.run("doctor")
 	wantText(t, "doctor", stdout, `✗ 127.0.0.1:\d+ requires a login, and nobody has logged in to it yet\.`, `→ run: metarouter login remote`)
-	if code != 1 {
-		t.Errorf("doctor ends with %d", code)
-	}
+	expect.Equal(t, code, 1, "doctor ends with")
 
 	said := s.logIn()
 	wantText(t, "login", said, `Logged in to remote \(issuer `+regexp.QuoteMeta(issuer.URL)+`\); it has 2 tools\.`)
@@ -91,9 +89,7 @@ func TestLogin(t *testing.T) {
 	}
 	stdout, _, code = s.run("doctor")
 	wantText(t, "doctor", stdout, "the server works", `logins\.key`)
-	if code != 0 {
-		t.Errorf("doctor ends with %d", code)
-	}
+	expect.Equal(t, code, 0, "doctor ends with")
 
 	running.Kill()
 	s.serve()

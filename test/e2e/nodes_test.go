@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -71,9 +72,7 @@ func TestNodes(t *testing.T) {
 	box.write(entries{"notes": fake()}, map[string]any{"cluster": map[string]any{"node": "box", "share": []string{"notes"}}})
 	laptop.join(nil, hub.URL(), "laptop", map[string]any{"use": []string{"*@box"}})
 	_, _, code := box.run("nodes")
-	if code != 2 {
-		t.Errorf("without URLs, nodes exits with %d", code)
-	}
+	expect.Equal(t, code, 2, "without URLs, nodes exits with")
 	if _, errs, code := laptop.run("nodes", "--cluster", "nats://127.0.0.1:1"); code != 1 || !strings.Contains(errs, "no NATS server answers at nats://127.0.0.1:1") {
 		t.Errorf("without NATS: %d, %s", code, errs)
 	}

@@ -75,9 +75,7 @@ func TestNPXInProject(t *testing.T) {
 	if len(parents) != 1 { // the router
 		t.Errorf("they are children of %v", parents)
 	}
-	if text := mustCall(t, c, "mcp-server-everything:echo", `{"message":"hello"}`).text(); !strings.Contains(text, "hello") {
-		t.Errorf("echo says %q", text)
-	}
+	expect.Contains(t, mustCall(t, c, "mcp-server-everything:echo", `{"message":"hello"}`).text(), "hello", "echo says")
 	expect.OK(t, c.Close())
 }
 

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -143,33 +142,6 @@ func TestTerminalOfServe(t *testing.T) {
 	})
 	if !strings.Contains(p.shown(), "server is ready") {
 		t.Errorf("its log is not there\n%q", p.shown())
-	}
-}
-
-// control is what moves the cursor or erases, as the live table does.
-var control = regexp.MustCompile(`\x1b\[[0-9]*[A-K]`)
-
-// No table is wider than the terminal, also if a running router made it; the columns that few
-// look at make room first, then the end of the last one.
-func TestTablesFitTerminal(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{
-		"quick":  fake("-tool", "take_a_picture_of_a_page: "+strings.Repeat("Words that describe the tool at length ", 4)),
-		"absent": map[string]any{"command": "no-such-command-" + strings.Repeat("x", 100)},
-	}, nil)
-	s.serveHTTP()
-	for _, args := range [][]string{{"servers"}, {"tools"}, {"tools", "quick"}, {"search", "take a picture"}, {"route", "--dry-run", "take a picture"}, {"why", "quick:take_a_picture_of_a_page"}} {
-		p := openPTY(t, 80, 24)
-		if err := s.onTerminal(p, []string{"NO_COLOR=1"}, args...).Wait(); err != nil {
-			t.Errorf("%v: %v", args, err)
-		}
-		mcptest.WaitFor(t, "its lines", func() bool { return strings.HasSuffix(p.shown(), "\n") })
-		for line := range strings.Lines(p.shown()) {
-			if line = strings.TrimSpace(control.ReplaceAllString(line, "")); utf8.RuneCountInString(line) > 80 && !strings.HasPrefix(line, "metarouter: ") {
-				t.Errorf("%v: a line of more than 80 columns: %s", args, line)
-			}
-		}
 	}
 }
 

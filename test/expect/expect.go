@@ -19,6 +19,14 @@ func OK(t testing.TB, err error, about ...any) {
 	}
 }
 
+// Error wants an error with the part in its text.
+func Error(t testing.TB, err error, part string, about ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		differ(t, err, "… "+part+" …", about)
+	}
+}
+
 // Equal compares with ==.
 func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 	t.Helper()

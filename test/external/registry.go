@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // A Registry is an npm registry that has every package whose name begins with "fake-". Each
@@ -22,10 +21,8 @@ import (
 type Registry struct {
 	URL string
 
-	mu         sync.Mutex // guards the fields below
-	asked      map[string]int
-	fetching   int
-	mostAtOnce int
+	mu    sync.Mutex // guards asked
+	asked map[string]int
 }
 
 // NewRegistry returns a registry that serves until the test ends.
@@ -44,13 +41,6 @@ func (r *Registry) Asked(name string) int {
 	return r.asked[name]
 }
 
-// MostAtOnce returns the largest number of packages that were fetched at the same time.
-func (r *Registry) MostAtOnce() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.mostAtOnce
-}
-
 const registryVersion = "1.0.0"
 
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -61,14 +51,6 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	manifest := fmt.Sprintf(`"name":%q,"version":%q,"bin":{%[1]q:"server.js"}`, name, registryVersion)
 	file := packed(map[string]string{"package.json": "{" + manifest + "}", "server.js": registryServer})
 	if isFile {
-		r.mu.Lock()
-		r.fetching++
-		r.mostAtOnce = max(r.mostAtOnce, r.fetching)
-		r.mu.Unlock()
-		time.Sleep(200 * time.Millisecond)
-		r.mu.Lock()
-		r.fetching--
-		r.mu.Unlock()
 		w.Write(file)
 		return
 	}

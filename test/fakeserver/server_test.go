@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,9 +74,7 @@ func TestLegacy(t *testing.T) {
 	if string(got) != want || err != nil {
 		t.Errorf("initialize: %s, %v", got, err)
 	}
-	if got := mustList(t, c); !slices.Equal(got, []string{"echo"}) {
-		t.Errorf("tools %q", got)
-	}
+	expect.List(t, mustList(t, c), []string{"echo"}, "tools")
 	expect.Equal(t, mustCall(t, c, "echo", json.RawMessage(`{"b":1, "a":"\u00e9"}`)), `{"content":[{"type":"text","text":"{\"b\":1, \"a\":\"\\u00e9\"}"}]}`, "echo")
 	if _, err := c.Call(deadline(t), "unknown", nil); code(err) != -32602 {
 		t.Errorf("unknown tool: %v", err)
@@ -119,9 +116,7 @@ func TestModern(t *testing.T) {
 	if n := <-c.Notifications; n.Method != "notifications/tools/list_changed" || !strings.Contains(string(n.Params), protocol.KeySubscription) {
 		t.Errorf("second notification %s %s", n.Method, n.Params)
 	}
-	if got := mustList(t, c); !slices.Equal(got, []string{"raw", "grow", "grown_1"}) {
-		t.Errorf("tools %q", got)
-	}
+	expect.List(t, mustList(t, c), []string{"raw", "grow", "grown_1"}, "tools")
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -184,9 +179,7 @@ func TestLists(t *testing.T) {
 	}
 
 	c = fake(t, true, "-tools", "pid,cwd", "-tool", "x: does x", "-tool", `{"name":"crash","annotations":{"readOnlyHint":true}}`, "-duplicate")
-	if got := mustList(t, c); !slices.Equal(got, []string{"pid", "cwd", "x", "crash", "pid"}) {
-		t.Errorf("tools %q", got)
-	}
+	expect.List(t, mustList(t, c), []string{"pid", "cwd", "x", "crash", "pid"}, "tools")
 	expect.Contains(t, mustCall(t, c, "pid", nil), fmt.Sprintf(`"%d"`, c.Cmd.Process.Pid), "pid")
 	expect.Contains(t, mustCall(t, c, "cwd", nil), filepath.Base(c.Cmd.Dir), "cwd")
 

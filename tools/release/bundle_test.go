@@ -7,12 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A bundleManifest has the keys that we use of the specification of MCP bundles
@@ -81,37 +82,25 @@ func TestBundle(t *testing.T) {
 			content = "\xcf\xfa\xed\xfe" + strings.Repeat(string(rune('1'+i)), 20_000)
 		}
 		programs[p] = filepath.Join(t.TempDir(), "program")
-		if err := os.WriteFile(programs[p], []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(programs[p], []byte(content), 0o600))
 	}
-	if err := r.bundle(programs); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, r.bundle(programs))
 	bundle, err := zip.OpenReader(filepath.Join(r.out, "metarouter.mcpb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer bundle.Close()
 	files := make(map[string]string)
 	for _, file := range bundle.File {
 		content, err := file.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		data, err := io.ReadAll(content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		files[file.Name] = string(data)
 		if program := strings.HasPrefix(file.Name, "server/"); program != (file.Mode()&0o111 != 0) {
 			t.Errorf("%s has the mode %v", file.Name, file.Mode())
 		}
 	}
 	checkManifest(t, files, "1.2.3-rc.1")
-	if files["server/metarouter-linux"] != "the program for linux" {
-		t.Errorf("the program for Linux is %q", files["server/metarouter-linux"])
-	}
+	expect.Equal(t, files["server/metarouter-linux"], "the program for linux", "the program for Linux")
 	mac := files["server/metarouter"]
 	if !strings.HasPrefix(mac, "\xca\xfe\xba\xbe\x00\x00\x00\x02") || mac[1<<14:1<<14+5] != "\xcf\xfa\xed\xfe1" || mac[3<<14:3<<14+5] != "\xcf\xfa\xed\xfe2" {
 		t.Errorf("the program for macOS has %d bytes and begins with %q", len(mac), mac[:8])
@@ -131,9 +120,7 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 	decoder := json.NewDecoder(strings.NewReader(files["manifest.json"]))
 	decoder.DisallowUnknownFields()
 	var m bundleManifest
-	if err := decoder.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, decoder.Decode(&m))
 	for what, text := range map[string]string{"name": m.Name, "description": m.Description, "author.name": m.Author.Name} {
 		if text == "" {
 			t.Errorf("%s is required", what)
@@ -150,9 +137,7 @@ func checkManifest(t *testing.T, files map[string]string, version string) {
 	if files[m.Server.EntryPoint] == "" {
 		t.Errorf("the bundle has no file %s", m.Server.EntryPoint)
 	}
-	if !reflect.DeepEqual(m.Compatibility.Platforms, []string{"darwin", "win32", "linux"}) {
-		t.Errorf("the platforms are %q", m.Compatibility.Platforms)
-	}
+	expect.Deep(t, m.Compatibility.Platforms, []string{"darwin", "win32", "linux"}, "the platforms")
 	commands := []string{m.Server.Config.Command}
 	for platform, override := range m.Server.Config.Overrides {
 		if !slices.Contains(m.Compatibility.Platforms, platform) {

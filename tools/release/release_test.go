@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // TestRelease builds a release for this machine, installs it in each way, and runs the
@@ -37,12 +38,8 @@ func TestRelease(t *testing.T) {
 	defer cancel()
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	r, err := newRelease(ctx, "v1.2.3", filepath.Join(t.TempDir(), "dist"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.build(ctx, []platform{here}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, r.build(ctx, []platform{here}))
 	t.Run("checksums", func(t *testing.T) { checkSums(t, r) })
 	t.Run("archive", func(t *testing.T) { tryArchive(ctx, t, r, here) })
 	t.Run("npm", func(t *testing.T) { tryNPM(ctx, t, r) })
@@ -86,9 +83,7 @@ func runMainJob(ctx context.Context, t *testing.T, program, config string, chang
 func entries(t *testing.T, folder string) []string {
 	t.Helper()
 	found, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var names []string
 	for _, e := range found {
 		names = append(names, e.Name())
@@ -117,18 +112,14 @@ func command(ctx context.Context, t *testing.T, name string, args ...string) str
 
 func checkSums(t *testing.T, r *release) {
 	list, err := os.ReadFile(filepath.Join(r.out, "checksums.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var want strings.Builder
 	for _, name := range entries(t, r.out) {
 		if name == "checksums.txt" {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(r.out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		fmt.Fprintf(&want, "%x  %s\n", sha256.Sum256(data), name)
 	}
 	if string(list) != want.String() {
@@ -141,9 +132,7 @@ func tryArchive(ctx context.Context, t *testing.T, r *release, here platform) {
 	command(ctx, t, "tar", "-xzf", filepath.Join(r.out, archiveName(r.version, here)), "-C", folder)
 	command(ctx, t, "bash", "-n", filepath.Join(folder, "completions", "metarouter.bash"))
 	page := filepath.Join(folder, "manpages", "metarouter-serve.1.gz")
-	if text := command(ctx, t, "gzip", "-dc", page); !strings.Contains(text, "metarouter-serve") {
-		t.Errorf("the manual page is %q", text)
-	}
+	expect.Contains(t, command(ctx, t, "gzip", "-dc", page), "metarouter-serve", "the manual page")
 	runMainJob(ctx, t, filepath.Join(folder, "metarouter"), filepath.Join(folder, ".mcp.json.example"), nil)
 }
 
@@ -155,9 +144,7 @@ func tryNPM(ctx context.Context, t *testing.T, r *release) {
 	registry := httptest.NewServer(npmRegistry(r))
 	defer registry.Close()
 	config, err := filepath.Abs("../../.mcp.json.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	folder := t.TempDir()
 	npm := func(cmd *exec.Cmd) {
 		cmd.Dir = folder
@@ -211,24 +198,16 @@ func checkScript(ctx context.Context, t *testing.T, script string) {
 	}
 	cmd = exec.CommandContext(ctx, script, "builtin", "utilities")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, cmd.Start())
 	io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
 	line := make([]byte, 1<<16)
 	if n, err := out.Read(line); !strings.Contains(string(line[:n]), "serverInfo") {
 		t.Errorf("it answered %q, %v", line[:n], err)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 	if n, err := out.Read(line); err != io.EOF { // the program has closed its stdout
 		t.Errorf("after SIGTERM it wrote %q, %v", line[:n], err)
 	}
@@ -277,13 +256,9 @@ func tryDeb(ctx context.Context, t *testing.T, r *release) {
 	folder := t.TempDir()
 	admin := filepath.Join(folder, "var/lib/dpkg")
 	for _, name := range []string{"info", "updates", "triggers"} {
-		if err := os.MkdirAll(filepath.Join(admin, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Join(admin, name), 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(admin, "status"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(admin, "status"), nil, 0o644))
 	command(ctx, t, "dpkg", "--root="+folder, "--log=/dev/null", "--install", only(t, r, "*.deb"))
 	for _, name := range []string{
 		"usr/lib/systemd/system/metarouter.service", "usr/share/man/man1/metarouter.1.gz", "usr/share/bash-completion/completions/metarouter",
@@ -302,24 +277,16 @@ func tryImage(ctx context.Context, t *testing.T, r *release, here platform) {
 		t.Skip("only root may change the root folder")
 	}
 	image, err := tarball.ImageFromPath(only(t, r, "*.image.tar"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if config.OS != here.os || config.Architecture != here.arch || config.Config.User != "65532:65532" || config.Config.Entrypoint[0] != "/usr/bin/metarouter" {
 		t.Errorf("the configuration is %+v", config)
 	}
 	folder, err := os.MkdirTemp("", "metarouter-image") // others than root can open it
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer os.RemoveAll(folder)
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chmod(folder, 0o755))
 	content := mutate.Extract(image)
 	defer content.Close()
 	unpack := exec.CommandContext(ctx, "tar", "-x", "--same-owner", "-C", folder)
@@ -331,16 +298,10 @@ func tryImage(ctx context.Context, t *testing.T, r *release, here platform) {
 		t.Errorf("the image has %d bytes of certificates, %v", len(roots), err)
 	}
 	example, err := os.ReadFile("../../.mcp.json.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "config/mcp.json"), example, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(filepath.Join(folder, "config/mcp.json"), example, 0o644))
 	program, err := elf.Open(filepath.Join(folder, "usr/bin/metarouter"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if libraries, _ := program.ImportedLibraries(); len(libraries) > 0 {
 		t.Errorf("the program needs %q", libraries)
 	}
@@ -361,29 +322,21 @@ func tryRPM(ctx context.Context, t *testing.T, r *release) {
 		t.Log("without rpm, the package is not looked into")
 		return
 	}
-	if list := command(ctx, t, "rpm", "-qlp", only(t, r, "*.rpm")); !strings.Contains(list, "/usr/bin/metarouter\n") {
-		t.Errorf("it has %s", list)
-	}
+	expect.Contains(t, command(ctx, t, "rpm", "-qlp", only(t, r, "*.rpm")), "/usr/bin/metarouter\n", "it")
 }
 
 // The same content gives the same packages.
 func TestSameBytes(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "metarouter")
-	if err := os.WriteFile(program, []byte("the program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(program, []byte("the program"), 0o755))
 	var sums [2]string
 	for i := range sums {
 		r := &release{root: "../..", out: t.TempDir(), version: "1.2.3", time: time.Unix(1e9, 0)}
 		p := platform{"linux", "amd64"}
 		err := errors.Join(r.archive(p, program, nil), r.systemPackages(p, program, nil), r.npmPlatform(p, program), r.npmMain(), r.image(p, program), r.checksums())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		text, err := os.ReadFile(filepath.Join(r.out, "checksums.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sums[i] = string(text)
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
@@ -397,17 +350,11 @@ func TestFormula(t *testing.T) {
 		t.Errorf("a formula without the archives for macOS was written, %v", err)
 	}
 	for _, p := range allPlatforms {
-		if err := os.WriteFile(filepath.Join(r.out, archiveName(r.version, p)), []byte(p.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(r.out, archiveName(r.version, p)), []byte(p.String()), 0o600))
 	}
-	if err := r.formula(allPlatforms); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, r.formula(allPlatforms))
 	text, err := os.ReadFile(filepath.Join(r.out, "metarouter.rb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, want := range []string{
 		`url "https://github.com/mcp-metarouter/metarouter/releases/download/v1.2.3/metarouter_1.2.3_darwin_arm64.tar.gz"`,
 		fmt.Sprintf(`sha256 "%x"`, sha256.Sum256([]byte("linux/arm64"))), `version "1.2.3"`,

@@ -76,9 +76,7 @@ func TestLastSeen(t *testing.T) {
 	check := func(when, want string) {
 		t.Helper()
 		for _, of := range []*Writer{w, open()} {
-			if got := string(of.registry.Snapshot().Offer("s").LastSeen["t0"]); got != want {
-				t.Errorf("%s: last seen %q, want %q", when, got, want)
-			}
+			expect.Equal(t, string(of.registry.Snapshot().Offer("s").LastSeen["t0"]), want, "%s: last seen", when)
 		}
 	}
 	a, b, c := definition("a"), definition("b"), definition("c")

@@ -88,9 +88,7 @@ func TestDoubtOfChanges(t *testing.T) {
 	expect.OK(t, h.w.Seen("s"))
 	h.check("the definition was seen", "tidy", changed+"false and is true")
 
-	if err := h.w.ConfirmHints("s", tidy(repeats)); err == nil || !strings.Contains(err.Error(), "tidy") {
-		t.Errorf("confirmed other hints than were shown: %v", err)
-	}
+	expect.Error(t, h.w.ConfirmHints("s", tidy(repeats)), "tidy", "confirmed other hints than were shown")
 	h.check("others were confirmed", "tidy", changed)
 	expect.OK(t, h.w.ConfirmHints("s", tidy(reads)))
 	h.check("confirmed", "tidy", "")

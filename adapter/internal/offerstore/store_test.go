@@ -67,9 +67,7 @@ func TestStoreKeepsEveryByte(t *testing.T) {
 		t.Error("loaded another server's offer")
 	}
 	file := storeFile(t, s)
-	if base := filepath.Base(file); base != "a_b-k1.tools" {
-		t.Errorf("the file is named %q", base)
-	}
+	expect.Equal(t, filepath.Base(file), "a_b-k1.tools", "the file is named")
 	if runtime.GOOS != "windows" {
 		for path, want := range map[string]os.FileMode{file: 0o600, s.dir: 0o700} {
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
@@ -89,9 +87,7 @@ func TestStoreTooLarge(t *testing.T) {
 	for i := range large.Tools {
 		large.Tools[i].Definition = make(json.RawMessage, 1<<20) // all zero: it is not looked at
 	}
-	if err := s.Save("k", "a", large); err == nil || !strings.Contains(err.Error(), "64 MiB") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, s.Save("k", "a", large), "64 MiB")
 	if got, ok := s.Load("k", "a"); !ok || !reflect.DeepEqual(got, o) {
 		t.Error("what was kept before is gone")
 	}
@@ -166,9 +162,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 	if err := s.Save("k", "s", stored(t, "s")); err == nil {
 		t.Error("saved over a directory")
 	}
-	if file := storeFile(t, s); file != blocked {
-		t.Errorf("a failed save left %q", file)
-	}
+	expect.Equal(t, storeFile(t, s), blocked, "a failed save left")
 
 	if os.Getuid() <= 0 {
 		t.Skip("the rest needs a user whom permissions bind")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func offerOf(server string, templates []string, uris ...string) (o registry.Offer) {
@@ -79,9 +80,7 @@ func TestURIsBelongToTheFirst(t *testing.T) {
 			"notes://{x}":                      "[{owner notes://{x}}]",
 			"metarouter://a-taker/notes://{x}": "[{a-taker notes://{x}}]",
 		} {
-			if got := fmt.Sprint(v.locate(t.Context(), uri, []string{"a-taker", "owner"})); got != want {
-				t.Errorf("search %v: %s is at %s, want %s", search, uri, got, want)
-			}
+			expect.Equal(t, fmt.Sprint(v.locate(t.Context(), uri, []string{"a-taker", "owner"})), want, "search %v: %s is at", search, uri)
 		}
 		if got := v.Exposed(Address{"a-taker", "gone://a"}); !strings.HasPrefix(got, "metarouter://a-taker/") {
 			t.Errorf("the resource of another is exposed as %q", got)

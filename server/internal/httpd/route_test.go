@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Every route is judged.
@@ -51,9 +52,7 @@ func TestRoutesOfPaths(t *testing.T) {
 				}
 				r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 				r.URL.Path = path
-				if got := routeOf(path, isPage(pages, r)); got != to {
-					t.Errorf("%s: route %d, want %d", path, got, to)
-				}
+				expect.Equal(t, routeOf(path, isPage(pages, r)), to, "%s: route", path)
 			}
 		}
 	}

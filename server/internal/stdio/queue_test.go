@@ -39,9 +39,7 @@ func TestQueue(t *testing.T) {
 	broken := errors.New("broken")
 	q = newQueue(brokenWriter{broken}, func(err error) { failed <- err })
 	q.send([]byte("x"))
-	if err := <-failed; err != broken {
-		t.Errorf("failed with %v", err)
-	}
+	expect.Equal(t, <-failed, broken, "failed with")
 	expect.Equal(t, q.send([]byte("x")), broken, "send after a failure")
 }
 

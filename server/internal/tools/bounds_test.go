@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const tooMany = 200_001 // values, above which a comparison with a schema is given up
@@ -159,9 +160,7 @@ func TestHandlersAreBounded(t *testing.T) {
 	}
 
 	run(t.Context(), "find_tools", `{"query":"x","limit":1e300,"budget_tokens":1e300}`)
-	if l.query.Limit != maxLimit+maxMore {
-		t.Errorf("find_tools looks for %d", l.query.Limit)
-	}
+	expect.Equal(t, l.query.Limit, maxLimit+maxMore, "find_tools looks for")
 
 	// An id counts once, definitions as long as there is room, and no more after the client has left.
 	var answer struct {

@@ -203,9 +203,7 @@ func TestRoundsEnd(t *testing.T) {
 		}
 	}()
 	_, err := p.Call(t.Context(), session.Request{Method: "tools/call", From: clientOf("c")})
-	if err == nil || !strings.Contains(err.Error(), "asked for input 10 times") {
-		t.Errorf("error = %v", err)
-	}
+	expect.Error(t, err, "asked for input 10 times")
 	// A modern client answers itself.
 	go func() {
 		s.write(`{"id":%s,"result":{"resultType":"input_required"}}`, s.read().ID)

@@ -87,9 +87,7 @@ func TestFixedRoots(t *testing.T) {
 		go func() {
 			s.write(`{"id":%s,"result":{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{}},"r":{"method":"roots/list"}}}}`, s.read().ID)
 			again := s.read()
-			if got := string(wire.Member(again.Params, "inputResponses")); got != `{"e":{"by":"c","to":"elicitation/create","params":{}},"r":`+tc.want+`}` {
-				t.Errorf("%q: the request was repeated with %s", tc.roots, got)
-			}
+			expect.Equal(t, string(wire.Member(again.Params, "inputResponses")), `{"e":{"by":"c","to":"elicitation/create","params":{}},"r":`+tc.want+`}`, "%q: the request was repeated with", tc.roots)
 			s.write(`{"id":%s,"result":{"resultType":"complete"}}`, again.ID)
 		}()
 		if result, err := p.Call(t.Context(), session.Request{Method: "tools/call", From: c}); err != nil || string(result) != `{"resultType":"complete"}` {

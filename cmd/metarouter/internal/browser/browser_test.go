@@ -94,9 +94,7 @@ func TestOpen(t *testing.T) {
 	}
 	ended, err := Open(page, getenv)
 	expect.OK(t, err)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("the end: %v", err)
-	}
+	expect.Error(t, <-ended, "exit status 3", "the end")
 	if text, err := os.ReadFile(got); err != nil || string(text) != page+"|" {
 		t.Errorf("the program got %q %v", text, err)
 	}

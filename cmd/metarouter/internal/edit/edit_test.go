@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
@@ -86,7 +85,5 @@ func TestEditServerOfScripts(t *testing.T) {
 	f, err := clients.Read(path)
 	expect.OK(t, err)
 	files := []file{{File: f}}
-	if err := noSuchServer(files, "scripts"); err == nil || !strings.Contains(err.Error(), "has no entry: it has the stored scripts of "+folder) {
-		t.Error(err)
-	}
+	expect.Error(t, noSuchServer(files, "scripts"), "has no entry: it has the stored scripts of "+folder)
 }

@@ -48,14 +48,10 @@ func TestTable(t *testing.T) {
 
 func TestWidth(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "abc": 3, "日本": 4, "e\u0301": 1, "…": 1, "\x1b[1;31mab\x1b[0m": 2, "⠋": 1, "😀": 2} {
-		if got := Width(text); got != want {
-			t.Errorf("%q takes %d, want %d", text, got, want)
-		}
+		expect.Equal(t, Width(text), want, "%q takes", text)
 	}
 	for text, want := range map[string]string{"abc": "abc", "abcdef": "abc…", "日本語": "日…"} {
-		if got := Cut(text, 4); got != want {
-			t.Errorf("%q is cut to %q, want %q", text, got, want)
-		}
+		expect.Equal(t, Cut(text, 4), want, "%q is cut to", text)
 	}
 }
 

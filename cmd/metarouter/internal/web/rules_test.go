@@ -194,13 +194,9 @@ func TestScopeMap(t *testing.T) {
 		{map[string][]string{}, "", "", ""},
 	} {
 		got := issuer{Issuer: config.Issuer{Scopes: tt.scopes}}.public()
-		if all := []string{strings.Join(got.Read, " "), strings.Join(got.Call, " "), strings.Join(got.Admin, " ")}; !slices.Equal(all, []string{tt.read, tt.calls, tt.admin}) {
-			t.Errorf("%v: clients ask for %q", tt.scopes, all)
-		}
+		expect.List(t, []string{strings.Join(got.Read, " "), strings.Join(got.Call, " "), strings.Join(got.Admin, " ")}, []string{tt.read, tt.calls, tt.admin}, "%v: clients ask for", tt.scopes)
 	}
-	if got := shortOf(issuer{Issuer: config.Issuer{User: "sub", Scopes: keycloak}}.proof(tokenOfClaims(t, `{"sub":"u"}`, "openid"))); got != "403 [openid tools] the token has no scope for this router, and scopeMap translates none of its scopes to one" {
-		t.Errorf("a refusal names %s", got)
-	}
+	expect.Equal(t, shortOf(issuer{Issuer: config.Issuer{User: "sub", Scopes: keycloak}}.proof(tokenOfClaims(t, `{"sub":"u"}`, "openid"))), "403 [openid tools] the token has no scope for this router, and scopeMap translates none of its scopes to one", "a refusal names")
 }
 
 // Principals of different issuers, users, certificates and tokens are never the same.

@@ -45,6 +45,17 @@ func TestTokenLength(t *testing.T) {
 	}
 }
 
+// A port in use is named, with what to do.
+func TestPortInUse(t *testing.T) {
+	t.Setenv("METAROUTER_TOKEN", "")
+	at := listening(t, config.HTTP{Addr: "127.0.0.1:0"}, zap.NewNop()).bound()
+	again, err := New(config.HTTP{Addr: at}, Flags{}, nil, zap.NewNop())
+	expect.OK(t, err)
+	if err := again.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), at) || !strings.HasSuffix(err.Error(), "; write another port after --http") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // listening returns a listener, which ends with the test.
 func listening(t *testing.T, h config.HTTP, log *zap.Logger) *Listener {
 	t.Helper()
