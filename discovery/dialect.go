@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -300,9 +301,16 @@ func (c *cleaner) references(root object) {
 }
 
 // in2020 makes a schema one of JSON Schema 2020-12 that clients can compile, and removes regular expressions; see
-// [cleaner]. It reports whether it changed any.
-func in2020(r *repairs, schema object, where string) (changed bool) {
+// [cleaner]. Properties of an inputSchema get keys that APIs of models take. It returns the server's own by these, and
+// reports whether it changed any.
+func in2020(r *repairs, schema object, where string) (own map[string]string, changed bool) {
 	c := cleaner{r: r, patterns: true, path: []string{where}, dangling: make(map[*hujson.Object]bool)}
+	if where == "inputSchema" {
+		c.keys = keysFor(schema)
+		for _, key := range slices.Sorted(maps.Keys(c.keys)) {
+			c.note("property %.80q is shown as %q, since APIs of models refuse its name", key, c.keys[key])
+		}
+	}
 	c.references(schema)
 	c.clean(schema)
 	if c.changed {
@@ -310,10 +318,10 @@ func in2020(r *repairs, schema object, where string) (changed bool) {
 	}
 	v := schema.get("$schema")
 	if s, _ := text(v); v == nil || strings.TrimSuffix(s, "#") == dialect2020 || !c.changed && where == "inputSchema" && strings.Contains(s, "draft-07") {
-		return c.changed
+		return ownKeys(c.keys), c.changed
 	}
 	schema.remove("$schema")
-	return true
+	return ownKeys(c.keys), true
 }
 
 const dialect2020 = "https://json-schema.org/draft/2020-12/schema"

@@ -22,7 +22,7 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a reference that is no text", `{"$ref":{"a":1}}`, `{}`},
 		{"in a negation", `{"not":{"$ref":"#/gone"}}`, `{"description":"Rule: not {}."}`},
 		{"the root", `{"$ref":"#"}`, `{"$ref":"#"}`},
-		{"one that resolves", `{"$ref":"#/properties/b~1c%20d"}`, `{"$ref":"#/properties/b~1c%20d"}`},
+		{"one that resolves", `{"$ref":"#/$defs/b~1c%20d"}`, `{"$ref":"#/$defs/b~1c%20d"}`},
 		{"a recursive one", `{"$ref":"#/$defs/Tree"}`, `{"$ref":"#/$defs/Tree"}`},
 		{"an anchor as identifier", `{"$ref":"#tree"}`, `{"$ref":"#/$defs/Tree"}`},
 		{"by an identifier", `{"$defs":{"X":{"$id":"https://x/y","$defs":{"z":{}}}},"allOf":[{"$ref":"https://x/y"},{"$ref":"https://x/y#/$defs/z"}]}`,
@@ -49,10 +49,10 @@ func TestNormalizeDialects(t *testing.T) {
 		{"others", `{"enum":[],"multipleOf":0,"uniqueItems":"true","required":["a","a"],"$anchor":"1","examples":{}}`, `{}`},
 		{"properties", `{"properties":{"x":null,"y":"string","z":true}}`, `{"properties":{"x":{},"y":{},"z":true}}`},
 		// what stays
-		{"names of keywords", `{"properties":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`, `{"properties":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`},
+		{"names of keywords", `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`, `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`},
 		{"values", `{"const":{"$ref":"#/x","items":[]},"default":{"id":1},"x-y":null}`, `{"const":{"$ref":"#/x","items":[]},"default":{"id":1},"x-y":null}`},
 	} {
-		whole := `{"type":"object","properties":{"a":` + tc.schema + `,"b/c d":{}},"$defs":{"Tree":{"$anchor":"tree","properties":{"next":{"$ref":"#/$defs/Tree"}}}}}`
+		whole := `{"type":"object","properties":{"a":` + tc.schema + `,"b":{}},"$defs":{"b/c d":{},"Tree":{"$anchor":"tree","properties":{"next":{"$ref":"#/$defs/Tree"}}}}}`
 		for _, member := range []string{"inputSchema", "outputSchema"} {
 			raw := `{"name":"t","` + member + `":` + whole + `}`
 			got, err := Normalize("s", json.RawMessage(raw), nil)
