@@ -50,8 +50,7 @@ type Schema struct {
 // With returns the schema with keys that its faults name in place of its own.
 func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k} }
 
-// IsPartial reports whether the schema has a regular expression that Go's engine does not know, such as a look-ahead. Every
-// string fits it.
+// IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }
 
 // Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
