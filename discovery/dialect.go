@@ -110,14 +110,33 @@ func (c *cleaner) dialect(o object) (wider bool) {
 			i--
 			continue
 		}
-		if parts, ok := asObject(v); ok && subschemas[`"`+name+`"`] == byName && name != "dependencies" {
-			for j := range parts.Members {
-				if v := &parts.Members[j].Value; !isSchema(v) {
-					c.note("%s of %.80q was no schema", name, parts.name(j))
-					v.Value, wider = &hujson.Object{}, true
-				}
-			}
+		if parts, ok := asObject(v); ok && (subschemas[`"`+name+`"`] == byName || name == "dependentRequired") {
+			wider = c.parts(name, parts) || wider
 		}
+	}
+	return wider
+}
+
+// parts replaces what is no schema in an object of schemas, and what is no list of names in one of these.
+func (c *cleaner) parts(keyword string, parts object) (wider bool) {
+	for i := range parts.Members {
+		v := &parts.Members[i].Value
+		names, isNames := texts(v)
+		if one, ok := text(v); ok && keyword == "dependencies" { // of draft 3
+			names, isNames = []string{one}, true
+		}
+		switch takesNames := keyword == "dependencies" || keyword == "dependentRequired"; {
+		case isSchema(v) && keyword != "dependentRequired", takesNames && isForm("required", v):
+			continue
+		case takesNames && isNames:
+			slices.Sort(names)
+			v.Value = array(slices.Compact(names))
+		case takesNames:
+			v.Value, wider = array(nil), true
+		default:
+			v.Value, wider = &hujson.Object{}, true
+		}
+		c.note("%s of %.80q had another form", keyword, parts.name(i))
 	}
 	return wider
 }
@@ -213,13 +232,16 @@ type targets struct {
 	bases  []string          // places of identifiers, to which pointers within are relative
 	known  map[string]bool   // whether there is something at a pointer
 	any    bool              // there are identifiers
+	twice  map[string]bool   // anchors that several places have
 }
 
+var identifiers = []string{"$id", "id", "$anchor", "$dynamicAnchor"}
+
 func targetsIn(root object) *targets {
-	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}}
+	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}, twice: map[string]bool{}}
 	visit(root, "", func(o object, at string) {
 		n.known[at] = true
-		for _, keyword := range []string{"$id", "id", "$anchor", "$dynamicAnchor"} {
+		for _, keyword := range identifiers {
 			s, ok := text(o.get(keyword))
 			if n.any = n.any || o.get(keyword) != nil; !ok || s == "" {
 				continue
@@ -229,8 +251,10 @@ func targetsIn(root object) *targets {
 			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
 				n.bases = append(n.bases, at)
 			}
-			if _, taken := n.places[s]; !taken {
+			if before, taken := n.places[s]; !taken {
 				n.places[s] = at
+			} else if before != at {
+				n.twice[s] = true
 			}
 		}
 	})
@@ -282,20 +306,28 @@ func (c *cleaner) references(root object) {
 			} else {
 				target += fragment
 			}
+			dynamic := keyword == "$dynamicRef"
 			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
-			case !ok || !exists(target):
+			case !ok || !exists(target) || dynamic && (n.twice["#"+fragment] || o.get("$ref") != nil): // which of two it means depends on the way to it
 				o.remove(keyword)
 				c.dangling[o.Object] = true
 				c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
 				c.note("%s %.80q was left out, since it leads nowhere in the schema", keyword, ref)
-			case n.any && keyword == "$ref" && found != ref:
-				o.put(keyword, hujson.String(found))
+			case dynamic || n.any && found != ref:
+				if o.put("$ref", hujson.String(found)); dynamic {
+					o.remove(keyword)
+					c.changed = true
+				}
 			}
 		}
 	})
 	c.path = c.path[:1]
 	if n.any {
-		visit(root, "", func(o object, _ string) { o.remove("$id"); o.remove("id") })
+		visit(root, "", func(o object, _ string) {
+			for _, keyword := range identifiers {
+				o.remove(keyword)
+			}
+		})
 		c.changed = true
 	}
 }

@@ -29,6 +29,9 @@ func TestNormalizeDialects(t *testing.T) {
 			`{"$defs":{"X":{"$defs":{"z":{}}}},"allOf":[{"$ref":"#/properties/a/$defs/X"},{"$ref":"#/properties/a/$defs/X/$defs/z"}]}`},
 		{"below an identifier", `{"$id":"https://x/y","$ref":"#/$defs/z","$defs":{"z":{}}}`, `{"$ref":"#/properties/a/$defs/z","$defs":{"z":{}}}`},
 		{"draft 4's identifier", `{"id":"http://x","type":"string"}`, `{"type":"string"}`},
+		{"a dynamic identifier", `{"$dynamicRef":"#tree"}`, `{"$ref":"#/$defs/Tree"}`},
+		{"a dynamic identifier of two", `{"$defs":{"x":{"$dynamicAnchor":"q"},"y":{"$dynamicAnchor":"q"}},"$dynamicRef":"#q"}`, `{"$defs":{"x":{},"y":{}}}`},
+		{"an identifier of two", `{"$defs":{"x":{"$anchor":"q"},"y":{"$anchor":"q"}}}`, `{"$defs":{"x":{},"y":{}}}`},
 		// keywords of older drafts
 		{"draft 4", `{"minimum":0,"exclusiveMinimum":true}`, `{"exclusiveMinimum":0}`},
 		{"draft 4, upper", `{"exclusiveMaximum":true,"maximum":1e3}`, `{"exclusiveMaximum":1e3}`},
@@ -38,6 +41,7 @@ func TestNormalizeDialects(t *testing.T) {
 		{"an empty tuple", `{"items":[]}`, `{}`},
 		{"draft 3", `{"type":"object","properties":{"x":{"required":true},"y":{"required":false}}}`, `{"type":"object","properties":{"x":{},"y":{}},"required":["x"]}`},
 		{"draft 3, divisor", `{"divisibleBy":2}`, `{"multipleOf":2}`},
+		{"draft 3, dependencies", `{"dependencies":{"a":"b","c":["d","d"],"e":{"title":"T"},"f":3}}`, `{"dependencies":{"a":["b"],"c":["d"],"e":{"title":"T"},"f":[]}}`},
 		{"2019-09", `{"$recursiveAnchor":true,"properties":{"x":{"$recursiveRef":"#"}}}`, `{"properties":{"x":{}}}`},
 		// wrong types
 		{"PHP's empty object", `{"type":"object","properties":[]}`, `{"type":"object"}`},
@@ -47,6 +51,7 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a length", `{"minLength":"3","maxLength":-1,"minItems":1.5,"maxItems":2.0}`, `{"maxItems":2.0}`},
 		{"null", `{"additionalProperties":null,"enum":null,"required":null,"items":null,"not":null,"title":null}`, `{}`},
 		{"others", `{"enum":[],"multipleOf":0,"uniqueItems":"true","required":["a","a"],"$anchor":"1","examples":{}}`, `{}`},
+		{"dependencies", `{"dependentRequired":{"a":"b","c":["d","d"],"e":[1]}}`, `{"dependentRequired":{"a":[],"c":["d"],"e":[]}}`},
 		{"properties", `{"properties":{"x":null,"y":"string","z":true}}`, `{"properties":{"x":{},"y":{},"z":true}}`},
 		// what stays
 		{"names of keywords", `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`, `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`},
