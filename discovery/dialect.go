@@ -114,7 +114,30 @@ func (c *cleaner) dialect(o object) (wider bool) {
 			wider = c.parts(name, parts) || wider
 		}
 	}
+	c.unsaid(o)
 	return wider
+}
+
+// unsaid leaves out what means nothing, and says what APIs of models want to read though it means the same.
+func (c *cleaner) unsaid(o object) {
+	idle := []string{"if"}
+	if o.get("if") == nil {
+		idle = []string{"then", "else"}
+	} else if o.get("then") != nil || o.get("else") != nil {
+		idle = nil
+	}
+	for _, keyword := range idle {
+		if o.get(keyword) != nil {
+			o.remove(keyword)
+			c.note("%s was left out, since it says nothing", keyword)
+		}
+	}
+	v := o.get("type")
+	types, _ := texts(v)
+	if one, _ := text(v); (one == "array" || slices.Contains(types, "array")) && o.get("items") == nil {
+		o.put("items", &hujson.Object{}) // OpenAI's and Gemini's refuse a list without
+		c.note("items were added to a list")
+	}
 }
 
 // parts replaces what is no schema in an object of schemas, and what is no list of names in one of these.
@@ -261,6 +284,28 @@ func targetsIn(root object) *targets {
 	return n
 }
 
+// target returns the pointer to which a reference at a place leads, and the part of the reference after its #. ok is false
+// if it names what the schema does not have.
+func (n *targets) target(ref, at string, exists func(string) bool) (target, fragment string, ok bool) {
+	id, fragment, _ := strings.Cut(ref, "#")
+	if plain, err := url.PathUnescape(fragment); err == nil {
+		fragment = plain
+	}
+	target, ok = n.places[id]
+	if id == "" {
+		for _, base := range n.bases {
+			if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
+				target = base
+			}
+		}
+	}
+	if fragment != "" && fragment[0] != '/' {
+		target, ok = n.places["#"+fragment]
+		return target, fragment, ok
+	}
+	return target + fragment, fragment, ok
+}
+
 // maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
 // the bytes of a pointer.
 const (
@@ -289,23 +334,7 @@ func (c *cleaner) references(root object) {
 			if !ok {
 				continue
 			}
-			id, fragment, _ := strings.Cut(ref, "#")
-			if plain, err := url.PathUnescape(fragment); err == nil {
-				fragment = plain
-			}
-			target, ok := n.places[id]
-			if id == "" {
-				for _, base := range n.bases {
-					if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
-						target = base
-					}
-				}
-			}
-			if fragment != "" && fragment[0] != '/' {
-				target, ok = n.places["#"+fragment]
-			} else {
-				target += fragment
-			}
+			target, fragment, ok := n.target(ref, at, exists)
 			dynamic := keyword == "$dynamicRef"
 			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
 			case !ok || !exists(target) || dynamic && (n.twice["#"+fragment] || o.get("$ref") != nil): // which of two it means depends on the way to it

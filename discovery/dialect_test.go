@@ -39,6 +39,8 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a tuple", `{"items":[{"type":"string"},{"type":"int"}],"additionalItems":false}`, `{"prefixItems":[{"type":"string"},{"type":"integer"}],"items":false}`},
 		{"a tuple with $schema", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}]}`, `{"prefixItems":[{"type":"string"}]}`},
 		{"an empty tuple", `{"items":[]}`, `{}`},
+		{"a list without items", `{"type":["array","null"],"maxItems":3}`, `{"type":["array","null"],"maxItems":3,"items":{}}`},
+		{"a condition without effect", `{"if":{"const":1},"properties":{"x":{"then":{"const":1},"else":false}}}`, `{"properties":{"x":{}}}`},
 		{"draft 3", `{"type":"object","properties":{"x":{"required":true},"y":{"required":false}}}`, `{"type":"object","properties":{"x":{},"y":{}},"required":["x"]}`},
 		{"draft 3, divisor", `{"divisibleBy":2}`, `{"multipleOf":2}`},
 		{"draft 3, dependencies", `{"dependencies":{"a":"b","c":["d","d"],"e":{"title":"T"},"f":3}}`, `{"dependencies":{"a":["b"],"c":["d"],"e":{"title":"T"},"f":[]}}`},

@@ -140,7 +140,7 @@ func TestNormalizeFlattens(t *testing.T) {
 			"",
 		},
 		"no object": {
-			`{"type":"object","anyOf":[{"type":"null"},{"type":"array"},false,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
+			`{"type":"object","anyOf":[{"type":"null"},{"type":"array","items":{}},false,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
 			`{"type":"object","properties":{"a":{}},"required":["a"]}`,
 			"",
 		},
