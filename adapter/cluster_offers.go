@@ -86,7 +86,7 @@ func sameItems(a, b registry.Listing) bool {
 
 // clusterOffer returns the offer of a server to other nodes.
 func clusterOffer(l registry.Listing) (o clusternode.Offer) {
-	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities}
+	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities, Instructions: l.Instructions}
 	for _, t := range l.Tools {
 		if t.Held {
 			continue

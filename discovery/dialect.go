@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -109,14 +110,56 @@ func (c *cleaner) dialect(o object) (wider bool) {
 			i--
 			continue
 		}
-		if parts, ok := asObject(v); ok && subschemas[`"`+name+`"`] == byName && name != "dependencies" {
-			for j := range parts.Members {
-				if v := &parts.Members[j].Value; !isSchema(v) {
-					c.note("%s of %.80q was no schema", name, parts.name(j))
-					v.Value, wider = &hujson.Object{}, true
-				}
-			}
+		if parts, ok := asObject(v); ok && (subschemas[`"`+name+`"`] == byName || name == "dependentRequired") {
+			wider = c.parts(name, parts) || wider
 		}
+	}
+	c.unsaid(o)
+	return wider
+}
+
+// unsaid leaves out what means nothing, and says what APIs of models want to read though it means the same.
+func (c *cleaner) unsaid(o object) {
+	idle := []string{"if"}
+	if o.get("if") == nil {
+		idle = []string{"then", "else"}
+	} else if o.get("then") != nil || o.get("else") != nil {
+		idle = nil
+	}
+	for _, keyword := range idle {
+		if o.get(keyword) != nil {
+			o.remove(keyword)
+			c.note("%s was left out, since it says nothing", keyword)
+		}
+	}
+	v := o.get("type")
+	types, _ := texts(v)
+	if one, _ := text(v); (one == "array" || slices.Contains(types, "array")) && o.get("items") == nil {
+		o.put("items", &hujson.Object{}) // OpenAI's and Gemini's refuse a list without
+		c.note("items were added to a list")
+	}
+}
+
+// parts replaces what is no schema in an object of schemas, and what is no list of names in one of these.
+func (c *cleaner) parts(keyword string, parts object) (wider bool) {
+	for i := range parts.Members {
+		v := &parts.Members[i].Value
+		names, isNames := texts(v)
+		if one, ok := text(v); ok && keyword == "dependencies" { // of draft 3
+			names, isNames = []string{one}, true
+		}
+		switch takesNames := keyword == "dependencies" || keyword == "dependentRequired"; {
+		case isSchema(v) && keyword != "dependentRequired", takesNames && isForm("required", v):
+			continue
+		case takesNames && isNames:
+			slices.Sort(names)
+			v.Value = array(slices.Compact(names))
+		case takesNames:
+			v.Value, wider = array(nil), true
+		default:
+			v.Value, wider = &hujson.Object{}, true
+		}
+		c.note("%s of %.80q had another form", keyword, parts.name(i))
 	}
 	return wider
 }
@@ -212,13 +255,16 @@ type targets struct {
 	bases  []string          // places of identifiers, to which pointers within are relative
 	known  map[string]bool   // whether there is something at a pointer
 	any    bool              // there are identifiers
+	twice  map[string]bool   // anchors that several places have
 }
 
+var identifiers = []string{"$id", "id", "$anchor", "$dynamicAnchor"}
+
 func targetsIn(root object) *targets {
-	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}}
+	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}, twice: map[string]bool{}}
 	visit(root, "", func(o object, at string) {
 		n.known[at] = true
-		for _, keyword := range []string{"$id", "id", "$anchor", "$dynamicAnchor"} {
+		for _, keyword := range identifiers {
 			s, ok := text(o.get(keyword))
 			if n.any = n.any || o.get(keyword) != nil; !ok || s == "" {
 				continue
@@ -228,12 +274,36 @@ func targetsIn(root object) *targets {
 			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
 				n.bases = append(n.bases, at)
 			}
-			if _, taken := n.places[s]; !taken {
+			if before, taken := n.places[s]; !taken {
 				n.places[s] = at
+			} else if before != at {
+				n.twice[s] = true
 			}
 		}
 	})
 	return n
+}
+
+// target returns the pointer to which a reference at a place leads, and the part of the reference after its #. ok is false
+// if it names what the schema does not have.
+func (n *targets) target(ref, at string, exists func(string) bool) (target, fragment string, ok bool) {
+	id, fragment, _ := strings.Cut(ref, "#")
+	if plain, err := url.PathUnescape(fragment); err == nil {
+		fragment = plain
+	}
+	target, ok = n.places[id]
+	if id == "" {
+		for _, base := range n.bases {
+			if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
+				target = base
+			}
+		}
+	}
+	if fragment != "" && fragment[0] != '/' {
+		target, ok = n.places["#"+fragment]
+		return target, fragment, ok
+	}
+	return target + fragment, fragment, ok
 }
 
 // maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
@@ -264,45 +334,44 @@ func (c *cleaner) references(root object) {
 			if !ok {
 				continue
 			}
-			id, fragment, _ := strings.Cut(ref, "#")
-			if plain, err := url.PathUnescape(fragment); err == nil {
-				fragment = plain
-			}
-			target, ok := n.places[id]
-			if id == "" {
-				for _, base := range n.bases {
-					if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
-						target = base
-					}
-				}
-			}
-			if fragment != "" && fragment[0] != '/' {
-				target, ok = n.places["#"+fragment]
-			} else {
-				target += fragment
-			}
+			target, fragment, ok := n.target(ref, at, exists)
+			dynamic := keyword == "$dynamicRef"
 			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
-			case !ok || !exists(target):
+			case !ok || !exists(target) || dynamic && (n.twice["#"+fragment] || o.get("$ref") != nil): // which of two it means depends on the way to it
 				o.remove(keyword)
 				c.dangling[o.Object] = true
 				c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
 				c.note("%s %.80q was left out, since it leads nowhere in the schema", keyword, ref)
-			case n.any && keyword == "$ref" && found != ref:
-				o.put(keyword, hujson.String(found))
+			case dynamic || n.any && found != ref:
+				if o.put("$ref", hujson.String(found)); dynamic {
+					o.remove(keyword)
+					c.changed = true
+				}
 			}
 		}
 	})
 	c.path = c.path[:1]
 	if n.any {
-		visit(root, "", func(o object, _ string) { o.remove("$id"); o.remove("id") })
+		visit(root, "", func(o object, _ string) {
+			for _, keyword := range identifiers {
+				o.remove(keyword)
+			}
+		})
 		c.changed = true
 	}
 }
 
 // in2020 makes a schema one of JSON Schema 2020-12 that clients can compile, and removes regular expressions; see
-// [cleaner]. It reports whether it changed any.
-func in2020(r *repairs, schema object, where string) (changed bool) {
+// [cleaner]. Properties of an inputSchema get keys that APIs of models take. It returns the server's own by these, and
+// reports whether it changed any.
+func in2020(r *repairs, schema object, where string) (own map[string]string, changed bool) {
 	c := cleaner{r: r, patterns: true, path: []string{where}, dangling: make(map[*hujson.Object]bool)}
+	if where == "inputSchema" {
+		c.keys = keysFor(schema)
+		for _, key := range slices.Sorted(maps.Keys(c.keys)) {
+			c.note("property %.80q is shown as %q, since APIs of models refuse its name", key, c.keys[key])
+		}
+	}
 	c.references(schema)
 	c.clean(schema)
 	if c.changed {
@@ -310,10 +379,10 @@ func in2020(r *repairs, schema object, where string) (changed bool) {
 	}
 	v := schema.get("$schema")
 	if s, _ := text(v); v == nil || strings.TrimSuffix(s, "#") == dialect2020 || !c.changed && where == "inputSchema" && strings.Contains(s, "draft-07") {
-		return c.changed
+		return ownKeys(c.keys), c.changed
 	}
 	schema.remove("$schema")
-	return true
+	return ownKeys(c.keys), true
 }
 
 const dialect2020 = "https://json-schema.org/draft/2020-12/schema"

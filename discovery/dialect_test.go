@@ -22,13 +22,16 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a reference that is no text", `{"$ref":{"a":1}}`, `{}`},
 		{"in a negation", `{"not":{"$ref":"#/gone"}}`, `{"description":"Rule: not {}."}`},
 		{"the root", `{"$ref":"#"}`, `{"$ref":"#"}`},
-		{"one that resolves", `{"$ref":"#/properties/b~1c%20d"}`, `{"$ref":"#/properties/b~1c%20d"}`},
+		{"one that resolves", `{"$ref":"#/$defs/b~1c%20d"}`, `{"$ref":"#/$defs/b~1c%20d"}`},
 		{"a recursive one", `{"$ref":"#/$defs/Tree"}`, `{"$ref":"#/$defs/Tree"}`},
 		{"an anchor as identifier", `{"$ref":"#tree"}`, `{"$ref":"#/$defs/Tree"}`},
 		{"by an identifier", `{"$defs":{"X":{"$id":"https://x/y","$defs":{"z":{}}}},"allOf":[{"$ref":"https://x/y"},{"$ref":"https://x/y#/$defs/z"}]}`,
 			`{"$defs":{"X":{"$defs":{"z":{}}}},"allOf":[{"$ref":"#/properties/a/$defs/X"},{"$ref":"#/properties/a/$defs/X/$defs/z"}]}`},
 		{"below an identifier", `{"$id":"https://x/y","$ref":"#/$defs/z","$defs":{"z":{}}}`, `{"$ref":"#/properties/a/$defs/z","$defs":{"z":{}}}`},
 		{"draft 4's identifier", `{"id":"http://x","type":"string"}`, `{"type":"string"}`},
+		{"a dynamic identifier", `{"$dynamicRef":"#tree"}`, `{"$ref":"#/$defs/Tree"}`},
+		{"a dynamic identifier of two", `{"$defs":{"x":{"$dynamicAnchor":"q"},"y":{"$dynamicAnchor":"q"}},"$dynamicRef":"#q"}`, `{"$defs":{"x":{},"y":{}}}`},
+		{"an identifier of two", `{"$defs":{"x":{"$anchor":"q"},"y":{"$anchor":"q"}}}`, `{"$defs":{"x":{},"y":{}}}`},
 		// keywords of older drafts
 		{"draft 4", `{"minimum":0,"exclusiveMinimum":true}`, `{"exclusiveMinimum":0}`},
 		{"draft 4, upper", `{"exclusiveMaximum":true,"maximum":1e3}`, `{"exclusiveMaximum":1e3}`},
@@ -36,8 +39,11 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a tuple", `{"items":[{"type":"string"},{"type":"int"}],"additionalItems":false}`, `{"prefixItems":[{"type":"string"},{"type":"integer"}],"items":false}`},
 		{"a tuple with $schema", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}]}`, `{"prefixItems":[{"type":"string"}]}`},
 		{"an empty tuple", `{"items":[]}`, `{}`},
+		{"a list without items", `{"type":["array","null"],"maxItems":3}`, `{"type":["array","null"],"maxItems":3,"items":{}}`},
+		{"a condition without effect", `{"if":{"const":1},"properties":{"x":{"then":{"const":1},"else":false}}}`, `{"properties":{"x":{}}}`},
 		{"draft 3", `{"type":"object","properties":{"x":{"required":true},"y":{"required":false}}}`, `{"type":"object","properties":{"x":{},"y":{}},"required":["x"]}`},
 		{"draft 3, divisor", `{"divisibleBy":2}`, `{"multipleOf":2}`},
+		{"draft 3, dependencies", `{"dependencies":{"a":"b","c":["d","d"],"e":{"title":"T"},"f":3}}`, `{"dependencies":{"a":["b"],"c":["d"],"e":{"title":"T"},"f":[]}}`},
 		{"2019-09", `{"$recursiveAnchor":true,"properties":{"x":{"$recursiveRef":"#"}}}`, `{"properties":{"x":{}}}`},
 		// wrong types
 		{"PHP's empty object", `{"type":"object","properties":[]}`, `{"type":"object"}`},
@@ -47,12 +53,13 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a length", `{"minLength":"3","maxLength":-1,"minItems":1.5,"maxItems":2.0}`, `{"maxItems":2.0}`},
 		{"null", `{"additionalProperties":null,"enum":null,"required":null,"items":null,"not":null,"title":null}`, `{}`},
 		{"others", `{"enum":[],"multipleOf":0,"uniqueItems":"true","required":["a","a"],"$anchor":"1","examples":{}}`, `{}`},
+		{"dependencies", `{"dependentRequired":{"a":"b","c":["d","d"],"e":[1]}}`, `{"dependentRequired":{"a":[],"c":["d"],"e":[]}}`},
 		{"properties", `{"properties":{"x":null,"y":"string","z":true}}`, `{"properties":{"x":{},"y":{},"z":true}}`},
 		// what stays
-		{"names of keywords", `{"properties":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`, `{"properties":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`},
+		{"names of keywords", `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`, `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`},
 		{"values", `{"const":{"$ref":"#/x","items":[]},"default":{"id":1},"x-y":null}`, `{"const":{"$ref":"#/x","items":[]},"default":{"id":1},"x-y":null}`},
 	} {
-		whole := `{"type":"object","properties":{"a":` + tc.schema + `,"b/c d":{}},"$defs":{"Tree":{"$anchor":"tree","properties":{"next":{"$ref":"#/$defs/Tree"}}}}}`
+		whole := `{"type":"object","properties":{"a":` + tc.schema + `,"b":{}},"$defs":{"b/c d":{},"Tree":{"$anchor":"tree","properties":{"next":{"$ref":"#/$defs/Tree"}}}}}`
 		for _, member := range []string{"inputSchema", "outputSchema"} {
 			raw := `{"name":"t","` + member + `":` + whole + `}`
 			got, err := Normalize("s", json.RawMessage(raw), nil)

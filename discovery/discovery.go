@@ -82,6 +82,7 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 		return registry.Offer{}, context.Cause(ctx)
 	}
 	l.offer.Version = s.Info().Version
+	l.offer.Instructions, l.offer.Suspect = instructions(s.Info().Instructions)
 	if capabilities := s.Info().Capabilities; wire.IsObject(capabilities) {
 		l.offer.Capabilities = capabilities
 		if extensions := wire.Member(capabilities, "extensions"); wire.IsObject(extensions) {

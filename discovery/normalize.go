@@ -62,12 +62,14 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 		r.drop(tool, "execution", "it must be an object whose taskSupport is forbidden, optional or required")
 	}
 
+	t.Suspect = suspects(hiding(r), "", definition)
 	schema := r.inputSchema(tool)
 	r.outputSchema(tool)
-	if whole := (hujson.Value{Value: schema.Object}).Pack(); in2020(&r, schema, "inputSchema") {
+	whole, changed := (hujson.Value{Value: schema.Object}).Pack(), false
+	if t.Keys, changed = in2020(&r, schema, "inputSchema"); changed {
 		t.ServerSchema = bytes.Clone(whole)
 	}
-	t.Repairs, t.Suspect = r, suspects(hiding(r), "", definition)
+	t.Repairs = r
 	if t.Definition, err = pack(definition); err != nil {
 		return t, err
 	}

@@ -16,7 +16,7 @@ import (
 func TestNormalizeKeepsBytes(t *testing.T) {
 	raw := `{ "zeta" : [1, 2.50, 12345678901234567890, 1e400] ,
 		"name":"na\u006De", "title":"T", "description":"D\u00e9 \ud83d\ude00",
-		"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type" : "object","properties":{"DateCreated<":{"$ref":"#/$defs/d"},"n":{"anyOf":[{"const":1},true]}},
+		"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type" : "object","properties":{"DateCreated":{"$ref":"#/$defs/d"},"n":{"anyOf":[{"const":1},true]}},
 		 "required":[ "n" ],"$defs":{"d":true},"additionalProperties":false},
 		"outputSchema":{"type":"object"},
 		"annotations":{"title":"Hm","readOnlyHint":true,"category":"x","openWorldHint":false},
@@ -140,7 +140,7 @@ func TestNormalizeFlattens(t *testing.T) {
 			"",
 		},
 		"no object": {
-			`{"type":"object","anyOf":[{"type":"null"},{"type":"array"},false,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
+			`{"type":"object","anyOf":[{"type":"null"},{"type":"array","items":{}},false,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
 			`{"type":"object","properties":{"a":{}},"required":["a"]}`,
 			"",
 		},

@@ -25,6 +25,7 @@ type cleaner struct {
 	changed  bool
 
 	dangling map[*hujson.Object]bool // schemas without their references, which led nowhere
+	keys     map[string]string       // see keysFor
 }
 
 // clean repairs a schema and those within, and reports whether it may allow more than before. It allows no
@@ -34,6 +35,7 @@ func (c *cleaner) clean(o object) (changed bool) {
 		changed = c.dialect(o)
 		changed = c.pattern(o) || changed
 		changed = c.names(o) || changed
+		c.rekey(o)
 	} else {
 		changed = c.types(o)
 	}

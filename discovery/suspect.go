@@ -55,6 +55,20 @@ func suspects(found []string, place string, v hujson.Value) []string {
 	return found
 }
 
+// maxInstructions bounds the bytes of a server's instructions.
+const maxInstructions = 8 << 10
+
+// instructions returns a server's instructions as models may read them, and the words in them that give orders, or hid.
+func instructions(text string) (shown string, suspect []string) {
+	if shown = plain.Visible(text); shown != text {
+		suspect = []string{"instructions: " + hiddenNote}
+	}
+	if shown = strings.TrimSpace(shown); len(shown) > maxInstructions {
+		shown = strings.ToValidUTF8(shown[:maxInstructions], "") + "…"
+	}
+	return shown, suspects(suspect, "instructions", hujson.Value{Value: hujson.String(shown)})
+}
+
 // hiding returns the notes of the repairs that say where characters were removed that a person does not see.
 func hiding(r repairs) (notes []string) {
 	for _, note := range r {

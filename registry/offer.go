@@ -16,6 +16,8 @@ type Offer struct {
 	Capabilities json.RawMessage // the server's capabilities object, as sent
 	Extensions   json.RawMessage // the extensions object in Capabilities, as sent; nil without
 	Version      string          // the server's own; may be empty
+	Instructions string          // for models, of the server as a whole; may be empty
+	Suspect      []string        // what Suspect of [NormalizedTool] is, in Instructions
 
 	Dropped []Dropped // listed by the server and not offered by the router, in the server's order, kind by kind
 
@@ -113,6 +115,8 @@ type Listing struct {
 	Capabilities json.RawMessage
 	Extensions   json.RawMessage
 	Version      string
+	Instructions string
+	Suspect      []string
 
 	Dropped   []Dropped
 	LastSeen  map[string]json.RawMessage

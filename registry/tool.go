@@ -37,6 +37,10 @@ type NormalizedTool struct {
 	// it is InputSchema.
 	ServerSchema json.RawMessage `json:"-"`
 
+	// Keys are the server's own keys of properties, by those that InputSchema and Definition have in their place, since
+	// APIs of models refuse the server's. They are at any depth. Nil if there are none.
+	Keys map[string]string `json:"-"`
+
 	// Doubt says why Hints are not believed where they declare that the tool does no harm: its
 	// name says that it deletes, or no person has confirmed hints that changed. "" if they are.
 	Doubt string `json:"doubt,omitempty"`

@@ -73,6 +73,36 @@ func TestFindOtherKinds(t *testing.T) {
 	}
 }
 
+// The instructions of a server come with its first hit, cut, and with its first definition, whole.
+func TestInstructionsOfServers(t *testing.T) {
+	r := everything(t)
+	words := strings.Repeat("é", 400)
+	o := registry.Offer{Tools: []registry.NormalizedTool{tool("lib", "essay"), tool("lib", "poem")}, Instructions: words}
+	_, err := r.Replace("lib", o)
+	expect.OK(t, err)
+	_, err = r.Replace("quiet", registry.Offer{Tools: []registry.NormalizedTool{tool("quiet", "essay")}})
+	expect.OK(t, err)
+	r.ranking.Candidates = nil
+	for _, tool := range r.Snapshot().Tools() {
+		r.ranking.Candidates = append(r.ranking.Candidates, selector.Candidate{Tool: tool})
+	}
+	s := newAlone(r, Options{Mode: exposure.Search})
+	type answer struct {
+		Tools []struct {
+			Instructions string `json:"server_instructions"`
+		}
+	}
+	read := func(tool, args string) (all []string) {
+		for _, one := range calls[answer](t, s, tool, args).StructuredContent.Tools {
+			all = append(all, one.Instructions)
+		}
+		return all
+	}
+	expect.List(t, read("find_tools", `{"query":"x"}`), []string{strings.Repeat("é", 248) + "…", "", ""})
+	expect.List(t, read("find_tools", `{"query":"x","budget_tokens":100}`), []string{"", "", ""})
+	expect.List(t, read("describe_tools", `{"ids":["lib:gone","lib:poem","lib:essay","quiet:essay"]}`), []string{"", words, "", ""})
+}
+
 func TestDescribeOtherKinds(t *testing.T) {
 	r := everything(t)
 	s := newAlone(r, Options{Mode: exposure.Search})

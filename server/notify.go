@@ -54,13 +54,13 @@ type notifier struct {
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	touches       chan struct{} // holds a signal when a list was touched, or the first client has come
+	touches       chan struct{} // holds a signal when the lists were touched, or the first client has come
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex      // guards the fields below
-	base    *baseline       // the state that the first client found; may be nil
-	touched map[string]bool // lists that have changed by their server's word, by member of changes
+	mu      sync.Mutex // guards the fields below
+	base    *baseline  // the state that the first client found; may be nil
+	touched bool       // the lists may have changed
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -72,7 +72,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), display: d, others: others,
+		touches: make(chan struct{}, 1), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -98,8 +98,7 @@ func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.base = nil
-		clear(n.touched)
+		n.base, n.touched = nil, false
 	}
 	return n.base
 }
@@ -154,13 +153,11 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates),
 	}
 	n.mu.Lock()
-	for member := range n.touched {
-		differ[member] = true
-	}
-	clear(n.touched)
+	touched := n.touched
+	n.touched = false
 	n.mu.Unlock()
 	for _, change := range changes {
-		if !differ[change.member] {
+		if !touched && !differ[change.member] {
 			continue
 		}
 		any = true
@@ -188,10 +185,7 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 	for _, change := range changes {
 		if m.Method == change.notification {
-			if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
-				n.touch(change.member)
-			}
-			return
+			return // run notifies the clients if a list differs once the server has been listed again
 		}
 	}
 	clients := n.clients.All()
@@ -208,15 +202,6 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 }
 
-// touch has clients notified that a list has changed, even if it has not: its server
-// says so.
-func (n *notifier) touch(member string) {
-	n.mu.Lock()
-	n.touched[member] = true
-	n.mu.Unlock()
-	n.wake()
-}
-
 func (n *notifier) wake() {
 	select {
 	case n.touches <- struct{}{}:
@@ -224,11 +209,12 @@ func (n *notifier) wake() {
 	}
 }
 
-// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
-func (n *notifier) touchAll() {
-	for _, change := range changes {
-		n.touch(change.member)
-	}
+// touch has clients notified that all lists have changed, even if they have not: nothing has notified them of changes meanwhile.
+func (n *notifier) touch() {
+	n.mu.Lock()
+	n.touched = true
+	n.mu.Unlock()
+	n.wake()
 }
 
 // sleep reports false if ctx ends before d has passed.

@@ -5,6 +5,7 @@ package content
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func Fits(content, structured []byte, media bool) bool {
 	}
 	switch inside := bytes.TrimLeft(content[1:], " \t\r\n"); inside[0] {
 	case '{':
-		return !mayHaveOdd(content)
+		return !mayHaveOdd(content) && areBlocks(content)
 	case ']':
 		return isAbsent(structured)
 	}
@@ -47,8 +48,10 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 		if r.isPending(result) {
 			break
 		}
-		result, list := r.list(result, "contents")
+		result, list := r.list(r.members("the result", result, optional), "contents")
 		return r.Each(result, "contents", list, r.resource), r.Notes()
+	case "completion/complete":
+		return r.completion(result), r.Notes()
 	}
 	return result, r.Notes()
 }
@@ -184,13 +187,70 @@ func (r *repairer) block(at string, block []byte) []byte {
 		return TextBlock(textOf(block))
 	}
 	block = r.both(at, block)
-	switch kind, _ := wire.String(wire.Member(block, "type")); kind {
-	case "image", "audio":
+	kind, lacks := lacking(block)
+	switch {
+	case kind == "image" || kind == "audio":
 		return r.media(at, kind, block)
-	case "resource":
+	case lacks != "":
+		r.Note("%s: made text, since it lacks the %s", at, lacks)
+		return TextBlock(string(block))
+	case kind == "resource":
 		return r.Inside(at, block, "resource", r.resource)
 	}
 	return block
+}
+
+// needed are the strings that blocks of a type must have.
+var needed = map[string][]string{"text": {"text"}, "resource_link": {"uri", "name"}}
+
+// lacking returns the type of a block, and what it lacks, though clients refuse it without; "" if it lacks nothing.
+func lacking(block []byte) (kind, what string) {
+	kind, ok := wire.String(wire.Member(block, "type"))
+	if !ok {
+		return "", "type"
+	}
+	for _, member := range needed[kind] {
+		if v := wire.Member(block, member); v == nil || !isString(v) {
+			return kind, "string " + member
+		}
+	}
+	if kind == "resource" && !wire.IsObject(wire.Member(block, "resource")) {
+		return kind, "resource"
+	}
+	return kind, ""
+}
+
+// areBlocks reports whether all elements of an array are blocks that lack nothing.
+func areBlocks(content []byte) bool {
+	fine := true
+	err := wire.Elements(content, func(block []byte) bool {
+		_, lacks := lacking(block)
+		fine = lacks == ""
+		return fine
+	})
+	return fine && err == nil
+}
+
+// completion repairs the values that complete an argument.
+func (r *repairer) completion(result []byte) []byte {
+	result = r.members("the result", result, optional)
+	if c := wire.Member(result, "completion"); !wire.IsObject(c) {
+		r.Note("completion: made an object")
+		if !wire.IsArray(c) {
+			c = []byte("[]")
+		}
+		result = wire.SetMember(result, "completion", slices.Concat([]byte(`{"values":`), c, []byte("}")))
+	}
+	return r.Inside("the result", result, "completion", func(at string, c []byte) []byte {
+		c, values := r.list(r.members(at, c, ofCompletion), "values")
+		return r.Each(c, "values", values, func(at string, v []byte) []byte {
+			if isString(v) {
+				return v
+			}
+			r.Note("%s: made a string", at)
+			return wire.AppendString(nil, string(v))
+		})
+	})
 }
 
 // message repairs a message of a prompt; its content is one block.
@@ -268,21 +328,51 @@ func (r *repairer) media(at, kind string, block []byte) []byte {
 	return wire.SetMember(block, "type", wire.AppendString(nil, m.kind))
 }
 
+// noURI stands for the URI of contents without one. Clients refuse "".
+const noURI = "about:blank"
+
+// blob makes the blob of contents plain base64, or text.
+func (r *repairer) blob(at string, contents, blob []byte) []byte {
+	text, _ := wire.String(blob)
+	if isBase64([]byte(text)) {
+		return contents
+	}
+	r.Note("%s.blob: made plain base64, or text", at)
+	if data, ok := decode([]byte(text)); ok {
+		return wire.SetMember(contents, "blob", wire.AppendString(nil, base64.StdEncoding.EncodeToString(data)))
+	}
+	if words, ok := wire.String(wire.Member(contents, "text")); ok {
+		text = words + "\n" + text
+	}
+	return wire.SetMember(wire.DeleteMember(contents, "blob"), "text", wire.AppendString(nil, text))
+}
+
 // resource repairs the contents of a resource.
 func (r *repairer) resource(at string, contents []byte) []byte {
 	if !wire.IsObject(contents) {
 		r.Note("%s: made the text of a resource", at)
-		return slices.Concat([]byte(`{"uri":"","text":`), wire.AppendString(nil, textOf(contents)), []byte("}"))
+		return slices.Concat([]byte(`{"uri":"`+noURI+`","text":`), wire.AppendString(nil, textOf(contents)), []byte("}"))
 	}
 	contents = r.members(at, contents, optional)
 	for _, member := range []string{"uri", "text", "blob"} {
 		contents = r.words(at, contents, member)
 	}
 	blob := wire.Member(contents, "blob")
+	if wire.Member(contents, "uri") == nil {
+		r.Note("%s: added a uri", at)
+		contents = wire.SetMember(contents, "uri", []byte(`"`+noURI+`"`))
+	}
+	if blob == nil {
+		if wire.Member(contents, "text") == nil {
+			r.Note("%s: added an empty text, since it has neither text nor blob", at)
+			contents = wire.SetMember(contents, "text", []byte(`""`))
+		}
+		return contents
+	}
 	declared, _ := wire.String(wire.Member(contents, "mimeType"))
 	kind, _, _ := strings.Cut(declared, "/")
-	if len(blob) == 0 || blob[0] != '"' || kind != "image" && kind != "audio" {
-		return contents
+	if kind != "image" && kind != "audio" {
+		return r.blob(at, contents, blob)
 	}
 	m := examine(kind, declared, blob)
 	if m.what == "" {

@@ -84,7 +84,7 @@ func TestMedia(t *testing.T) {
 		{"no data", `{"type":"image","url":"https://x"}`, `{"type":"text","text":"{\"type\":\"image\",\"url\":\"https://x\"}"}`, "no data"},
 		{"a resource", `{"type":"resource","resource":{"uri":"a:b","mimeType":"image/png","blob":"` + jpeg + `"}}`, `{"type":"resource","resource":{"uri":"a:b","mimeType":"image/jpeg","blob":"` + jpeg + `"}}`, "content[0].resource: corrected"},
 		{"a resource that is an SVG", `{"type":"resource","resource":{"uri":"a:b","mimeType":"image/svg+xml","blob":"` + encode(svg) + `"}}`, `{"type":"resource","resource":{"uri":"a:b","mimeType":"image/svg+xml","text":` + string(wire.AppendString(nil, svg)) + `}}`, "made text"},
-		{"a resource that is no picture", `{"type":"resource","resource":{"uri":"a:b","mimeType":"x/y","blob":"!!"}}`, `{"type":"resource","resource":{"uri":"a:b","mimeType":"x/y","blob":"!!"}}`, ""},
+		{"a resource that is no picture", `{"type":"resource","resource":{"uri":"a:b","mimeType":"x/y","blob":"!!"}}`, `{"type":"resource","resource":{"uri":"a:b","mimeType":"x/y","text":"!!"}}`, "made plain base64, or text"},
 	} {
 		result := []byte(`{"content":[` + tc.block + `]}`)
 		got, what := Repair("tools/call", result)

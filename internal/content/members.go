@@ -21,7 +21,7 @@ func mayHaveOdd(content []byte) bool {
 // optional are the members that an object need not have, and the values that clients take for them.
 var optional = map[string]func([]byte) bool{
 	"_meta": wire.IsObject, "annotations": wire.IsObject, "title": isString, "description": isString, "mimeType": isString,
-	"size": isNumber, "icons": areIcons,
+	"size": isInteger, "icons": areIcons,
 }
 
 // ofAnnotations are those of annotations.
@@ -38,9 +38,18 @@ var ofAnnotations = map[string]func([]byte) bool{
 	},
 }
 
+// ofCompletion are those of a completion.
+var ofCompletion = map[string]func([]byte) bool{
+	"hasMore": IsFlag, "total": isInteger,
+}
+
 func isString(v []byte) bool { return v[0] == '"' }
 
-func isNumber(v []byte) bool { return v[0] == '-' || v[0] >= '0' && v[0] <= '9' }
+// isInteger reports whether a value is a whole number that clients can hold.
+func isInteger(v []byte) bool {
+	n, err := strconv.ParseFloat(string(v), 64)
+	return err == nil && n == float64(int64(n)) && n < 1<<53 && n > -1<<53
+}
 
 func isAudience(v []byte) bool {
 	ok := wire.IsArray(v)
@@ -58,6 +67,18 @@ func areIcons(v []byte) bool {
 	wire.Elements(v, func(icon []byte) bool {
 		src := wire.Member(icon, "src")
 		ok = ok && len(src) > 0 && isString(src)
+		wire.Members(icon, func(key string, v []byte) bool {
+			switch key {
+			case "mimeType":
+				ok = ok && isString(v)
+			case "theme":
+				ok = ok && (string(v) == `"light"` || string(v) == `"dark"`)
+			case "sizes":
+				ok = ok && wire.IsArray(v)
+				wire.Elements(v, func(size []byte) bool { ok = ok && isString(size); return ok })
+			}
+			return ok
+		})
 		return ok
 	})
 	return ok

@@ -227,7 +227,7 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	checked := c.Checked
 	switch off := x.delivery.policy.Validate == Off && wire.IsObject(orEmpty(c.Arguments)); {
 	case off:
-		now := unchecked(c.Tool, c.Arguments)
+		now := unchecked(c.Tool, x.e.schemas.of(c.Tool), c.Arguments)
 		checked = &now
 	case checked == nil || checked.tool != c.Tool:
 		now := x.e.Check(ctx, c.Tool, c.Arguments)

@@ -197,7 +197,7 @@ func TestExecuteValidates(t *testing.T) {
 		{"a schema that can't be compiled", `{"type":"object","properties":{"n":{"type":"nonsense"}}}`, `{"n":1}`, `{"n":1}`, nil, false},
 		{"a costly schema", `{"type":"object","required":["n"],"anyOf":[{"$ref":"#"}]}`, `{}`, `{}`, nil, false},
 		{"a reference to the network", `{"type":"object","$ref":"http://127.0.0.1:1/x.json"}`, `{"n":1}`, `{"n":1}`, nil, false},
-		{"a pattern that Go does not know", `{"type":"object","properties":{"s":{"type":"string","pattern":"^(?=a).*$"}}}`, `{"s":"b"}`, `{"s":"b"}`, nil, false},
+		{"a pattern that no engine knows", `{"type":"object","properties":{"s":{"type":"string","pattern":"b++"}}}`, `{"s":"b"}`, `{"s":"b"}`, nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var sent json.RawMessage

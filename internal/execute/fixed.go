@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -32,8 +33,8 @@ func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string
 	}
 	refuse := func(key string) {
 		for _, name := range fixed {
-			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(t.InputSchema, "properties"), key) == nil {
-				faults = append(faults, "arguments: "+strconv.Quote(key)+" is fixed by the profile; leave it out")
+			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(serverSchema(t), "properties"), key) == nil {
+				faults = append(faults, "arguments: "+strconv.Quote(schema.NewKeys(t.Keys).Name(key))+" is fixed by the profile; leave it out")
 				return
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -96,8 +98,10 @@ func FuzzFixed(f *testing.F) {
 		f.Add([]byte(args))
 	}
 	clone := fixed(tool(whole), `{"owner":"acme"}`)
+	all := newSchemas(zap.NewNop())
+	compiled := all.of(clone)
 	f.Fuzz(func(t *testing.T, args []byte) {
-		c := unchecked(clone, args)
+		c := unchecked(clone, compiled, args)
 		if c.refused || !wire.IsObject(c.Arguments) || !json.Valid(c.Arguments) || !wire.Valid(c.Arguments) {
 			return
 		}

@@ -23,7 +23,7 @@ import (
 // Faults: a comparison that was given up has not passed, so it has one, too.
 type Checked struct {
 	Arguments json.RawMessage // repaired, where that makes them fit
-	Sent      json.RawMessage // as the server gets them: Arguments, and those that a profile fixes
+	Sent      json.RawMessage // as the server gets them: Arguments with its own keys, and those that a profile fixes
 	Faults    []string        // a sentence for each place where they do not fit
 	Unchecked bool            // it is not known whether they fit, and the only one of Faults says why
 	Repaired  string          // the repairs of the arguments; may be ""
@@ -36,11 +36,11 @@ type Checked struct {
 // Check compares arguments with the tool's schema. It gives up where that takes too long, if the
 // schema can't be compiled, and when ctx ends.
 func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
-	c := unchecked(t, args)
+	schema := e.schemas.of(t)
+	c := unchecked(t, schema, args)
 	if c.refused {
 		return c
 	}
-	schema := e.schemas.of(t)
 	c.partial = schema.schema != nil && schema.schema.IsPartial()
 	if wire.IsObject(c.Arguments) {
 		c.compared(schema.check(ctx, c.Sent))
@@ -49,7 +49,7 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 	}
 	if len(c.Faults) > 0 && !c.Unchecked {
 		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
-			c.Arguments, c.Sent, c.Repaired = fixed, withFixed(t, fixed), how
+			c.Arguments, c.Sent, c.Repaired = schema.keys.Shown(schema.schema, fixed), withFixed(t, fixed), how
 			c.compared(nil, schema.err)
 		}
 	}
@@ -69,11 +69,11 @@ func (c *Checked) passed() bool { return !c.Unchecked && !c.partial && len(c.Fau
 
 // unchecked returns arguments that were not compared with the tool's schema. Its faults are
 // faults of arguments that a profile fixes.
-func unchecked(t *registry.NormalizedTool, args json.RawMessage) Checked {
+func unchecked(t *registry.NormalizedTool, s *compiledSchema, args json.RawMessage) Checked {
 	args = orEmpty(args)
-	c := Checked{Arguments: args, Sent: args, Unchecked: true, tool: t}
+	c := Checked{Arguments: args, Sent: s.own(args), Unchecked: true, tool: t}
 	if t.Fixed != nil && wire.IsObject(args) {
-		c.Faults, c.Sent = refusals(t, args), withFixed(t, args)
+		c.Faults, c.Sent = refusals(t, c.Sent), withFixed(t, c.Sent)
 		c.refused = len(c.Faults) > 0
 		c.Unchecked = !c.refused
 	}
@@ -109,6 +109,7 @@ func newSchemas(log *zap.Logger) schemas {
 type compiledSchema struct {
 	tool    string          // the ID of the tool that has it
 	source  json.RawMessage // the schema
+	keys    schema.Keys
 	log     *zap.Logger
 	large   chan struct{}  // of schemas
 	compile sync.Once      // for the fields below
@@ -124,11 +125,11 @@ func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
 	source := serverSchema(t)
 	known, ok := c.compiled.Load(t.ID)
 	if !ok {
-		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, log: c.log, large: c.large})
+		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large})
 	}
 	s := known.(*compiledSchema)
 	if !bytes.Equal(s.source, source) { // bytes in one place are not compared
-		s = &compiledSchema{tool: t.ID, source: source, log: c.log, large: c.large}
+		s = &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large}
 		if !c.compiled.CompareAndSwap(t.ID, known, s) {
 			return c.of(t) // another call was first
 		}
@@ -145,8 +146,11 @@ func (s *compiledSchema) build() {
 		s.err = errUncompiled
 		return
 	}
-	s.schema, s.blind = compiled, isBlind(s.source)
+	s.schema, s.blind = compiled.With(s.keys), isBlind(s.source)
 }
+
+// own returns the arguments with the server's own keys.
+func (s *compiledSchema) own(args json.RawMessage) json.RawMessage { return s.keys.Own(s.schema, args) }
 
 // errUncompiled is the reason for not checking arguments that the log says more about.
 var errUncompiled = errors.New("the tool's schema can't be compiled")
@@ -224,7 +228,7 @@ var namesSchemas = map[string]bool{
 	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
-// repair returns arguments that fit the tool, and their repairs, if those given can be repaired without a guess: models send
+// repair returns arguments that fit the tool, with its server's keys, and their repairs, if those given can be repaired without a guess: models send
 // all arguments, or values, as strings of JSON (see [schema.Schema.Repair]), [session.GeminiArgument], and for tools that only read,
 // all arguments in one member that the tool does not declare. Required members with a default that are left out get
 // it. No value of a declared member changes.
@@ -232,6 +236,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 	given := args
 	fits := func(candidate json.RawMessage, change string) bool {
 		for range 2 {
+			candidate = s.own(candidate)
 			if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 || agrees(given, candidate) {
 				return false
 			}
@@ -316,6 +321,7 @@ func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessag
 	if text, ok := wire.String(inner); ok {
 		inner = json.RawMessage(text)
 	}
+	inner = s.own(inner)
 	members, declared := 0, true
 	err := wire.Members(inner, func(key string, _ []byte) bool {
 		members++

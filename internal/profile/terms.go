@@ -71,6 +71,9 @@ func (j *judged) added(c *compiled) (added terms, ok bool) {
 		if j.declares == nil {
 			j.declares = declares(serverSchema(j.tool))
 		}
+		if own := j.tool.Keys[name]; own != "" { // as clients see it
+			name = own
+		}
 		if !j.declares(name) {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -45,6 +46,15 @@ func (m *meter) spend(steps int) {
 func (m *meter) finds(re jsonschema.Regexp, text string) bool {
 	if p, ok := re.(pattern); ok {
 		m.spend(1 + p.size*len(text)/32)
+	}
+	if b, ok := re.(backtracker); ok {
+		began := time.Now()
+		found, err := b.Regexp.MatchString(text)
+		if err != nil {
+			m.stop(costly("a regular expression takes too long for this value"))
+		}
+		m.spend(1 + int(time.Since(began)/time.Microsecond))
+		return found
 	}
 	return re.MatchString(text)
 }

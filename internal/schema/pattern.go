@@ -4,7 +4,9 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"time"
 
+	"github.com/dlclark/regexp2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -31,8 +33,20 @@ type pattern struct {
 	size int // instructions
 }
 
-// compile compiles a regular expression. An expression that Go's engine does not know, such as
-// a look-ahead, matches everything: the server checks it.
+// A backtracker is a regular expression that Go's engine does not know, such as one with a look-ahead. Its time may
+// grow exponentially with the text, so each match is bounded.
+type backtracker struct{ *regexp2.Regexp }
+
+const matchTimeout = 200 * time.Millisecond
+
+// MatchString reports whether the expression matches, and true if that takes too long: [meter.finds] knows better.
+func (b backtracker) MatchString(text string) bool {
+	found, err := b.Regexp.MatchString(text)
+	return found || err != nil
+}
+
+// compile compiles a regular expression. An expression that no engine here knows matches everything: the server checks
+// it.
 func (p *patterns) compile(expr string) (jsonschema.Regexp, error) {
 	if re, ok := p.known[expr]; ok {
 		return re, nil
@@ -51,8 +65,7 @@ func (p *patterns) compile(expr string) (jsonschema.Regexp, error) {
 func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		p.unknown = true
-		return anything(expr), nil
+		return p.other(expr), nil
 	}
 	size := programSize(tree)
 	p.programs += size
@@ -61,10 +74,20 @@ func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
-		p.unknown = true
-		return anything(expr), nil
+		return p.other(expr), nil
 	}
 	return pattern{re, size}, nil
+}
+
+// other compiles an expression that Go's engine does not know, as ECMAScript does.
+func (p *patterns) other(expr string) jsonschema.Regexp {
+	re, err := regexp2.Compile(expr, regexp2.ECMAScript|regexp2.Unicode)
+	if err != nil {
+		p.unknown = true
+		return anything(expr)
+	}
+	re.MatchTimeout = matchTimeout
+	return backtracker{re}
 }
 
 // programSize estimates the instructions of a compiled expression.

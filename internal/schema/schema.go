@@ -44,10 +44,13 @@ const location = "mem:///schema"
 type Schema struct {
 	root    *jsonschema.Schema
 	partial bool
+	keys    Keys // for the texts of faults
 }
 
-// IsPartial reports whether the schema has a regular expression that Go's engine does not know, such as a look-ahead. Every
-// string fits it.
+// With returns the schema with keys that its faults name in place of its own.
+func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k} }
+
+// IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }
 
 // Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
@@ -76,7 +79,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if err := unfold(root); err != nil {
 		return nil, err
 	}
-	return &Schema{root, patterns.unknown}, nil
+	return &Schema{root: root, partial: patterns.unknown}, nil
 }
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.

@@ -38,7 +38,7 @@ func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessag
 		return nil, err
 	}
 	for _, f := range e.faults {
-		faults = append(faults, f.text(root))
+		faults = append(faults, s.keys.of(f).text(root))
 	}
 	return faults, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -14,7 +15,8 @@ import (
 // and all rules about them, since calls are checked against ServerSchema. All other bytes stay.
 func Tool(t *registry.NormalizedTool, values json.RawMessage) *registry.NormalizedTool {
 	e := eraser{names: make(map[string]bool)}
-	_ = wire.Members(values, func(name string, _ []byte) bool { e.names[name] = true; return true })
+	keys := schema.NewKeys(t.Keys)
+	_ = wire.Members(values, func(name string, _ []byte) bool { e.names[keys.Name(name)] = true; return true })
 	clone := *t
 	if clone.Fixed = values; t.ServerSchema == nil {
 		clone.ServerSchema = t.InputSchema

@@ -145,7 +145,7 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	case r.how.Cacheable:
 		result = cacheable(result)
 	}
-	return completed(result, r.clients.Info), nil
+	return completed(legacy.Adapt(r.Method, session.Modern, result), r.clients.Info), nil
 }
 
 // panicked logs a panic, which is an error of this request alone.

@@ -1,4 +1,4 @@
-// Package legacy adapts results to clients of the legacy era. Their schemas are
+// Package legacy adapts results to clients of a revision, above all of the legacy era. Their schemas are
 // strict: the TypeScript SDK rejects a whole result for one content block of a
 // type that it does not know. A part that need not change keeps its bytes; the member
 // "repaired" of _meta says which parts have changed.
@@ -14,12 +14,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Adapt returns the result of a method for a client of the legacy revision:
-// without the members that only the modern era knows, and with the parts that clients of the
-// revision reject replaced. An empty revision is the latest.
+// Adapt returns the result of a method for a client of the revision: with the parts that clients of the
+// revision reject replaced, and in the legacy era without the members that only the modern era knows. An empty revision
+// is the latest of the legacy era.
 func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
-		if bytes.Contains(result, []byte(member)) {
+		if revision < session.Modern && bytes.Contains(result, []byte(member)) {
 			result = wire.DeleteMember(result, member)
 		}
 	}
@@ -32,8 +32,6 @@ func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 		result = a.callResult(result)
 	case "prompts/get":
 		result = a.Each(result, "messages", wire.Member(result, "messages"), a.message)
-	case "resources/read":
-		result = a.Each(result, "contents", wire.Member(result, "contents"), a.contents)
 	}
 	notes := a.Notes()
 	if notes == "" {
@@ -70,7 +68,7 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 		return result
 	}
 	result = a.Each(result, "content", blocks, a.block)
-	if structured == nil || wire.IsObject(structured) {
+	if structured == nil || wire.IsObject(structured) || a.revision >= session.Modern {
 		return result
 	}
 	a.Note("structuredContent: moved to content, since it must be an object")
@@ -85,46 +83,22 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 	return wire.SetMember(result, "content", appendElement(shown, text))
 }
 
-// kinds are the types of content blocks, the revision from which on clients know
-// them, and the strings that they must have.
-var kinds = map[string]struct {
-	since   string
-	strings []string
-}{
-	"text":          {session.Oldest, []string{"text"}},
-	"image":         {session.Oldest, []string{"data", "mimeType"}},
-	"audio":         {"2025-03-26", []string{"data", "mimeType"}},
-	"resource":      {session.Oldest, nil},
-	"resource_link": {"2025-06-18", []string{"uri", "name"}},
+// since has the types of content blocks, and the revision from which on clients know them.
+var since = map[string]string{
+	"text": session.Oldest, "image": session.Oldest, "audio": "2025-03-26", "resource": session.Oldest, "resource_link": "2025-06-18",
 }
 
 // block adapts a content block.
 func (a *adapter) block(at string, block []byte) []byte {
-	kind, has := "", make([]string, 0, 4)
-	wire.Members(block, func(key string, value []byte) bool {
-		if key == "type" {
-			kind, _ = wire.String(value)
-		} else if value[0] == '"' {
-			has = append(has, key)
-		}
-		return true
-	})
-	known, ok := kinds[kind]
+	kind, _ := wire.String(wire.Member(block, "type"))
+	first, ok := since[kind]
 	switch {
 	case !ok:
 		a.Note("%s: made text, since clients do not know the type %q", at, kind)
 		return asText(block)
-	case a.revision < known.since:
+	case a.revision < first:
 		a.Note("%s: made text, since clients of %s do not know the type %s", at, a.revision, kind)
 		return asText(block)
-	case kind == "resource":
-		return a.Inside(at, block, "resource", a.contents)
-	}
-	for _, name := range known.strings {
-		if !slices.Contains(has, name) {
-			a.Note("%s: made text, since it lacks the string %s", at, name)
-			return asText(block)
-		}
 	}
 	return block
 }
@@ -132,19 +106,6 @@ func (a *adapter) block(at string, block []byte) []byte {
 // message adapts a message of a prompt, which has one block as its content.
 func (a *adapter) message(at string, message []byte) []byte {
 	return a.Inside(at, message, "content", a.block)
-}
-
-// contents adapts the contents of a resource, which must be text or a blob.
-func (a *adapter) contents(at string, contents []byte) []byte {
-	filled := false
-	if wire.Members(contents, func(key string, _ []byte) bool {
-		filled = filled || key == "text" || key == "blob"
-		return !filled
-	}) != nil || filled {
-		return contents
-	}
-	a.Note("%s: added an empty text, since it has neither text nor blob", at)
-	return wire.SetMember(contents, "text", []byte(`""`))
 }
 
 // asText returns a text block that holds the JSON.

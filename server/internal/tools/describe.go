@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -25,6 +27,7 @@ type Description struct {
 	Declaration  string          `json:"declaration,omitempty"` // of a tool, in TypeScript, in place of Definition
 	Doubt        string          `json:"doubt,omitempty"`       // why hints in the definition that it does no harm are not believed
 	Error        string          `json:"error,omitempty"`
+	Instructions string          `json:"server_instructions,omitempty"` // of the server, with its first description
 }
 
 // maxDescribed is how many bytes of definitions an answer has, unless the first is longer.
@@ -33,12 +36,17 @@ const maxDescribed = 1 << 20
 // describe answers describe_tools.
 func (f *finder) describe(ctx context.Context, a describeArguments, c *toolCall) (json.RawMessage, error) {
 	described, size := []Description{}, 0
+	seen := make(map[string]bool) // servers
 	err := declaration.Each(ctx, a.IDs, func(id string) error {
 		for _, d := range f.describeID(ctx, id, c.declares) {
 			if n := len(d.Definition) + len(d.Declaration); size > 0 && size+n > maxDescribed {
 				d = Description{ID: d.ID, Kind: d.Kind, Error: fmt.Sprintf("its definition of %d bytes makes the answer too long; describe it alone", n)}
 			}
-			size += len(d.Definition) + len(d.Declaration)
+			if server, _, ok := strings.Cut(d.ID, ":"); ok && d.Error == "" && !seen[server] {
+				seen[server] = true
+				d.Instructions = f.instructions(server, math.MaxInt)
+			}
+			size += len(d.Definition) + len(d.Declaration) + len(d.Instructions)
 			described = append(described, d)
 		}
 		return nil

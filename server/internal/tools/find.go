@@ -71,6 +71,7 @@ type foundItem struct {
 	Confidence   float64         `json:"confidence"`
 	Output       string          `json:"output,omitempty"` // the type of the structured content; part of Signature if there is one
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+	Instructions string          `json:"server_instructions,omitempty"` // of the server, with its first item, if the budget allows
 }
 
 // A handle says how to use a prompt, resource or template; it is empty for tools.
@@ -194,6 +195,7 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 func (f *finder) entries(candidates []selector.Candidate, budget int, schema, declares bool) (entries []foundItem, left int) {
 	entries = make([]foundItem, 0, len(candidates))
 	left = budget * tokencount.Bytes
+	seen := make(map[string]bool) // servers
 	for i, c := range candidates {
 		details := f.details(c, declares)
 		if i > 0 || !schema {
@@ -207,10 +209,29 @@ func (f *finder) entries(candidates []selector.Candidate, budget int, schema, de
 			fits = len(details) - 1 // the best candidate is always named
 		}
 		e := details[fits]
+		if server := c.Item().Server(); !seen[server] {
+			seen[server] = true
+			full := e
+			if full.Instructions = f.instructions(server, maxFoundInstructions); len(wire.Marshal(full)) <= left {
+				e = full
+			}
+		}
 		left -= len(wire.Marshal(e)) + 1
 		entries = append(entries, e)
 	}
 	return entries, left
+}
+
+// maxFoundInstructions bounds the bytes of a server's instructions in an answer of find_tools.
+const maxFoundInstructions = 500
+
+// instructions returns at most so many bytes of a server's instructions.
+func (f *finder) instructions(server string, most int) string {
+	text := f.Router.Snapshot().Offer(server).Instructions
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+	}
+	return text
 }
 
 // details returns the ways to describe a candidate, the most detailed first. The last

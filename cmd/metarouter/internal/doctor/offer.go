@@ -172,6 +172,10 @@ func checkTexts(x *findings, entry config.Server, o registry.Listing) {
 	names, details := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
 		return strings.Join(t.Suspect, "; "), len(t.Suspect) > 0
 	})
+	if len(o.Suspect) > 0 {
+		x.add(Warning, "its instructions tell a model what to do beyond its use, or hid characters from people.",
+			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", entry.Name), o.Suspect...)
+	}
 	if len(names) > 0 {
 		x.add(Warning, fmt.Sprintf("%s a model what to do beyond its use, or hid characters from people: %s.", counted(len(names), "tool has a text that tells", "tools have texts that tell"), some(names)),
 			fmt.Sprintf(`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable %s --write; or leave out the tools: "tools": {"deny": [%s]}`, entry.Name, quoted(names[:min(len(names), 3)])), details...)

@@ -1,0 +1,173 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Keys are names under which clients see some properties of a schema. The zero value has none.
+type Keys struct {
+	own, shown map[string]string // the schema's own names by the others, and the inverse
+}
+
+// NewKeys returns the Keys for the schema's own names by those that clients see.
+func NewKeys(own map[string]string) Keys {
+	k := Keys{own: own, shown: make(map[string]string, len(own))}
+	for shown, theirs := range own {
+		k.shown[theirs] = shown
+	}
+	return k
+}
+
+// Own returns a value of the schema with the schema's own keys in place of those that clients see. Only members that the
+// schema declares where they are get another key, so that data with such keys stay; of a nil schema, members
+// anywhere do.
+func (k Keys) Own(s *Schema, value json.RawMessage) json.RawMessage {
+	return rekeyed(s, k.own, true, value)
+}
+
+// Shown is the inverse of Own.
+func (k Keys) Shown(s *Schema, value json.RawMessage) json.RawMessage {
+	return rekeyed(s, k.shown, false, value)
+}
+
+func rekeyed(s *Schema, names map[string]string, toOwn bool, value json.RawMessage) json.RawMessage {
+	if len(names) == 0 || !wire.Valid(value) {
+		return value
+	}
+	r := rekeyer{names: names, toOwn: toOwn, steps: maxSteps}
+	if s != nil {
+		r.schemas = true
+		return r.value([]*jsonschema.Schema{s.root}, value)
+	}
+	return r.value(nil, value)
+}
+
+// A rekeyer replaces keys of members that a schema declares. After its steps the rest of a value stays.
+type rekeyer struct {
+	names   map[string]string
+	toOwn   bool // the schema has the new names, else the old ones
+	schemas bool // else each member is declared
+	steps   int
+}
+
+// value returns the value, to which all these schemas apply.
+func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
+	if value = bytes.TrimSpace(value); !wire.IsObject(value) && !wire.IsArray(value) {
+		return value
+	}
+	seen := make(map[*jsonschema.Schema]bool)
+	for i := 0; i < len(all); i++ { // they grow
+		for _, part := range sameValue(all[i]) {
+			if r.steps--; r.steps > 0 && !seen[part] {
+				seen[part] = true
+				all = append(all, part)
+			}
+		}
+	}
+	if r.steps < 0 {
+		return value
+	}
+	out := []byte{value[0]}
+	add := func(key, v []byte) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, key...), v...)
+	}
+	if wire.IsArray(value) {
+		i := 0
+		_ = wire.Elements(value, func(v []byte) bool {
+			add(nil, r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return itemsAt(s, i) }), v))
+			i++
+			return true
+		})
+		return append(out, ']')
+	}
+	_ = wire.Members(value, func(key string, v []byte) bool { // it is valid
+		name, own := key, key
+		if other, ok := r.names[key]; ok && wire.Member(value, other) == nil {
+			if r.toOwn {
+				own = other
+			}
+			if !r.schemas || slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Properties[own] != nil }) {
+				name = other
+			} else {
+				own = key
+			}
+		}
+		add(append(wire.AppendString(nil, name), ':'), r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return membersAt(s, own) }), v))
+		return true
+	})
+	return append(out, '}')
+}
+
+// inner returns the schemas that at finds in all of them.
+func (r *rekeyer) inner(all []*jsonschema.Schema, at func(*jsonschema.Schema) []*jsonschema.Schema) (inner []*jsonschema.Schema) {
+	for _, s := range all {
+		r.steps--
+		inner = append(inner, slices.DeleteFunc(at(s), func(s *jsonschema.Schema) bool { return s == nil })...)
+	}
+	return inner
+}
+
+// membersAt returns the schemas of a member, some of which may be nil.
+func membersAt(s *jsonschema.Schema, name string) []*jsonschema.Schema {
+	if property := s.Properties[name]; property != nil {
+		return []*jsonschema.Schema{property}
+	}
+	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	all := []*jsonschema.Schema{additional, s.UnevaluatedProperties}
+	for re, part := range s.PatternProperties {
+		if re.MatchString(name) {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+// itemsAt returns the schemas of an item, some of which may be nil.
+func itemsAt(s *jsonschema.Schema, i int) []*jsonschema.Schema {
+	first, others := itemSchemas(s)
+	if i < len(first) {
+		others = first[i]
+	}
+	return []*jsonschema.Schema{others, s.Contains, s.UnevaluatedItems}
+}
+
+// Name returns the name under which clients see a property.
+func (k Keys) Name(own string) string {
+	if shown, ok := k.shown[own]; ok {
+		return shown
+	}
+	return own
+}
+
+// of returns the fault with the names that clients see.
+func (k Keys) of(f fault) fault {
+	names := func(own []string) (all []string) {
+		for _, one := range own {
+			all = append(all, k.Name(one))
+		}
+		return all
+	}
+	f.path = slices.Clone(f.path)
+	for i := range f.path {
+		f.path[i].name = k.Name(f.path[i].name)
+	}
+	switch what := f.kind.(type) {
+	case *kind.Required:
+		f.kind = &kind.Required{Missing: names(what.Missing)}
+	case *kind.DependentRequired:
+		f.kind = &kind.DependentRequired{Prop: k.Name(what.Prop), Missing: names(what.Missing)}
+	case *kind.Dependency:
+		f.kind = &kind.Dependency{Prop: k.Name(what.Prop), Missing: names(what.Missing)}
+	}
+	return f
+}
