@@ -22,8 +22,8 @@ import (
 var commands = []string{
 	`metarouter doctor --config broken.mcp.json`,
 	`metarouter route "convert 5 kilometers to miles" --args '{"value": 5, "from_unit": "km", "to_unit": "mi"}'`,
-	`metarouter search "hide e-mail addresses in a text" -k 1`,
-	`metarouter call pii_redact text='Write to ada@example.com'`,
+	`metarouter search "does this JSON fit its schema?" -k 1`,
+	`metarouter call jsonschema_validate data=7.5 schema='{"type": "integer"}'`,
 	`metarouter route "book a flight to Lisbon"; echo "exit code $?"`,
 	`metarouter servers`,
 }

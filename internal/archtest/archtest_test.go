@@ -178,6 +178,7 @@ var rules = map[string][]string{
 
 	// Next to the product.
 	"docs/demo":             {},
+	"examples/servers":      {},
 	"examples/orchestrator": {"adapter", "adapter/functions", "adapter/mux", "adapter/openai", "registry", "selector"},
 	"tools/compare":         {"internal/tokencount", "test/external", "test/fakeserver", "test/mcptest", "test/natsserver"},
 	"tools/platforms":       {},

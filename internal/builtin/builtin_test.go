@@ -107,8 +107,8 @@ func TestNewRefuses(t *testing.T) {
 
 func TestToolList(t *testing.T) {
 	want := map[string][]string{
-		"utilities": {"doc_summarize", "jsonschema_validate", "pii_redact", "unit_convert"},
-		"files":     {"list_directory", "read_file", "search_files"},
+		"utilities": {"jsonschema_validate", "unit_convert"},
+		"files":     {"list_directory", "read_file"},
 	}
 	for _, name := range Names() {
 		cs := connect(t, name)

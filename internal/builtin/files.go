@@ -28,10 +28,9 @@ func newFiles(folder string) (*mcp.Server, error) {
 	}
 	f := files{root}
 	s := newServer("files", "Files",
-		"Read-only access to one folder: list it, read files in it and search it by name and content. Paths are relative to that folder; nothing outside it can be reached.")
+		"Read-only access to one folder: list it and read files in it. Paths are relative to that folder; nothing outside it can be reached.")
 	mcp.AddTool(s, listDirectoryTool, f.listDirectory)
 	mcp.AddTool(s, readFileTool, f.readFile)
-	mcp.AddTool(s, searchFilesTool, f.searchFiles)
 	return s, nil
 }
 

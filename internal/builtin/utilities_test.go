@@ -1,13 +1,10 @@
 package builtin
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/schemas"
@@ -96,117 +93,6 @@ func TestUnitsConvertBack(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestRedactTool(t *testing.T) {
-	cs := connect(t, "utilities")
-	const text = `"text":"Mail joe@example.com or call +1 (555) 123-4567."`
-	for args, want := range map[string]redacted{
-		`{` + text + `}`:                         {"Mail [REDACTED] or call [REDACTED].", 2},
-		`{` + text + `,"redact_emails":false}`:   {"Mail joe@example.com or call [REDACTED].", 1},
-		`{` + text + `,"redact_phones":false}`:   {"Mail [REDACTED] or call +1 (555) 123-4567.", 1},
-		`{` + text + `,"replacement":"<$1>"}`:    {"Mail <$1> or call <$1>.", 2},
-		`{` + text + `,"replacement":""}`:        {"Mail  or call .", 2},
-		`{"text":""}`:                            {"", 0},
-		`{"text":"a@b.co","redact_phones":true}`: {"[REDACTED]", 1},
-	} {
-		expect.Equal(t, answer[redacted](t, cs, "pii_redact", args), want, "%s", args)
-	}
-	refuse(t, cs, "pii_redact", `{}`, "text")
-	refuse(t, cs, "pii_redact", `{"text":"x","emails":true}`, "emails")
-	refuse(t, cs, "pii_redact", `{"text":1}`, "text")
-}
-
-// In each text, the parts between « and » are to be redacted and nothing else.
-func TestRedact(t *testing.T) {
-	for _, marked := range []string{
-		// Email addresses.
-		"«joe@example.com»",
-		"Write to «joe.bloggs+news@mail.example.co.uk».",
-		"<«a_b-c%d@x-y.org»>, «O'Brien@example.ie»; mailto:«x@y.de»",
-		"«jörg@müller.de» and «用户@例子.公司»",
-		"name=«joe@example.com»&x=1",
-		"«joe@[192.168.1.1]»",
-		"«5551234567@txt.example.net»",
-		"@handle, joe@localhost, lodash@4.17.21, a @ b.com, @example.com",
-
-		// Phone numbers.
-		"«555-123-4567»", "«(555) 123-4567»", "«(555)123-4567»", "«555.123.4567»", "«555 123 4567»", "«5551234567»",
-		"«123-456-7890»", "«1-800-555-0199»", "«1 (555) 123-4567»", "«+1 555 123 4567»", "«+15551234567»", "«15551234567»",
-		"«+1-555-123-4567 ext. 89»", "«555-123-4567 x12»",
-		"«+44 20 7946 0958»", "«+44 (0)20 7946 0958»", "«(+44) 20 7946 0958»", "(«+44 20 7946 0958»)", "«+442079460958»", "«020 7946 0958»", "«(020) 7946 0958»", "«07911 123456»",
-		"«0044 20 7946 0958»", "«011 44 20 7946 0958»",
-		"«+49 30 123456»", "«+49 (30) 1234-567»", "«030/1234567»", "«+49-171-1234567»",
-		"«+33 1 23 45 67 89»", "«01 23 45 67 89»", "«01.23.45.67.89»", "«06.12.34.56.78»",
-		"«+91 98765 43210»", "«98765 43210»", "«+86 138 0013 8000»", "«138-0013-8000»", "电话«13800138000»。",
-		"«+34 612 34 56 78»", "«(11) 91234-5678»", "«03-1234-5678»", "«0412 345 678»", "«1300 123 456»", "«+353 1 234 5678»",
-		"«555-1234»", "Tel: «234-5678»", "phone number is «12 34 56 78»", "call me at «8675309»", `"phone":"«2345678»"`,
-		"tel:«+1-201-555-0123», phone=«5551234567».", "(«555-123-4567»)", "Call «555-123-4567». Then go.",
-		"«555-123-4567», «555-987-6543» «555-111-2222»; «555-333-4444»",
-		"On 2026-11-21 «555-123-4567» rang at 10:30", "3 calls from «+44 20 7946 0958»",
-		"«+1\u00a0555\u00a0123\u00a04567» and «555‑123‑4567» and «555 – 123 – 4567»",
-		"«555-123-4567» «joe@example.com»",
-
-		// Neither.
-		"2026-11-21", "21.11.2026", "11/21/2026", "2026/11/21 10:30:45", "2026-11-21T10:00:00+0200", "01/02/2026 10:30", "01.02.2026 14.30", "2019-2024",
-		"call 2026-11-21", "10:30:45", "12:30-13:45",
-		"192.168.1.1", "192.168.100.100:8080", "10.0.0.0/24", "255.255.255.255", "fe80::1",
-		"v1.2.3", "120.0.6099.109", "go1.26.8", "1.2.3-rc.4",
-		"order 4815162342", "Order #5551234567", "invoice no. 5551234567", `"order_id": 5551234567`, "?id=5551234567", "#5551234567",
-		"123456", "12345678", "123456789", "123456789012", "1234567890123456789", "1732147200", "1732147200000",
-		"$5551234567", "1,234,567,890", "3.1415926535", "0.0123456789", "40.712776, -74.005974", "100%", "640x480", "5551234567.jpg",
-		"4111 1111 1111 1111", "4111-0123-4567-8901", "DE89 3704 0044 0532 0130 00", "550e8400-e29b-41d4-a716-446655440000",
-		"978-0-306-40615-7", "0-306-40615-2", "12345-6789", "02134-1234", "123-45-6789", "20261121103000", "2026112101",
-		"555-123-4567-89", "ABC-555-123-4567", "abc5551234567", "5551234567abc", "https://example.com/5551234567/x",
-		"1 2 3 4 5 6 7 8 9 10 11 12", "pages 100-2000", "C++11 and C++14", "",
-	} {
-		text := strings.NewReplacer("«", "", "»", "").Replace(marked)
-		var want strings.Builder
-		rest, n := marked, 0
-		for {
-			before, after, ok := strings.Cut(rest, "«")
-			want.WriteString(before)
-			if !ok {
-				break
-			}
-			n++
-			want.WriteString("[X]")
-			_, rest, _ = strings.Cut(after, "»")
-		}
-		got, count := redact(text, true, true, "[X]")
-		if got != want.String() || count != n {
-			t.Errorf("%q:\n got %q, %d\nwant %q, %d", text, got, count, want.String(), n)
-		}
-	}
-}
-
-func FuzzRedact(f *testing.F) {
-	f.Add("Mail joe@example.com, call +1 (555) 123-4567 x9 or 020 7946 0958.", true, true)
-	f.Add("(((+1)2.3-4/5 6)7 8\u00a09\xff@_", true, true)
-	f.Fuzz(func(t *testing.T, text string, emails, phones bool) {
-		const placeholder = "\x00PII\x00"
-		if strings.Contains(text, placeholder) {
-			return
-		}
-		got, n := redact(text, emails, phones, placeholder)
-		if strings.Count(got, placeholder) != n {
-			t.Errorf("%d placeholders, %d counted", strings.Count(got, placeholder), n)
-		}
-		if (n == 0 || !emails && !phones) && got != text {
-			t.Errorf("nothing to redact, yet %q became %q", text, got)
-		}
-		if utf8.ValidString(text) && !utf8.ValidString(got) {
-			t.Errorf("%q became %q, which is not UTF-8", text, got)
-		}
-		at := 0 // what is left is in the text, in order
-		for part := range strings.SplitSeq(got, placeholder) {
-			i := strings.Index(text[at:], part)
-			if i < 0 {
-				t.Fatalf("%q is not in the rest of %q", part, text)
-			}
-			at += i + len(part)
-		}
-	})
 }
 
 func TestValidateTool(t *testing.T) {
@@ -310,95 +196,4 @@ func TestValidateCapsErrors(t *testing.T) {
 	if err != nil || len(got.Errors) != maxSchemaErrors+1 || got.Errors[maxSchemaErrors] != "and 50 more" {
 		t.Errorf("got %d errors, %v", len(got.Errors), err)
 	}
-}
-
-const article = `Solar power is growing fast. Many countries build solar plants. My cat likes fish.
-Dr. Lee of the U.S. Department of Energy says solar panels cost 3.5 times less than in 2010, e.g. in Spain.
-
-The weather was nice! Solar panels now power millions of homes. "Who knew?" she asked.`
-
-func TestSummarizeTool(t *testing.T) {
-	cs := connect(t, "utilities")
-	quoted, _ := json.Marshal(article)
-	got := answer[summary](t, cs, "doc_summarize", `{"text":`+string(quoted)+`,"max_sentences":2}`)
-	want := summary{"Dr. Lee of the U.S. Department of Energy says solar panels cost 3.5 times less than in 2010, e.g. in Spain. Solar panels now power millions of homes.", 2}
-	expect.Equal(t, got, want)
-	if got := answer[summary](t, cs, "doc_summarize", `{"text":`+string(quoted)+`}`); got.SummarySentences != 3 {
-		t.Errorf("by default %d sentences, want 3", got.SummarySentences)
-	}
-	for text, want := range map[string]summary{``: {"", 0}, ` \n `: {"", 0}, `No stop`: {"No stop", 1}, `the of and. It is.`: {"the of and. It is.", 2}} {
-		expect.Equal(t, answer[summary](t, cs, "doc_summarize", `{"text":"`+text+`","max_sentences":3.0}`), want, "%q", text)
-	}
-	refuse(t, cs, "doc_summarize", `{"text":"x","max_sentences":0}`, "minimum")
-	refuse(t, cs, "doc_summarize", `{"text":"x","max_sentences":1.5}`, "max_sentences")
-	refuse(t, cs, "doc_summarize", `{"text":"x","max_sentences":1e30}`, "maximum")
-	refuse(t, cs, "doc_summarize", `{"max_sentences":1}`, "text")
-	refuse(t, cs, "doc_summarize", `{"text":"x","style":"short"}`, "style")
-}
-
-// In each text, | marks where a sentence ends.
-func TestSentences(t *testing.T) {
-	for _, marked := range []string{
-		"One.| Two!| Three?| Four",
-		"Dr. Smith met Mrs. Jones at St. Paul's.| They talked.",
-		"Bring fruit, e.g. apples, i.e. food.| Then go.",
-		"Pi is 3.14159 or so.| See https://example.com/a.b?c=d.| Or not.",
-		"J. R. R. Tolkien wrote it.| So did I.| You too.",
-		"The U.S. Army left.| She lives in the U.S.| The end.",
-		"See fig. 3 and No. 5.| No.| Never.",
-		"He asked, \"Who?\"| \"Me!\" she said.| (Really.)| Yes.",
-		"Apples, pears, etc. are fruit.| Wait... what?| Hmm...| Yes.",
-		"Version 1.2.3 is out.| Open a.txt or b.md now.",
-		"Mr. X vs. Ms. Y on Jan. 5 at 5 p.m. sharp.",
-		"A heading|\n\nA paragraph that\nwraps.| More.",
-		"# Title|\nText.|\n- one|\n- two|\n1. First item.| Second sentence.|\n2. Next",
-		"今天很好。|明天也好！|是吗？",
-		"Yahoo! is a company.| Is it?",
-		"", "   ", "...", ".",
-	} {
-		var want []string
-		for part := range strings.SplitSeq(marked, "|") {
-			if s := strings.Join(strings.Fields(part), " "); s != "" {
-				want = append(want, s)
-			}
-		}
-		expect.List(t, sentences(strings.ReplaceAll(marked, "|", "")), want, "%q", marked)
-	}
-}
-
-func FuzzSentences(f *testing.F) {
-	f.Add(article, 2)
-	f.Add("1. a. B。」c\n\n- d ! E.e.f. G\x00\xff", 1)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		all := sentences(text)
-		if !slices.Equal(letters(all...), letters(text)) {
-			t.Errorf("%q became %q", text, all)
-		}
-		for _, s := range all {
-			if s == "" || s != strings.TrimSpace(s) {
-				t.Errorf("sentence %q of %q", s, text)
-			}
-		}
-		limit = max(limit, 1)
-		short, n := summarize(text, limit)
-		if n > limit || n > len(all) || n < min(limit, len(all)) {
-			t.Errorf("%d sentences of %d, at most %d", n, len(all), limit)
-		}
-		if again, _ := summarize(text, limit); again != short {
-			t.Errorf("not the same twice: %q, %q", short, again)
-		}
-	})
-}
-
-// letters are the runes that are not spaces.
-func letters(texts ...string) []rune {
-	var all []rune
-	for _, s := range texts {
-		for _, r := range s {
-			if !unicode.IsSpace(r) {
-				all = append(all, r)
-			}
-		}
-	}
-	return all
 }

@@ -333,8 +333,8 @@ await step("results of whatever shape are drawn", async () => {
     { content: [{ type: "text", text: `${"\n\"".repeat(1_000_000)} the end` }] },
   ]) {
     await page.route("**/dashboard/call", (r) => r.fulfill({ contentType: "application/json", body: JSON.stringify({ result }) }));
-    await go("tools?tool=utilities%3Apii_redact");
-    await page.getByLabel("text required").fill("x");
+    await go("tools?tool=utilities%3Aunit_convert");
+    for (const label of ["value required", "from_unit", "to_unit"]) await page.getByLabel(label).fill("1");
     await call();
     await page.locator("form.call button", { hasText: /^\s*Call\s*$/ }).waitFor();
     if (result !== null) await page.locator(".result, #result .log").first().waitFor();

@@ -26,8 +26,8 @@ const scenes = [
   ["playwright:browser_navigate", { url: "https://example.com" }], ["playwright:browser_snapshot", {}], ["playwright:browser_snapshot", {}], ["playwright:browser_click", { ref: "e12" }],
   ["memory:search_nodes", { query: "release" }], ["memory:read_graph", {}], ["postgres:query", { sql: "select 1" }], ["postgres:query", { sql: "select count(*) from orders" }],
   ["postgres:list_tables", { schema: "public" }], ["sentry:search_issues", { query: "is:unresolved" }],
-  ["sequential-thinking:sequentialthinking", { thought: "First, look at the schema." }], ["files:read_file", { path: "README.md" }], ["files:search_files", { text: "TODO" }],
-  ["utilities:unit_convert", { value: 5, from_unit: "km", to_unit: "mi" }], ["files:read_file", { file: "README.md" }], ["utilities:pii_redact", { text: "Write to ada@example.com" }],
+  ["sequential-thinking:sequentialthinking", { thought: "First, look at the schema." }], ["files:read_file", { path: "README.md" }], ["files:list_directory", { path: "." }],
+  ["utilities:unit_convert", { value: 5, from_unit: "km", to_unit: "mi" }], ["files:read_file", { file: "README.md" }], ["utilities:jsonschema_validate", { schema: { type: "integer" }, data: 7 }],
 ];
 
 const end = Date.now() + seconds * 1000;

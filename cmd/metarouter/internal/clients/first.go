@@ -41,10 +41,10 @@ const firstFile = `{
   // or 'metarouter import CLIENT --write' for those of Claude, Codex, Cursor, VS Code and others.
   // Write a secret as ${keyring:NAME}, and store it with 'metarouter secret set NAME'.
   "mcpServers": {
-    // Bundled with metarouter: units, summaries, personal data in texts, JSON Schema.
+    // Bundled with metarouter: converts units, and validates JSON against a schema.
     "utilities": { "command": "metarouter", "args": ["builtin", "utilities"] }%s
 
-    // Bundled too: reads and searches the files of one folder, and changes none.
+    // Bundled too: lists and reads the files of one folder, and changes none.
     %s"files": { "command": "metarouter", "args": ["builtin", "files", %s]%s }
   }
 }

@@ -29,7 +29,7 @@ func Add(root *cobra.Command, configs *[]string) {
 		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 	}
 	arguments := map[string]cobra.CompletionFunc{
-		"builtin": fixed("utilities\tdates, units, text, classification", "files\treads the files of a folder"),
+		"builtin": fixed("utilities\tconverts units, validates JSON", "files\tlists and reads the files of a folder"),
 		"import":  first(fixed(clients.Names()...)),
 		"install": first(fixed(clients.Names()...)),
 		"login":   first(serverNames(configs, isRemote)),

@@ -8,11 +8,9 @@
 
 const base = process.argv[2].replace(/\/$/, "");
 
-// Of each utility: its arguments, and what its result must and must not contain.
+// Of each utility: its arguments, and what its result must contain.
 const calls = {
   unit_convert: { with: { value: 5, from_unit: "km", to_unit: "mi" }, has: "3.10" },
-  pii_redact: { with: { text: "Write to ann@example.com today." }, has: "REDACTED", lacks: "ann@example.com" },
-  doc_summarize: { with: { text: "Routers route. Servers serve. Routers route tools.", max_sentences: 1 }, has: "oute" },
   jsonschema_validate: { with: { schema: { type: "integer" }, data: "seven" }, has: "integer" },
 };
 const wrong = { name: "utilities__unit_convert", arguments: { value: "five", from_unit: "km" } }; // not a number, and no to_unit
@@ -147,9 +145,8 @@ function checkCall(result, tool) {
   must(!result.isError, `the tool failed: ${show(result)}`);
   must(Array.isArray(result.content) && result.content.length > 0, `content ${show(result.content)}`);
   const text = result.content.map((c) => (c.type === "text" ? c.text : "")).join("");
-  const { has, lacks } = calls[tool];
+  const { has } = calls[tool];
   must(text.includes(has), `${show(has)} is not in ${show(text)}`);
-  must(lacks === undefined || !text.includes(lacks), `${show(lacks)} is in ${show(text)}`);
   checkMeta(result, tool);
 }
 

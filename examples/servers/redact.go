@@ -1,29 +1,71 @@
-package builtin
+package main
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+type redactArgs struct {
+	Text         string `json:"text"`
+	RedactEmails bool   `json:"redact_emails"`
+	RedactPhones bool   `json:"redact_phones"`
+	Replacement  string `json:"replacement"`
+}
+
+type redacted struct {
+	RedactedText string `json:"redacted_text"`
+	Redactions   int    `json:"redactions"`
+}
+
+var piiRedactTool = readOnly("pii_redact", "Redact personal data",
+	"Redact personally identifiable information (PII) in a text: replace every email address and phone number "+
+		"with a placeholder, to anonymize or mask it before it is stored, logged or shared. "+
+		"Dates, times, IP addresses, versions and order numbers are left alone.",
+	`{
+	"type": "object",
+	"properties": {
+		"text": {"type": "string", "description": "The text to redact."},
+		"redact_emails": {"type": "boolean", "default": true, "description": "Whether to replace email addresses."},
+		"redact_phones": {"type": "boolean", "default": true, "description": "Whether to replace phone numbers."},
+		"replacement": {"type": "string", "default": "[REDACTED]", "description": "What to put in place of each."}
+	},
+	"required": ["text"],
+	"additionalProperties": false
+}`, `{
+	"type": "object",
+	"properties": {
+		"redacted_text": {"type": "string", "description": "The text with the replacements made."},
+		"redactions": {"type": "integer", "minimum": 0, "description": "How many replacements were made."}
+	},
+	"required": ["redacted_text", "redactions"],
+	"additionalProperties": false
+}`)
+
+func piiRedact(_ context.Context, _ *mcp.CallToolRequest, a redactArgs) (*mcp.CallToolResult, redacted, error) {
+	text, n := redact(a.Text, a.RedactEmails, a.RedactPhones, a.Replacement)
+	return nil, redacted{text, n}, nil
+}
 
 // redact replaces the email addresses and the phone numbers of a text, and counts them.
 func redact(text string, emails, phones bool, replacement string) (string, int) {
 	masked := []byte(text) // the same length, with underscores for everything that is not a phone number
 	var found []span
-	for _, m := range email().FindAllStringIndex(text, -1) {
+	for _, m := range email.FindAllStringIndex(text, -1) {
 		mask(masked, m)
 		if emails {
 			found = append(found, span{m[0], m[1]})
 		}
 	}
 	if phones {
-		for _, m := range notPhone().FindAllStringIndex(text, -1) {
+		for _, m := range notPhone.FindAllStringIndex(text, -1) {
 			mask(masked, m)
 		}
 		found = append(found, findPhones(string(masked))...)
@@ -50,22 +92,22 @@ func mask(text []byte, m []int) {
 var (
 	// email matches an address as people write it: no quoted local part, and a domain
 	// with a dot or an address literal.
-	email = lazy.Regexp(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
+	email = regexp.MustCompile(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
 		`(?:(?:[\pL\pN](?:[\pL\pM\pN-]*[\pL\pM\pN])?\.)+\pL[\pL\pM\pN-]*[\pL\pM\pN]|\[[0-9A-Fa-f.:]+\])`)
 
 	// notPhone matches other things with groups of digits: an IBAN, a payment card, a
 	// UUID.
-	notPhone = lazy.Regexp(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
+	notPhone = regexp.MustCompile(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
 		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\b`)
 
 	// digitRun matches digits and the characters allowed between them in a phone number.
-	digitRun = lazy.Regexp(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
+	digitRun = regexp.MustCompile(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
 
 	// group is a part of a run without spaces; its punctuation is not part of it.
-	group = lazy.Regexp(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
+	group = regexp.MustCompile(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
 
 	// extension may follow a number.
-	extension = lazy.Regexp(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
+	extension = regexp.MustCompile(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
 )
 
 // Bounds of the digits of a phone number: at most 15 by ITU-T E.164, after an international
@@ -82,8 +124,8 @@ const (
 func findPhones(text string) []span {
 	var found []span
 	end := 0 // of the last one found: its extension may reach into the next run
-	for _, m := range digitRun().FindAllStringIndex(text, -1) {
-		groups := group().FindAllStringIndex(text[m[0]:m[1]], -1)
+	for _, m := range digitRun.FindAllStringIndex(text, -1) {
+		groups := group.FindAllStringIndex(text[m[0]:m[1]], -1)
 		for i := 0; i < len(groups); {
 			start := m[0] + groups[i][0]
 			used := 0
@@ -114,13 +156,13 @@ func phoneAt(text string, start, end int) (span, bool) {
 	}
 	s = normalizePhone(text[start:end])
 	before := text[:start]
-	if date().MatchString(s) || other().MatchString(s) || isDigits(s) && announces(otherLabel(), before) {
+	if date.MatchString(s) || other.MatchString(s) || isDigits(s) && announces(otherLabel, before) {
 		return span{}, false
 	}
-	if !isPhone(s) && !announces(phoneLabel(), before) {
+	if !isPhone(s) && !announces(phoneLabel, before) {
 		return span{}, false
 	}
-	if m := extension().FindStringIndex(text[end:]); m != nil {
+	if m := extension.FindStringIndex(text[end:]); m != nil {
 		end += m[1]
 	}
 	return span{start, end}, endsWord(text[end:])
@@ -135,9 +177,9 @@ func normalizePhone(s string) string {
 }
 
 var (
-	international = lazy.Regexp(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
-	trunk         = lazy.Regexp(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
-	national      = lazy.Regexp(`^(?:` + strings.Join([]string{
+	international = regexp.MustCompile(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
+	trunk         = regexp.MustCompile(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
+	national      = regexp.MustCompile(`^(?:` + strings.Join([]string{
 		`(?:1[ .-]?)?(?:\(\d{3}\)[ .-]?|\d{3}[ .-]|\d{3}/)\d{3}[ .-]\d{4}`, // North America
 		`(?:1[ .-]?)?\(\d{3}\) ?\d{7}`,
 		`1?[2-9]\d{9}`,
@@ -149,18 +191,18 @@ var (
 		`[67]\d{2}[ .-]\d{2}[ .-]\d{2}[ .-]\d{2}`, // Spain
 	}, "|") + `)$`)
 
-	date = lazy.Regexp(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
+	date = regexp.MustCompile(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
 
 	// other matches an IPv4 address, a ZIP+4 code, a social security number or a date and
 	// hour without separators.
-	other = lazy.Regexp(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
+	other = regexp.MustCompile(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
 )
 
 // isPhone reports whether s has the form of a phone number, without looking at the text
 // before it.
 func isPhone(s string) bool {
 	digits := countDigits(s)
-	if m := international().FindStringSubmatch(s); m != nil {
+	if m := international.FindStringSubmatch(s); m != nil {
 		digits -= countDigits(m[1])
 		switch {
 		case m[1] != "+":
@@ -170,10 +212,10 @@ func isPhone(s string) bool {
 		}
 		return digits >= 8 && digits <= 15
 	}
-	if trunk().MatchString(s) {
+	if trunk.MatchString(s) {
 		return digits >= 9 && digits <= 12 && (digits >= 10 && digits <= 11 || !isDigits(s))
 	}
-	return national().MatchString(s)
+	return national.MatchString(s)
 }
 
 // labelBytes is the distance within which a label before a number counts.
@@ -181,11 +223,11 @@ const labelBytes = 48
 
 var (
 	// phoneLabel matches a label of a phone number.
-	phoneLabel = lazy.Regexp(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
+	phoneLabel = regexp.MustCompile(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
 		`[\s:._#="'’(-]*(?:(?:number|no|nr|line|us|me|him|her|them|is|at|on)[\s:._#="'’(-]+){0,3}$`)
 
 	// otherLabel matches a label of another number.
-	otherLabel = lazy.Regexp(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
+	otherLabel = regexp.MustCompile(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
 		`[\s:._#="'’-]*(?:(?:number|num|no|nr|id|code|is)[\s:._#="'’-]+){0,2}$`)
 )
 

@@ -1,4 +1,4 @@
-package builtin
+package main
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -77,7 +78,11 @@ var searchFilesTool = readOnly("search_files", "Search files",
 	"additionalProperties": false
 }`)
 
-func (f files) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, a searchArgs) (*mcp.CallToolResult, searchResult, error) {
+// folder is the root folder. The os.Root opens nothing outside of it, not even through ".." or
+// symbolic links.
+type folder struct{ root *os.Root }
+
+func (f folder) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, a searchArgs) (*mcp.CallToolResult, searchResult, error) {
 	result, err := f.search(ctx, a)
 	if err != nil {
 		return nil, searchResult{}, fmt.Errorf("search files: %w", err)
@@ -89,10 +94,10 @@ func (f files) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, a search
 var errStopped = errors.New("stopped")
 
 // search checks the arguments and walks the files below the path.
-func (f files) search(ctx context.Context, a searchArgs) (searchResult, error) {
-	name, err := local(a.Path)
-	if err != nil {
-		return searchResult{}, err
+func (f folder) search(ctx context.Context, a searchArgs) (searchResult, error) {
+	start := path.Clean(filepath.ToSlash(a.Path)) // "" is "."
+	if !fs.ValidPath(start) {
+		return searchResult{}, fmt.Errorf("%q is outside the root folder; paths are relative to it, such as \"docs/readme.md\"", a.Path)
 	}
 	if a.Name == "" && a.Text == "" {
 		return searchResult{}, errors.New("give name, text or both")
@@ -107,10 +112,10 @@ func (f files) search(ctx context.Context, a searchArgs) (searchResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxSearchTime)
 	defer cancel()
 	s := &search{
-		files: f, searchArgs: a, start: filepath.ToSlash(name), matches: []match{},
+		folder: f, searchArgs: a, start: start, matches: []match{},
 		pattern: regexp.MustCompile(flags + regexp.QuoteMeta(a.Text)),
 	}
-	err = fs.WalkDir(f.root.FS(), s.start, func(p string, d fs.DirEntry, err error) error { return s.visit(ctx, p, d, err) })
+	err := fs.WalkDir(f.root.FS(), s.start, func(p string, d fs.DirEntry, err error) error { return s.visit(ctx, p, d, err) })
 	if err != nil && !errors.Is(err, errStopped) {
 		return searchResult{}, err
 	}
@@ -126,7 +131,7 @@ func (f files) search(ctx context.Context, a searchArgs) (searchResult, error) {
 
 // A search is one walk through the files, with its results.
 type search struct {
-	files
+	folder
 	searchArgs
 	pattern *regexp.Regexp // for Text
 	start   string
@@ -178,8 +183,8 @@ func (s *search) stop(format string, args ...any) error {
 
 // grep returns the first lines of a file that match; ok is false if it cannot
 // be searched.
-func (f files) grep(name string, text *regexp.Regexp, limit int) (lines []match, ok bool) {
-	file, err := f.open(name)
+func (f folder) grep(name string, text *regexp.Regexp, limit int) (lines []match, ok bool) {
+	file, err := f.root.Open(name)
 	if err != nil {
 		return nil, false
 	}

@@ -1,15 +1,54 @@
-package builtin
+package main
 
 import (
 	"cmp"
+	"context"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+type summarizeArgs struct {
+	Text         string `json:"text"`
+	MaxSentences int    `json:"max_sentences"`
+}
+
+type summary struct {
+	Summary          string `json:"summary"`
+	SummarySentences int    `json:"summary_sentences"`
+}
+
+var docSummarizeTool = readOnly("doc_summarize", "Summarize a document",
+	"Summarize a document, article or other long text: pick its most important sentences by word frequency "+
+		"and return them unchanged, in their original order (extractive summary, TL;DR). "+
+		"Deterministic, without a language model. An empty text has an empty summary.",
+	`{
+	"type": "object",
+	"properties": {
+		"text": {"type": "string", "description": "The text to summarize."},
+		"max_sentences": {"type": "integer", "minimum": 1, "maximum": 1000000, "default": 3, "description": "How many sentences the summary may have at most."}
+	},
+	"required": ["text"],
+	"additionalProperties": false
+}`, `{
+	"type": "object",
+	"properties": {
+		"summary": {"type": "string", "description": "The chosen sentences, joined by spaces."},
+		"summary_sentences": {"type": "integer", "minimum": 0, "description": "How many sentences the summary has."}
+	},
+	"required": ["summary", "summary_sentences"],
+	"additionalProperties": false
+}`)
+
+func docSummarize(_ context.Context, _ *mcp.CallToolRequest, a summarizeArgs) (*mcp.CallToolResult, summary, error) {
+	text, n := summarize(a.Text, a.MaxSentences)
+	return nil, summary{text, n}, nil
+}
 
 // summarize picks at most limit sentences of the text and returns them in their
 // order, joined by spaces, and their number. A sentence scores by how often its
@@ -73,13 +112,13 @@ func sentences(text string) []string {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		item := listItem().MatchString(line)
+		item := listItem.MatchString(line)
 		if line == "" || item {
 			end()
 		}
 		for word := range strings.FieldsSeq(separateCJK(line)) {
 			n := len(words)
-			marker := n == 1 && listItem().MatchString(words[0]+" ")
+			marker := n == 1 && listItem.MatchString(words[0]+" ")
 			if n > 0 && !marker && endsSentence(words[n-1], word) {
 				end()
 			}
@@ -94,7 +133,7 @@ func sentences(text string) []string {
 }
 
 // listItem is the beginning of a list item or a heading.
-var listItem = lazy.Regexp(`^([-*•–]|#+|\d{1,3}[.)]) `)
+var listItem = regexp.MustCompile(`^([-*•–]|#+|\d{1,3}[.)]) `)
 
 // separateCJK puts a space after full stops that are not followed by one in
 // Chinese and Japanese.
