@@ -46,7 +46,7 @@ const ModelInput = `{"type":"object","properties":{` +
 	`"system":{"type":"string","description":"What holds for the whole answer: role, tone, form."},` +
 	`"messages":{"type":"array","minItems":1,"description":"A conversation so far, oldest first.","items":{"type":"object","properties":{` +
 	`"role":{"enum":["system","developer","user","assistant"]},` +
-	`"content":{"type":["string","array"],"description":"A text, or parts as the chat API has them: {\"type\":\"text\",\"text\":…}, {\"type\":\"image_url\",\"image_url\":{\"url\":…}}."}},` +
+	`"content":{"type":["string","array"],"description":"A text, or parts as the chat API has them: {\"type\":\"text\",\"text\":…}, {\"type\":\"image_url\",\"image_url\":{\"url\":…}}.","items":{}}},` +
 	`"required":["role","content"]}},` +
 	`"max_tokens":{"type":"integer","minimum":1,"description":"The most tokens of the answer, reasoning included."},` +
 	`"temperature":{"type":"number","minimum":0,"maximum":2},` +
