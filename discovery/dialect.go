@@ -313,8 +313,8 @@ const (
 	maxPointer  = 4 << 10
 )
 
-// references makes the references of a schema pointers within it, and removes those that lead nowhere and all
-// identifiers: clients keep one table of identifiers for all tools.
+// references makes the references of a schema pointers within it, and removes those that lead nowhere, all identifiers,
+// since clients keep one table of them for all tools, and anchors that several places have.
 func (c *cleaner) references(root object) {
 	n := targetsIn(root)
 	whole := hujson.Value{Value: root.Object}
@@ -354,7 +354,9 @@ func (c *cleaner) references(root object) {
 	if n.any {
 		visit(root, "", func(o object, _ string) {
 			for _, keyword := range identifiers {
-				o.remove(keyword)
+				if s, ok := text(o.get(keyword)); !ok || !strings.HasSuffix(keyword, "nchor") || n.twice["#"+s] {
+					o.remove(keyword)
+				}
 			}
 		})
 		c.changed = true

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -16,6 +17,10 @@ const (
 	// notifyEvery the least time between two notifications.
 	gatherTime  = 100 * time.Millisecond
 	notifyEvery = 500 * time.Millisecond
+
+	// sameEvery is how often clients are notified of a list that is the same, and sameBurst how often at once.
+	sameEvery = time.Minute
+	sameBurst = 4
 )
 
 // changes are the notifications that a list has changed, and the member by which a
@@ -54,13 +59,14 @@ type notifier struct {
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	touches       chan struct{} // holds a signal when the lists were touched, or the first client has come
+	touches       chan struct{} // holds a signal when a list was touched, or the first client has come
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex // guards the fields below
-	base    *baseline  // the state that the first client found; may be nil
-	touched bool       // the lists may have changed
+	mu      sync.Mutex               // guards the fields below
+	base    *baseline                // the state that the first client found; may be nil
+	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
+	same    map[string]*rate.Limiter // of notifications of a list that is the same
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -72,7 +78,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), display: d, others: others,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -98,7 +104,8 @@ func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.base, n.touched = nil, false
+		n.base = nil
+		clear(n.touched)
 	}
 	return n.base
 }
@@ -153,11 +160,16 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates),
 	}
 	n.mu.Lock()
-	touched := n.touched
-	n.touched = false
+	for member, always := range n.touched {
+		if n.same[member] == nil {
+			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
+		}
+		differ[member] = differ[member] || always || n.same[member].Allow()
+	}
+	clear(n.touched)
 	n.mu.Unlock()
 	for _, change := range changes {
-		if !touched && !differ[change.member] {
+		if !differ[change.member] {
 			continue
 		}
 		any = true
@@ -185,7 +197,10 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 	for _, change := range changes {
 		if m.Method == change.notification {
-			return // run notifies the clients if a list differs once the server has been listed again
+			if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
+				n.touch(change.member, false)
+			}
+			return
 		}
 	}
 	clients := n.clients.All()
@@ -202,6 +217,15 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 }
 
+// touch has clients notified that a list has changed, even if it has not: its server
+// says so. Without always, they hear less and less of a list that is the same: some servers say so without end.
+func (n *notifier) touch(member string, always bool) {
+	n.mu.Lock()
+	n.touched[member] = n.touched[member] || always
+	n.mu.Unlock()
+	n.wake()
+}
+
 func (n *notifier) wake() {
 	select {
 	case n.touches <- struct{}{}:
@@ -209,12 +233,11 @@ func (n *notifier) wake() {
 	}
 }
 
-// touch has clients notified that all lists have changed, even if they have not: nothing has notified them of changes meanwhile.
-func (n *notifier) touch() {
-	n.mu.Lock()
-	n.touched = true
-	n.mu.Unlock()
-	n.wake()
+// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
+func (n *notifier) touchAll() {
+	for _, change := range changes {
+		n.touch(change.member, true)
+	}
 }
 
 // sleep reports false if ctx ends before d has passed.
