@@ -76,25 +76,25 @@ func evaluated(ctx context.Context, tools []registry.NormalizedTool, model embed
 	if err != nil {
 		return nil, err
 	}
-	m, err := encoded(ctx, r, model, log)
+	m, err := encoded(ctx, r, model, "", log)
 	return selector.New(r, selector.Options{Log: log, Meanings: m}), err
 }
 
 // Encoded returns the [selector.Meanings] of some tools by the model in the program, after the time that it
 // takes to make the vectors: about 10 ms for each tool.
-func Encoded(ctx context.Context, tools []registry.NormalizedTool) (selector.Meanings, error) {
+func Encoded(ctx context.Context, tools []registry.NormalizedTool, folder string) (selector.Meanings, error) {
 	r, err := Register(tools)
 	if err != nil {
 		return nil, err
 	}
-	return encoded(ctx, r, nil, zap.NewNop())
+	return encoded(ctx, r, nil, folder, zap.NewNop())
 }
 
-func encoded(ctx context.Context, r *registry.Registry, model embeddings.Model, log *zap.Logger) (selector.Meanings, error) {
+func encoded(ctx context.Context, r *registry.Registry, model embeddings.Model, folder string, log *zap.Logger) (selector.Meanings, error) {
 	if model == nil {
 		model = embeddings.Builtin()
 	}
-	set, err := embeddings.Open(model, "").Build(ctx, embeddings.Tools(r.Snapshot().Tools()))
+	set, err := embeddings.Open(model, folder).Build(ctx, embeddings.Tools(r.Snapshot().Tools()))
 	return patient{model, set, log}, err
 }
 

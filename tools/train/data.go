@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -60,7 +61,9 @@ func (c *corpus) serversWithout(q *evaluation.Example) (others []string) {
 	for i := range c.tools {
 		if server := c.tools[i].Server; !known[server] && !q.Needs(server) {
 			known[server] = true
-			others = append(others, server)
+			if others = append(others, server); len(others) == taglist.Max {
+				break // a search takes no more
+			}
 		}
 	}
 	return others

@@ -7,6 +7,9 @@
 //	        fits weights and calibration; -learned ../selector/internal/rank/learned_sentences.go
 //	        writes them
 //
+//	go run ./train -data DIR -train DIR -natural DIR -lists DIR -vectors DIR choose NAME...
+//	        says what each feature brings to the ones named, for sources of tasks that nothing was fitted to
+//
 // The folder of -data has a folder for each corpus, with tools.jsonl and queries.jsonl. That of
 // -train has pairs of a query and a tool, of which synthetic catalogs are made, and may be left
 // out; see readPairs. With -words-only, both do without the vectors of sentences, and fit makes
@@ -36,6 +39,8 @@ func main() {
 	flag.StringVar(&t.samples, "samples", "", "file that keeps what was found, so that fitting again is fast; remove it after a change of the search")
 	flag.StringVar(&t.learned, "learned", "", "file for the weights that fit finds; empty writes none")
 	flag.StringVar(&t.rank, "rank", "../selector/internal/rank", "folder of the package rank")
+	flag.StringVar(&t.vectors, "vectors", "", "folder that keeps the vectors of tools")
+	flag.StringVar(&t.siblings, "siblings", "train/siblings", "folder of catalogs with tools that differ by a word, and tasks")
 	flag.BoolVar(&t.wordsOnly, "words-only", false, "without the vectors of sentences")
 	flag.BoolVar(&t.holdout, "holdout", false, "with fit: report the natural catalogs that nothing is fitted to, and fit nothing")
 	flag.Parse()
@@ -53,6 +58,7 @@ type trainer struct {
 	data, train                            string
 	large                                  []string
 	natural, lists, samples, learned, rank string
+	vectors, siblings                      string
 	wordsOnly, holdout                     bool
 
 	corpora []*corpus
@@ -65,6 +71,8 @@ func (t *trainer) run(ctx context.Context, todo []string) (err error) {
 	switch {
 	case slices.Contains(todo, "fit"):
 		return t.fitAll(ctx, todo)
+	case len(todo) > 0 && todo[0] == "choose":
+		return t.choose(ctx, todo[1:])
 	case slices.Equal(todo, []string{"measure"}):
 		return t.measure(ctx)
 	}

@@ -61,7 +61,7 @@ func (t *trainer) picker(ctx context.Context, tools []registry.NormalizedTool) (
 	var o selector.Options
 	if !t.wordsOnly {
 		var err error
-		if o.Meanings, err = encodedOnce(ctx, tools); err != nil {
+		if o.Meanings, err = t.encodedOnce(ctx, tools); err != nil {
 			return nil, err
 		}
 	}
@@ -71,11 +71,11 @@ func (t *trainer) picker(ctx context.Context, tools []registry.NormalizedTool) (
 var encodedTools sync.Map // what encodedOnce returns, by the first tool of a catalog
 
 // encodedOnce returns the vectors of a catalog's tools, which several scenes may have.
-func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (selector.Meanings, error) {
+func (t *trainer) encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (selector.Meanings, error) {
 	if m, ok := encodedTools.Load(&tools[0]); ok {
 		return m.(selector.Meanings), nil
 	}
-	m, err := evaluation.Encoded(ctx, tools)
+	m, err := evaluation.Encoded(ctx, tools, t.vectors)
 	if err == nil {
 		encodedTools.Store(&tools[0], m)
 	}

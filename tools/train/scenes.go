@@ -50,7 +50,7 @@ type sample struct {
 
 const (
 	foundLimit = 150 // candidates, of which the first and the right ones are kept
-	keptLimit  = 30
+	keptLimit  = 60
 )
 
 // sampledOf searches for the tools of each ask of a scene.

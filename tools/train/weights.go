@@ -96,7 +96,7 @@ func weighed(w, x *features) (sum float64) {
 }
 
 const (
-	fitSteps = 300
+	fitSteps = 150
 	fitRate  = 0.1
 	ridge    = 2e-4
 )

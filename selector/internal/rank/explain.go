@@ -42,7 +42,7 @@ var (
 		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
 		CoverageFeature: "coverage",
 		TaskFeature:     "all words", NameFeature: "name", VerbFeature: "verb", ConflictFeature: "verb conflict", ServerFeature: "server",
-		TypeFeature: "values", NumberFeature: "other number", ArgumentFeature: "arguments",
+		TypeFeature: "values", NumberFeature: "other number", WordsFeature: "words, by themselves", ArgumentFeature: "arguments",
 	}
 	labels = [NumFeatures]string{
 		StepFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
@@ -51,6 +51,7 @@ var (
 		VerbFeature: "doing what the task's verb says", ConflictFeature: "doing the opposite of the task's verb",
 		ServerFeature: "its server, which the task names", TypeFeature: "taking values such as those in the task",
 		NumberFeature:   "its name is about one where the task is about many, or the reverse",
+		WordsFeature:    "words in common, whatever other tools have",
 		ArgumentFeature: "the given arguments are all that it requires",
 	}
 )

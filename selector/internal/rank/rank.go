@@ -65,6 +65,7 @@ const (
 	idfPower      = 1.25 // rare words count for more than BM25 has it
 	matchPower    = 0.2  // of the share of the task's words that a tool has
 	synonymWeight = 0.2  // of a synonym, relative to the word itself
+	wordsHalf     = 12   // the score of words that is half of all that words can say
 )
 
 // A Feature is a measure of how much better a tool suits a task than other tools.
@@ -82,6 +83,7 @@ const (
 	ServerFeature                     // whether the task names its server
 	TypeFeature                       // whether it takes values such as those in the task
 	NumberFeature                     // whether its name has "issue" where the task has "issues", or the reverse
+	WordsFeature                      // the words of the step that it suits best: s/(s+12), where s is their score
 	ArgumentFeature                   // whether the given arguments have all that it requires, and more than one
 	NumFeatures
 )
@@ -284,6 +286,7 @@ func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float6
 		}
 		f[StepFeature] = max(f[StepFeature], sum*matchShare(matched, words))
 	}
+	f[WordsFeature] = f[StepFeature] / (f[StepFeature] + wordsHalf)
 	f[TaskFeature] = sumOf(m.scores) * matchShare(sumOf(m.matched), max(1, s.needed))
 	f[NameFeature], f[ServerFeature] = s.namesOf(d, m)
 	f[VerbFeature], f[ConflictFeature] = s.verbs(d)
