@@ -56,7 +56,7 @@ func TestJoined(t *testing.T) {
 		"VeryLongIdentifier":      nil,
 		"Capital":                 nil,
 	} {
-		if got := Joined(text); !slices.Equal(got, want) {
+		if got := make(Stemmer).Joined(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

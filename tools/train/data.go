@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
-	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -53,18 +52,4 @@ func load(log *zap.Logger, dir string, large []string) (all []*corpus, err error
 		all = append(all, big)
 	}
 	return all, nil
-}
-
-// serversWithout returns the servers that the query does not need.
-func (c *corpus) serversWithout(q *evaluation.Example) (others []string) {
-	known := make(map[string]bool)
-	for i := range c.tools {
-		if server := c.tools[i].Server; !known[server] && !q.Needs(server) {
-			known[server] = true
-			if others = append(others, server); len(others) == taglist.Max {
-				break // a search takes no more
-			}
-		}
-	}
-	return others
 }
