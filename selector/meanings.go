@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	maxEncoded   = 20_000                 // items of a catalog that have vectors
-	encodeTime   = 300 * time.Millisecond // of a search, to encode the items that have no vector yet
-	maxSentences = 9                      // of a task that have vectors: the whole and its first steps
-	gatherTime   = time.Second            // after a change, until the items are encoded in the background
+	maxEncoded    = 20_000                 // items of a catalog that have vectors
+	encodeTime    = 300 * time.Millisecond // of a search, to encode the items that have no vector yet
+	alwaysEncoded = 32                     // items, however long it takes
+	maxSentences  = 9                      // of a task that have vectors: the whole and its first steps
+	gatherTime    = time.Second            // after a change, until the items are encoded in the background
 )
 
 // meanings has the vectors of the items of a registry.
@@ -63,7 +64,7 @@ func (m *meanings) of(ctx context.Context, c *index.Collection, processors int) 
 		return v
 	}
 	v := &vectors{of: c, numbers: make(map[*index.Document]int, len(c.Documents()))}
-	rows := m.store.Vectors(ctx, sentences(c), processors)
+	rows := m.store.Vectors(ctx, sentences(c), processors, alwaysEncoded)
 	for i, d := range c.Documents() {
 		if rows[i] == nil {
 			return nil

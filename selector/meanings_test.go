@@ -2,6 +2,7 @@ package selector
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -30,7 +31,11 @@ func TestMeanings(t *testing.T) {
 // A search that can't wait for the vectors goes by words, says so, and still lists five tools; the next one has
 // them.
 func TestSearchBeforeVectors(t *testing.T) {
-	s := picker(t, append(slices.Clone(browser), git...)...)
+	lines := append(slices.Clone(browser), git...)
+	for i := range 2 * alwaysEncoded {
+		lines = append(lines, fmt.Sprintf("other:tool_%d Does %d", i, i))
+	}
+	s := picker(t, lines...)
 	s.meanings.patience = 0
 	for _, task := range []string{"take a screenshot of the page", "zorbl"} {
 		found, err := s.Find(t.Context(), Query{Task: task})

@@ -109,7 +109,7 @@ func TestSelect(t *testing.T) {
 		{"empty catalog", nil, Query{Task: "commit", Capabilities: []string{"git"}}, "", []string{"git"}},
 		{"capabilities alone", browser, Query{Capabilities: []string{"Screenshot", "browser"}}, "playwright:browser_snapshot", nil},
 		{"task of other words", fake, Query{Task: "photograph what is shown", Capabilities: []string{"screenshot"}}, "fake:browser_screenshot", nil},
-		{"not all capabilities", browser, Query{Task: "open a website", Capabilities: []string{"browser", "web", "pdf"}}, "playwright:browser_navigate", []string{"pdf"}},
+		{"not all capabilities", browser, Query{Task: "navigate to a website", Capabilities: []string{"browser", "web", "pdf"}}, "playwright:browser_navigate", []string{"pdf"}},
 		{"unknown capability", git, Query{Task: "show the commit log", Capabilities: []string{"vcs"}}, "", []string{"vcs"}},
 		{"unknown capability alone", git, Query{Capabilities: []string{"vcs"}}, "", []string{"vcs"}},
 	} {
@@ -279,7 +279,7 @@ func TestFindLongTask(t *testing.T) {
 	for i := range 5000 {
 		fmt.Fprintf(&task, "word%d ", i)
 	}
-	task.WriteString(" commit log")
+	task.WriteString(". Show the commit log")
 	r, err := s.Find(t.Context(), Query{Task: task.String()})
 	if err != nil || len(r.Candidates) == 0 || r.Candidates[0].Tool.ID != "git:git_log" {
 		t.Errorf("%+v, error %v", r, err)

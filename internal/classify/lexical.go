@@ -89,7 +89,7 @@ func encode(ctx context.Context, documents []document, folder string) error {
 		texts[i] = documents[i].text
 	}
 	store := embeddings.Open(encoder.Task, folder)
-	for i, v := range store.Vectors(ctx, texts, runtime.GOMAXPROCS(0)) {
+	for i, v := range store.Vectors(ctx, texts, runtime.GOMAXPROCS(0), 0) {
 		documents[i].meaning = v
 	}
 	return cmp.Or(context.Cause(ctx), store.Save(texts))

@@ -22,7 +22,7 @@ func texts(n int) (all []string) {
 func known(s *Store, texts []string) (n int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, v := range s.Vectors(ctx, texts, 1) {
+	for _, v := range s.Vectors(ctx, texts, 1, 0) {
 		if v != nil {
 			n++
 		}
@@ -37,7 +37,7 @@ func TestStoreKeepsVectors(t *testing.T) {
 	if n := known(s, all); n != 0 {
 		t.Errorf("%d are known at first", n)
 	}
-	made := s.Vectors(t.Context(), all, 2)
+	made := s.Vectors(t.Context(), all, 2, 0)
 	for i, v := range made {
 		if length := v.Dot(v); !(length > 0.99 && length < 1.01) || v.Dot(encoder.Embedded().Encode(all[i], encoder.Tool)) < 0.999 {
 			t.Errorf("text %d has a vector of length %v", i, length)
@@ -50,12 +50,21 @@ func TestStoreKeepsVectors(t *testing.T) {
 	expect.Equal(t, known(Open(encoder.Tool, folder), all), 40, "known after an empty catalog")
 }
 
+// As many texts as are wanted are encoded after the end of the context, too.
+func TestAtLeast(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := Open(encoder.Tool, "")
+	s.Vectors(ctx, texts(2*batchSize), 1, batchSize)
+	expect.Equal(t, known(s, texts(2*batchSize)), batchSize, "known")
+}
+
 // Vectors that can't be saved are used, and there is one attempt.
 func TestStoreWithoutFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	expect.OK(t, os.WriteFile(file, nil, 0o600))
 	s := Open(encoder.Tool, filepath.Join(file, "folder"))
-	if s.Vectors(t.Context(), texts(3), 1); s.Save(nil) == nil || s.Save(nil) != nil {
+	if s.Vectors(t.Context(), texts(3), 1, 0); s.Save(nil) == nil || s.Save(nil) != nil {
 		t.Error("saved, or tried again")
 	}
 	expect.Equal(t, known(s, texts(3)), 3, "known")
@@ -65,7 +74,7 @@ func TestStoreWithoutFolder(t *testing.T) {
 func TestStoreSurvivesDamage(t *testing.T) {
 	folder := t.TempDir()
 	s := Open(encoder.Tool, folder)
-	s.Vectors(t.Context(), texts(3), 1)
+	s.Vectors(t.Context(), texts(3), 1, 0)
 	s.vectors[hash("long")] = encoder.Vector{1, 1}
 	expect.OK(t, s.Save(nil))
 	expect.Equal(t, known(Open(encoder.Tool, folder), append(texts(3), "long")), 3, "known")

@@ -75,8 +75,9 @@ func hash(text string) string {
 }
 
 // Vectors returns the vectors of the texts, after it has encoded those that are not known on so many
-// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil.
-func (s *Store) Vectors(ctx context.Context, texts []string, processors int) []encoder.Vector {
+// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil, but for the first atLeast of
+// them.
+func (s *Store) Vectors(ctx context.Context, texts []string, processors, atLeast int) []encoder.Vector {
 	s.read.Do(s.load)
 	all, keys := make([]encoder.Vector, len(texts)), make([]string, len(texts))
 	var missing []int
@@ -88,7 +89,11 @@ func (s *Store) Vectors(ctx context.Context, texts []string, processors int) []e
 		}
 	}
 	s.mu.Unlock()
+	ctx, whole := context.WithoutCancel(ctx), ctx
 	for batch := range slices.Chunk(missing, batchSize) {
+		if atLeast -= len(batch); atLeast < 0 {
+			ctx = whole
+		}
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():

@@ -22,7 +22,7 @@ var fieldWeights = [index.NumFields]struct{ w, b float64 }{
 const (
 	saturation = 2    // BM25's k1
 	idfPower   = 1.25 // rare words count for more than BM25 has it
-	matchPower = 0.2  // of the share of the task's words that a tool has
+	matchPower = 0.2  // of the share of a step's words that a tool has
 	wordsHalf  = 12   // the BM25F that is half of all that words can say
 )
 

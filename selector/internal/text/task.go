@@ -31,11 +31,11 @@ const (
 	maxSteps = 32       // the longest are kept
 )
 
-// content returns the words of a text in English without chatter, such as "please", or all if there are no
+// content returns the words of a text in English without numbers and chatter, such as "please", or all if there are no
 // others.
 func content(text string, stems analysis.Stemmer) []string {
 	all := stems.Words(text)
-	words := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return wordLists().chatter[w] })
+	words := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return wordLists().chatter[w] || strings.Trim(w, "0123456789") == "" })
 	if len(words) == 0 {
 		return all
 	}
