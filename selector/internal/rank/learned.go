@@ -5,36 +5,36 @@ package rank
 // fitted is fitted to tasks with known tools.
 var fitted = learned{
 	weights: [NumFeatures]float64{
-		WordsFeature:       3.135,
-		MeaningFeature:     2.861,
-		StepMeaningFeature: 3.004,
+		WordsFeature:       3.128,
+		MeaningFeature:     2.877,
+		StepMeaningFeature: 2.995,
 		ArgumentFeature:    3,
 	},
-	sharpness: 2.322,
+	sharpness: 2.326,
 	fitness: weights{
-		bias: -3.674,
+		bias: -3.724,
 		evidence: [NumEvidence]float64{
-			ShareEvidence:  0.01221,
-			CrowdEvidence:  0.09333,
-			LengthEvidence: -0.106,
+			ShareEvidence:  0.009722,
+			CrowdEvidence:  0.09324,
+			LengthEvidence: -0.07375,
 		},
 		features: [NumFeatures]float64{
-			WordsFeature:       1.929,
-			MeaningFeature:     4.939,
-			StepMeaningFeature: 4.082,
+			WordsFeature:       1.888,
+			MeaningFeature:     4.967,
+			StepMeaningFeature: 4.04,
 		},
 	},
 	rightness: weights{
-		bias: -0.7871,
+		bias: -0.7713,
 		evidence: [NumEvidence]float64{
-			ShareEvidence:  0.941,
-			CrowdEvidence:  -0.1738,
-			LengthEvidence: 0.3805,
+			ShareEvidence:  0.9211,
+			CrowdEvidence:  -0.1825,
+			LengthEvidence: 0.4098,
 		},
 		features: [NumFeatures]float64{
-			WordsFeature:       -0.5543,
-			MeaningFeature:     1.558,
-			StepMeaningFeature: 2.037,
+			WordsFeature:       -0.5169,
+			MeaningFeature:     1.598,
+			StepMeaningFeature: 1.968,
 		},
 	},
 }
