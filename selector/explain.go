@@ -28,9 +28,6 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	return rank.Explain(ctx, task, t, c, candidates), context.Cause(ctx)
 }
 
-// Weights returns the weights of the features of a [Candidate], for training.
-func Weights() [rank.NumFeatures]float64 { return rank.Weights() }
-
 // Reorder returns candidates of one task in the order that other weights of the features
 // give, with the confidence that follows, for training. Differences of scores times
 // sharpness are logarithms of odds.

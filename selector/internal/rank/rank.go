@@ -59,9 +59,6 @@ const (
 	NumFeatures
 )
 
-// Weights returns the weights of the features.
-func Weights() [NumFeatures]float64 { return fitted.weights }
-
 // A Prior is knowledge of a task besides its words. The zero value is nothing.
 type Prior struct {
 	Crowd    int      // how many items there are to choose from; 0 means all of the collection
