@@ -98,5 +98,5 @@ func ExampleWhy() {
 	_, why, _ := strings.Cut(adapter.Why(ctx, office, query, selection), ": ")
 	fmt.Println(selection.Tool.ID, "since", why)
 	// Output:
-	// office:book_room since its name has "book" and "room"; it does what the task's verb says
+	// office:book_room since its name has "book" and "room"; its meaning is near
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/script"
@@ -116,7 +119,6 @@ type Router struct {
 	sessions   sessions
 	parts      *Parts
 	sorting    *sorting
-	meanings   *meanings
 	approvals  *approval.Desk
 	scripts    *script.Engine
 	accounts   *accounts
@@ -145,12 +147,11 @@ func New(c config.Config, o Options) *Router {
 	r.members = newMembership(r)
 	r.sessions = sessions{r.supervisor, r.current, r.members}
 	r.sorting = newSorting(c, t, r.sessions, o)
-	r.meanings = newMeanings(r.registry, o)
 	r.executor = execute.New(execute.Options{
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
 	r.selector = selector.New(r.registry, selector.Options{
-		Executor: r.executor, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
+		Executor: r.executor, Vectors: embeddings.Open(encoder.Tool, vectorFolder(o)), Observer: o.Observer, Log: o.Log,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
@@ -186,7 +187,6 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
 	g.Go(func() error { return r.sorting.run(ctx, r.current) })
-	g.Go(func() error { return r.meanings.run(ctx, r.current) })
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx)) // they outlive the node, which may have calls for others under way
 	g.Go(func() error { return r.supervisor.Run(servers, configs) })
 	if !r.options.OnDemand && !r.options.Watched {
@@ -336,4 +336,12 @@ func (r *Router) Close() error {
 		return err
 	}
 	return r.selector.Close()
+}
+
+// vectorFolder is where vectors are kept; "" keeps nothing.
+func vectorFolder(o Options) string {
+	if o.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(o.DataDir, "embeddings")
 }

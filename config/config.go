@@ -174,7 +174,6 @@ type Router struct {
 	} `key:"scripts"`
 	Capabilities   map[string][]string `key:"capabilities"`   // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification *Classification     `key:"classification"` // nil if absent
-	Embeddings     *Endpoint           `key:"embeddings"`     // of the vectors of tasks and tools; nil for the model in the program
 	Profiles       map[string]Profile  // by name, which matches [a-z0-9-]{1,32}
 	Cluster        *Cluster            // nil if the router is in no cluster
 

@@ -70,7 +70,7 @@ func TestLoadText(t *testing.T) {
 		"a": {"command": "~/x", "args": ["${WISHED}"], "envFile": ".env", "env": {"K": "${WISHED}"}, "cwd": "sub"},
 		"b": {"url": "${WISHED}", "headers": {"K": "${WISHED}"}}
 	}, "metarouter": {"accessLog": "${WISHED}", "http": {"tokens": ["${WISHED}"], "tlsCert": "${WISHED}", "tlsKey": "k"},
-		"embeddings": {"url": "${WISHED}", "model": "m"}, "classification": {"type": "mcp", "url": "${WISHED}", "rules": [{"model": "m", "patterns": ["("]}]}}}`)
+		"classification": {"type": "mcp", "url": "${WISHED}", "rules": [{"model": "m", "patterns": ["("]}]}}}`)
 	text, err := LoadText(path)
 	expect.OK(t, err)
 	if got := fmt.Sprintf("%+v %+v %+v", text.Servers, text.Problems, text.Router); strings.Contains(got, "mine") || len(text.Problems) > 0 {

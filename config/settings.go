@@ -103,39 +103,6 @@ func (d texts) tlsFile(v hujson.Value) (string, error) {
 	return d.absolute(s), err
 }
 
-// An Endpoint is an OpenAI-compatible API.
-type Endpoint struct {
-	URL     string            `key:"url,address"` // the base, such as http://127.0.0.1:11434/v1
-	Model   string            `key:"model,expanded"`
-	Headers map[string]string `key:"headers,expanded"`
-}
-
-// decode leaves out an endpoint with any mistake.
-func (e *Endpoint) decode(d *decoder, at int, v hujson.Value) error {
-	*e = Endpoint{}
-	key := keys.Last(d.level)
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		d.mistake(at, "%q %s", key, nodeAt(d.level).Says)
-		return errLeftOut
-	}
-	before := d.mistakes
-	d.missing = variables{}
-	d.object(o, d.keys(e, nil))
-	missing := d.missing
-	d.missing = variables{}
-	switch {
-	case missing.any():
-		d.mistake(d.missingAt, "%q is not used: %s", key, missing)
-	case d.mistakes > before: // the reason is reported already
-	case e.URL == "" || e.Model == "":
-		d.mistake(at, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, key)
-	default:
-		return nil
-	}
-	return errLeftOut
-}
-
 // An Audit says whether and where the audit log is written.
 type Audit struct {
 	Off      bool   // "audit": false

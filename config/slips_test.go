@@ -50,7 +50,7 @@ const guarded = `{
 // harmless are the keys that guard nothing. Without one of them, no more is allowed.
 var harmless = map[string]string{
 	"":       "$schema inputs mcpServers servers context_servers",
-	atRouter: "scripts mode toolBudget names separator pinned listWait lazy idleTimeout timeout maxResultTokens findThreshold embeddings fillArguments audit accessLog capabilities classification gateway",
+	atRouter: "scripts mode toolBudget names separator pinned listWait lazy idleTimeout timeout maxResultTokens findThreshold fillArguments audit accessLog capabilities classification gateway",
 	atHTTP:   "addr",
 	atEntry: "command args env envFile cwd type transport transportType url httpUrl serverUrl headers headersHelper credentials oauth lazy timeout startTimeout idleTimeout " +
 		"capabilities group service priority maxResultTokens cache",

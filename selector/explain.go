@@ -28,10 +28,6 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	return rank.Explain(ctx, task, t, c, candidates), context.Cause(ctx)
 }
 
-// Weights returns the weights of the features of a [Candidate], for training: those with vectors of
-// sentences, or without.
-func Weights(sentences bool) [rank.NumFeatures]float64 { return rank.Weights(sentences) }
-
 // Reorder returns candidates of one task in the order that other weights of the features
 // give, with the confidence that follows, for training. Differences of scores times
 // sharpness are logarithms of odds.

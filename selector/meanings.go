@@ -4,7 +4,12 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"runtime"
 	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
@@ -13,99 +18,144 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
-// Meanings knows vectors of sentences.
-type Meanings interface {
-	// Task returns the vectors of a task and its steps, and the tools' vectors, or nil for both
-	// if it has them not, or not in time.
-	Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set)
-}
-
-// [rank.Nearness] has the scale of the cosines of the model in the program: their mean for a
-// task and tools, and their deviation from it. Models differ: some have 0.8 for two texts that have
-// nothing in common.
 const (
-	meanNearness      = 0.04
-	nearnessDeviation = 0.14
-	leastDeviation    = 0.001 // of the cosines of a model that can tell tools apart
-	leastEncoded      = 0.9   // the share of the tools that must have a vector
+	maxEncoded    = 20_000                 // items of a catalog that have vectors
+	encodeTime    = 300 * time.Millisecond // of a search, to encode the items that have no vector yet
+	alwaysEncoded = 32                     // items, however long it takes
+	maxSentences  = 9                      // of a task that have vectors: the whole and its first steps
+	gatherTime    = time.Second            // after a change, until the items are encoded in the background
 )
 
-// maxSentences bounds the vectors that are made of a task: of the whole and of its first steps.
-const maxSentences = 9
-
-// A nearness says how near tools are to a task and its steps by the vectors of Meanings.
-type nearness struct {
-	set             *embeddings.Set
-	cosines         [][]float32 // of the task, and then of each step, with the tools of the set
-	mean, deviation float64     // of the cosines of the whole task
+// meanings has the vectors of the items of a registry.
+type meanings struct {
+	store         *embeddings.Store
+	patience      time.Duration           // of a search, see encodeTime
+	tools, others atomic.Pointer[vectors] // of the newest collection
+	begun         context.Context         // ends at the first search
+	begin         context.CancelFunc
 }
 
-// nearness returns how near the tools are to the task. It is nil if there are no vectors, or if they
-// can't tell the tools apart.
-func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task) *nearness {
-	if s.meanings == nil || len(t.Words) == 0 {
+// vectors are those of all items of a collection, in its order.
+type vectors struct {
+	of      *index.Collection
+	matrix  *encoder.Matrix
+	numbers map[*index.Document]int // their rows
+}
+
+func newMeanings(store *embeddings.Store) *meanings {
+	if store == nil {
+		store = embeddings.Open(encoder.Tool, "")
+	}
+	m := &meanings{store: store, patience: encodeTime}
+	m.begun, m.begin = context.WithCancel(context.Background())
+	return m
+}
+
+// of returns the vectors of a collection, after it has encoded the missing ones. It is nil if ctx ends first,
+// or if the collection is too large: then items are found by words.
+func (m *meanings) of(ctx context.Context, c *index.Collection, processors int) *vectors {
+	now := &m.tools
+	if all := c.Documents(); len(all) > maxEncoded {
+		return nil
+	} else if len(all) > 0 && all[0].Tool == nil {
+		now = &m.others
+	}
+	if v := now.Load(); v != nil && v.of == c {
+		return v
+	}
+	v := &vectors{of: c, numbers: make(map[*index.Document]int, len(c.Documents()))}
+	rows := m.store.Vectors(ctx, sentences(c), processors, alwaysEncoded)
+	for i, d := range c.Documents() {
+		if rows[i] == nil {
+			return nil
+		}
+		v.numbers[d] = i
+	}
+	v.matrix = encoder.NewMatrix(rows)
+	now.Store(v)
+	return v
+}
+
+// sentences returns what the encoder reads of the items of a collection.
+func sentences(c *index.Collection) []string {
+	all := make([]string, len(c.Documents()))
+	for i, d := range c.Documents() {
+		all[i] = d.Text
+	}
+	return all
+}
+
+// Encode makes the vectors of all tools, prompts and resources, on one processor, and keeps them. Searches are
+// right without it, but go by words while many vectors are missing.
+func (s *Selector) Encode(ctx context.Context) error {
+	var all []string
+	for _, of := range []func(context.Context) (*index.Collection, error){s.index.Tools, s.index.Others} {
+		c, err := of(ctx)
+		if err != nil {
+			return err
+		}
+		if s.meanings.of(ctx, c, 1) != nil {
+			all = append(all, sentences(c)...)
+		}
+	}
+	return s.meanings.store.Save(all)
+}
+
+// nearness says how near items are to a task and to its steps.
+type nearness struct {
+	*vectors
+	cosines [][]float32 // of the task, and then of each step, with the items
+}
+
+// nearness returns how near the items are to the task; nil if there are no vectors.
+func (s *Selector) nearness(ctx context.Context, c *index.Collection, t text.Task) *nearness {
+	s.meanings.begin()
+	if t.Plain == "" || len(c.Documents()) == 0 {
 		return nil
 	}
-	texts := []string{t.Raw}
+	limited, cancel := context.WithTimeout(ctx, s.meanings.patience)
+	defer cancel()
+	v := s.meanings.of(limited, c, runtime.GOMAXPROCS(0))
+	if v == nil {
+		return nil
+	}
+	texts := []string{t.Plain}
 	if len(t.Steps) > 1 {
 		for _, step := range t.Steps[:min(len(t.Steps), maxSentences-1)] {
 			texts = append(texts, step.Plain)
 		}
 	}
-	all, set := s.meanings.Task(ctx, texts)
-	if len(all) != len(texts) || set == nil {
-		return nil
+	all := make([]encoder.Vector, len(texts))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, text := range texts {
+		g.Go(func() error {
+			all[i] = encoder.Embedded().Encode(text, encoder.Task)
+			return nil
+		})
 	}
-	n := &nearness{set, set.Cosines(all), meanNearness, nearnessDeviation}
-	if n.cosines == nil {
-		return nil
-	}
-	count, sum, squares := 0.0, 0.0, 0.0
-	for _, d := range tools.All {
-		if i, ok := set.Number(d.Tool.ID); ok {
-			x := float64(n.cosines[0][i])
-			count++
-			sum += x
-			squares += float64(x * x) // the conversion keeps compilers from fusing
-		}
-	}
-	if count < leastEncoded*float64(tools.Len()) {
-		return nil // those that have no vector yet would come last
-	}
-	if embeddings.IsBuiltin(set.Model) {
-		return n
-	}
-	n.mean = sum / max(1, count)
-	n.deviation = math.Sqrt(max(0, squares/max(1, count)-float64(n.mean*n.mean)))
-	if n.deviation < leastDeviation {
-		return nil
-	}
-	return n
+	_ = g.Wait() // no goroutine fails
+	return &nearness{v, v.matrix.Dot(all)}
 }
 
-// of returns how near a tool is, on the scale of the model in the program: for most tasks, nearly all
-// tools have nothing to do with them, and so their cosines show the scale of another model. A tool
-// without a vector is as near as the mean.
+// of returns how near an item is.
 func (n *nearness) of(d *index.Document) rank.Nearness {
-	whole, step := n.mean, n.mean
-	if i, ok := n.set.Number(d.Tool.ID); ok {
-		whole = float64(n.cosines[0][i])
-		step = whole
-		for k, of := range n.cosines[1:] {
-			if x := float64(of[i]); k == 0 || x > step {
-				step = x
-			}
-		}
+	i := n.numbers[d]
+	return rank.Nearness{Whole: max(0, float64(n.cosines[0][i])), Step: max(0, float64(n.nearestStep(i)))}
+}
+
+// nearestStep returns the cosine of item i and the step that is nearest to it.
+func (n *nearness) nearestStep(i int) float32 {
+	steps := n.cosines[min(1, len(n.cosines)-1):]
+	best := steps[0][i]
+	for _, of := range steps[1:] {
+		best = max(best, of[i])
 	}
-	return rank.Nearness{Whole: n.scaled(whole), Step: n.scaled(step)}
+	return best
 }
 
-func (n *nearness) scaled(x float64) float64 {
-	return min(1, max(0, meanNearness+float64(nearnessDeviation*(x-n.mean)/n.deviation)))
-}
-
-// nearest returns the documents that request admits and that are nearer to the task or a step of it
-// than the mean of all, the nearest first; the nearest one if there are no such documents.
+// nearest returns the documents that request admits and that are nearest to the task or a step of it, the
+// nearest first.
 func (n *nearness) nearest(request index.Query) []*index.Document {
 	type near struct {
 		document *index.Document
@@ -117,14 +167,8 @@ func (n *nearness) nearest(request index.Query) []*index.Document {
 		best = best[:min(len(best), maxNearest)]
 	}
 	least := float32(math.Inf(-1)) // only nearer ones can be among the best
-	for _, d := range request.Within.All {
-		cosine := float32(n.mean)
-		if i, ok := n.set.Number(d.Tool.ID); ok {
-			cosine = n.cosines[0][i]
-			for _, of := range n.cosines[1:] {
-				cosine = max(cosine, of[i])
-			}
-		}
+	for i, d := range request.Within.All {
+		cosine := max(n.cosines[0][i], n.nearestStep(i))
 		if cosine <= least || !request.Admits(d) {
 			continue
 		}
@@ -134,11 +178,9 @@ func (n *nearness) nearest(request index.Query) []*index.Document {
 		}
 	}
 	shorten()
-	var all []*index.Document
+	all := make([]*index.Document, len(best))
 	for i, b := range best {
-		if i == 0 || b.cosine > float32(n.mean) {
-			all = append(all, b.document)
-		}
+		all[i] = b.document
 	}
 	return all
 }

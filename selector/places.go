@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -23,7 +22,7 @@ type clue func(t *registry.NormalizedTool) float64
 // that the task names decides, then the arguments of the call, then the values in the task.
 // Between servers that stand in for each other, the state, the load and the priority decide.
 // Otherwise the candidate is Ambiguous.
-func choosePlaces(e *execute.Executor, q Query, t text.Task, candidates []Candidate) {
+func choosePlaces(e *execute.Executor, q Query, candidates []Candidate) {
 	var clues []clue
 	for i := range candidates {
 		c := &candidates[i]
@@ -31,7 +30,7 @@ func choosePlaces(e *execute.Executor, q Query, t text.Task, candidates []Candid
 			continue
 		}
 		if clues == nil {
-			clues = cluesOf(e, q, t)
+			clues = cluesOf(e, q)
 		}
 		best := c.Places
 		for _, f := range clues {
@@ -113,13 +112,7 @@ func nested(schema []byte, keys ...string) bool {
 }
 
 // cluesOf returns the clues that tell places apart, the strongest first.
-func cluesOf(e *execute.Executor, q Query, t text.Task) []clue {
-	var literals []string
-	for _, l := range t.Literals {
-		if l.Type == analysis.PathType || l.Type == analysis.URLType || l.Type == analysis.HostType {
-			literals = append(literals, l.Text)
-		}
-	}
+func cluesOf(e *execute.Executor, q Query) []clue {
 	at := func(values []string) clue {
 		values = slices.Clone(values[:min(len(values), maxClues)])
 		return func(t *registry.NormalizedTool) float64 { return e.PolicyOf(t.Server).Location.Covers(values) }
@@ -129,7 +122,7 @@ func cluesOf(e *execute.Executor, q Query, t text.Task) []clue {
 	return []clue{
 		func(t *registry.NormalizedTool) float64 { return named(task, t) },
 		at(texts(q.Arguments, nil, 0)),
-		at(literals),
+		at(text.Values(q.Task)),
 		at(q.Folders),
 	}
 }

@@ -51,15 +51,19 @@ type Ranking struct {
 	// Abstained says that this confidence is below 0.1: no candidate is an answer.
 	Abstained bool
 
-	// By is the reason why the first tool is first: "ranking". It is "" without tools.
+	// By is how the candidates were found: "ranking", or "words" if not all of them have a vector yet. It is
+	// "" without candidates.
 	By string
 
 	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
 	Partial []string
 }
 
-// byRanking is the value of By of a [Ranking] with tools.
-const byRanking = "ranking"
+// Values of By of a [Ranking].
+const (
+	byRanking = "ranking"
+	ByWords   = "words"
+)
 
 // A Selection is the tool to use for a task.
 type Selection struct {
@@ -85,6 +89,7 @@ const (
 	defaultLimit  = 10
 	maxCandidates = 100 // by words, that are ranked
 	maxNearest    = 50  // by meaning
+	fewest        = 5   // that are listed though nothing fits, if there are so many
 )
 
 // Select returns the tool that suits the task best, and up to five alternatives. It
@@ -152,7 +157,7 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if err != nil {
 		return Ranking{}, err
 	}
-	r := judge(merge(tools, found, q.Limit), q, len(t.Words) > 0, s.threshold())
+	r := judge(merge(tools, found, q.Limit), q, t.Plain != "", s.threshold())
 	r.Candidates = r.Candidates[:min(len(r.Candidates), limit)]
 	return r, nil
 }
@@ -163,23 +168,23 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, nil, nil)
+	r, err := s.search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, nil)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	return Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], By: byRanking}, nil
+	r.Candidates = r.Candidates[:min(len(r.Candidates), q.Limit)]
+	return r, nil
 }
 
 // search ranks the items of a collection that have words of the task, or that mean about the
-// same. near and args, of the call to come, may be nil.
-func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, near *nearness, args json.RawMessage) ([]Candidate, error) {
+// same. args, of the call to come, may be nil.
+func (s *Selector) search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, args json.RawMessage) (r Ranking, err error) {
 	within := request.Within.Collection()
-	t.Respell(within.Has)
 	t.Correct(request.Within.Correct)
-	request.Words, request.Limit = rank.SearchWords(t.Words), maxCandidates
+	request.Words, request.Limit = t.Words, maxCandidates
 	hits, err := c.Search(ctx, request)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	documents := make([]*index.Document, 0, len(hits)+maxNearest)
 	for _, hit := range hits {
@@ -191,15 +196,28 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 		}
 	}
 	var p rank.Prior
-	if near != nil {
-		p.Nearness = near.of
+	if near := s.nearness(ctx, c, t); near != nil {
+		p.Nearness, r.By = near.of, byRanking
 		for _, d := range near.nearest(request) {
 			add(d)
+		}
+	} else if t.Plain != "" {
+		r.By = ByWords
+		for _, d := range request.Within.All {
+			if len(documents) >= fewest {
+				break
+			}
+			if request.Admits(d) {
+				add(d)
+			}
 		}
 	}
 	documents, p.Complete = takers(request, documents, args)
 	p.Crowd = request.Within.Len()
-	return rank.Rank(t, documents, within, p), nil
+	if r.Candidates = rank.Rank(t, documents, within, p); len(r.Candidates) == 0 {
+		r.By = ""
+	}
+	return r, context.Cause(ctx)
 }
 
 // merge joins two rankings by confidence, since scores only compare candidates of one
@@ -229,23 +247,23 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if most > 0 {
 		request.Capabilities, request.AtLeast = tags, most
 	}
-	ranked, err := search(ctx, c, t, request, s.nearness(ctx, request.Within, t), q.Arguments)
+	answer, err := s.search(ctx, c, t, request, q.Arguments)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
+	ranked := answer.Candidates
 	share := 0.0 // of the tags, that the tools have
 	if len(tags) > 0 {
 		share = float64(most) / float64(len(tags))
 		ranked = appendMissing(c, ranked, tagged, q.Limit)
 		weighCapabilities(ranked, share, choices(c, tagged))
 	}
-	answer := Ranking{Partial: tags}
-	if len(ranked) > 0 {
-		answer.By = byRanking
+	if answer.Partial = tags; len(ranked) > 0 {
+		answer.By = cmp.Or(answer.By, byRanking)
 	}
 	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
 	replaceTools(answer.Candidates, request.Within)
-	choosePlaces(s.executor, q, t, answer.Candidates)
+	choosePlaces(s.executor, q, answer.Candidates)
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
 			return slices.Contains(ranked[0].Tool.Capabilities, tag)

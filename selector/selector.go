@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -21,19 +22,20 @@ import (
 // A Selector picks tools from a registry. Its methods may be called by many goroutines at
 // once.
 type Selector struct {
+	registry *registry.Registry
 	index    *index.Indexes
+	meanings *meanings
 	executor *execute.Executor // nil without
-	meanings Meanings          // nil without
 	observer Observer          // nil without
 	log      *zap.Logger
 
 	findThreshold func() float64 // see Options
 }
 
-// Options configure a Selector. The zero value finds tools by words.
+// Options configure a Selector. The zero value is ready.
 type Options struct {
 	Executor *execute.Executor // knows which server is meant if several have the same tool; may be nil
-	Meanings Meanings          // knows vectors of sentences; nil to find by words alone
+	Vectors  *embeddings.Store // keeps the vectors of tools; nil keeps them in memory
 	Observer Observer          // is notified of searches; may be nil
 	Log      *zap.Logger       // nil is silence
 
@@ -50,14 +52,45 @@ func New(r *registry.Registry, o Options) *Selector {
 		o.Log = zap.NewNop()
 	}
 	return &Selector{
-		index: index.New(r), executor: o.Executor, meanings: o.Meanings,
+		registry: r, index: index.New(r), executor: o.Executor, meanings: newMeanings(o.Vectors),
 		observer: o.Observer, log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 }
 
-// Run updates the index after each change of the registry until ctx ends, and then closes
-// it. Searches are right without it, but slow after a change.
-func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.log) }
+// Run updates the index and, after the first search, the vectors after each change of the registry until ctx
+// ends, and then closes the index. Searches are right without it, but slow after a change.
+func (s *Selector) Run(ctx context.Context) error {
+	encoding := make(chan struct{})
+	go func() {
+		defer close(encoding)
+		s.encodeAll(ctx)
+	}()
+	defer func() { <-encoding }()
+	return s.index.Run(ctx, s.log)
+}
+
+// encodeAll runs [Selector.Encode] after each change until ctx ends.
+func (s *Selector) encodeAll(ctx context.Context) {
+	select {
+	case <-s.meanings.begun.Done(): // a router that finds nothing needs no vectors
+	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		changed := s.registry.Changed()
+		if err := s.Encode(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("the vectors of tools are not kept; they are made again after the next start", zap.Error(err))
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(gatherTime):
+		case <-ctx.Done():
+		}
+	}
+}
 
 // Close frees the index. Later searches fail.
 func (s *Selector) Close() error { return s.index.Close() }

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 var office = []string{
@@ -52,24 +53,16 @@ func TestWithin(t *testing.T) {
 		name   string
 		query  Query
 		hidden string // that is found in the whole catalog
-		from   func(*testing.T, *Selector)
 	}{
-		{"words", Query{Task: "launch the zeppelin"}, "secret:launch", nil},
-		{"equal tools", Query{Task: "show the commit logs"}, "secret:git_log", nil},
-		{"capabilities", Query{Capabilities: []string{"secrecy"}}, "secret:launch", nil},
-		{"capabilities and words", Query{Task: "screenshot", Capabilities: []string{"browser", "secrecy"}}, "secret:browser_take_screenshot", nil},
-		{"a server", Query{Task: "commit logs", Servers: []string{"secret"}}, "secret:git_log", nil},
-		{"other vectors", Query{Task: "quux zorbl", Limit: 20}, "secret:launch", func(t *testing.T, s *Selector) {
-			k := &knowing{same: map[string]string{"zorbl": "zeppelin", "quux": "launch"}}
-			know(t, k, lines...)
-			s.meanings = k
-		}},
+		{"words", Query{Task: "launch the zeppelin"}, "secret:launch"},
+		{"equal tools", Query{Task: "show the commit logs"}, "secret:git_log"},
+		{"capabilities", Query{Capabilities: []string{"secrecy"}}, "secret:launch"},
+		{"capabilities and words", Query{Task: "screenshot", Capabilities: []string{"browser", "secrecy"}}, "secret:browser_take_screenshot"},
+		{"a server", Query{Task: "commit logs", Servers: []string{"secret"}}, "secret:git_log"},
+		{"vectors", Query{Task: "set off with an airship", Limit: 20}, "secret:launch"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, r := filled(t, lines...)
-			if test.from != nil {
-				test.from(t, s)
-			}
 			whole, err := s.Find(t.Context(), test.query)
 			if err != nil || !strings.Contains(shown(whole), test.hidden) {
 				t.Fatalf("found %s, %v", shown(whole), err)
@@ -141,6 +134,7 @@ func TestWithinIsExact(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("server%d:%s_%d Use it to %s #web", i/10, strings.ReplaceAll(words(2), " ", "_"), i, words(3+rnd.IntN(9))))
 	}
 	s, r := filled(t, lines...)
+	expect.OK(t, s.Encode(t.Context()))
 	tasks := []string{"show the commit logs", "take a screenshot of the page", "list the invoices of a customer", "shwo the comit logs"}
 	for range 10 {
 		tasks = append(tasks, words(1+rnd.IntN(6)), words(2)+"x and the "+words(1))
@@ -154,6 +148,7 @@ func TestWithinIsExact(t *testing.T) {
 				part[parseTool(lines[i]).ID] = true
 			}
 			only := picker(t, theirs...)
+			expect.OK(t, only.Encode(t.Context()))
 			catalog := r.Snapshot().Filtered(having(part), nil)
 			for _, task := range tasks {
 				q := Query{Task: task, Limit: 20}

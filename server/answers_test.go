@@ -49,6 +49,7 @@ func TestAnswers(t *testing.T) {
 		expect.OK(t, err)
 		fake := newFake(tools...)
 		found := selector.New(fake.Registry, selector.Options{})
+		expect.OK(t, found.Encode(t.Context()))
 		s := newAlone(searching{fake, found}, Options{Mode: exposure.Search})
 		var tokens []int
 		present := 0

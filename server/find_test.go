@@ -68,7 +68,7 @@ func TestFindOtherKinds(t *testing.T) {
 
 	r.ranking.Sure, r.ranking.Abstained = false, true
 	got := calls[found](t, s, "find_tools", `{"query":"x","kinds":["resource"]}`).StructuredContent
-	if !got.Abstained || len(got.Tools) != 0 || len(got.Nearest) != 4 || got.Nearest[2].URI != "file:///tides" {
+	if !got.Abstained || len(got.Tools) != 4 || got.Tools[2].URI != "file:///tides" {
 		t.Errorf("abstained: %+v", got)
 	}
 }

@@ -148,7 +148,7 @@ func TestFindToolsUnsure(t *testing.T) {
 
 	r.ranking = selector.Ranking{Candidates: all}
 	got, text := find()
-	if got.Sure || got.Abstained || len(got.Tools) != 10 || len(got.Nearest) != 0 || strings.Join(got.More, " ") != "b:t6" || !strings.Contains(got.Hint, "other words") {
+	if got.Sure || got.Abstained || len(got.Tools) != 10 || strings.Join(got.More, " ") != "b:t6" || !strings.Contains(got.Hint, "other words") {
 		t.Errorf("not sure: %+v", got)
 	}
 	for _, e := range got.Tools {
@@ -162,7 +162,7 @@ func TestFindToolsUnsure(t *testing.T) {
 
 	r.ranking = selector.Ranking{Candidates: all, Abstained: true}
 	got, text = find()
-	if got.Sure || !got.Abstained || got.Tools == nil || len(got.Tools) != 0 || len(got.Nearest) != 10 || len(got.More) != 0 || got.Nearest[0].InputSchema != nil || got.Hint == "" {
+	if got.Sure || !got.Abstained || len(got.Tools) != 5 || len(got.More) != 0 || got.Tools[0].InputSchema != nil || !strings.Contains(got.Hint, "nearest") {
 		t.Errorf("abstained: %s", text)
 	}
 
@@ -171,8 +171,13 @@ func TestFindToolsUnsure(t *testing.T) {
 		t.Errorf("sure: %s", text)
 	}
 
+	r.ranking = selector.Ranking{Candidates: all, By: selector.ByWords}
+	if got, text = find(); got.By != "words" || !strings.Contains(got.Hint, "words alone") {
+		t.Errorf("by words: %s", text)
+	}
+
 	r.ranking = selector.Ranking{Abstained: true}
-	if got, text = find(); len(got.Nearest) != 0 || strings.Contains(got.Hint, "nearest") {
+	if got, text = find(); len(got.Tools) != 0 || strings.Contains(got.Hint, "nearest") {
 		t.Errorf("nothing found: %s", text)
 	}
 	r.servers = append(r.servers, info("new", status.Starting, 0))

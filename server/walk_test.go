@@ -117,10 +117,6 @@ type walkRouter struct {
 	edits   chan<- config.Config
 }
 
-// noModel keeps routers from encoding sentences, which they do in the background: until the vectors
-// of all tools are made, two equal routers may answer with other confidences.
-var noModel = &config.Endpoint{URL: "http://127.0.0.1:1", Model: "none"}
-
 func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 	r := adapter.New(c, adapter.Options{Play: play.Server})
 	parts := r.Parts()
@@ -320,7 +316,7 @@ func TestWalk(t *testing.T) {
 		{Name: "zzmark-off", Transport: config.Stdio, Command: "true", Disabled: true},
 	}
 	configOf := func(servers ...config.Server) config.Config {
-		return config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}}
+		return config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles}}
 	}
 	full := runWalk(t, exposure.Search, configOf(append(hidden, open)...))
 	bare := map[string]*walkRouter{
@@ -381,7 +377,7 @@ func compareWalks(t *testing.T, request, got, want string) {
 func TestWalkOfNotifications(t *testing.T) {
 	open := walkServer("open", "-tools", "echo,grow,touch,log", "-resources", "doc://zzmark/a", "-logging")
 	hidden := walkServer("zzmark-server", "-tools", "grow,grow_prompts,grow_resources,shrink,touch,log", "-resources", "doc://zzmark/b", "-logging")
-	c := config.Config{Servers: []config.Server{open, hidden}, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}}
+	c := config.Config{Servers: []config.Server{open, hidden}, Router: config.Router{Profiles: walkProfiles}}
 	w := runWalk(t, exposure.Direct, c)
 	say, next, end := w.stdio("one")
 	say(initializing)

@@ -14,7 +14,7 @@ import (
 func TestWalkOfUnions(t *testing.T) {
 	all := walkedParams(t)
 	of := func(servers ...config.Server) *walkRouter {
-		return runWalk(t, exposure.Search, config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}})
+		return runWalk(t, exposure.Search, config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles}})
 	}
 	full := of(
 		walkServer("open", "-tools", "echo,pid", "-tool", "zzmark_delete: Deletes zzmark things", "-prompts", "zzmark_prompt", "-resources", "doc://zzmark/a", "-templates", "doc://zzmark/t/{x}", "-complete", "-logging"),

@@ -77,8 +77,7 @@ func runVersion(out *console.Console) error {
 func newEvalCommand(files *configfile.Source) *cobra.Command {
 	var o evaluate.Options
 	cmd := newCommand("eval [--lists DIR FOLDER…] [--catalog FILE --queries FILE]", "Measure the search on your own tools and queries; start no server", `  metarouter eval --catalog tools.jsonl --queries queries.jsonl -k 50 --out rankings.jsonl
-  metarouter eval --lists recorded/ tasks/office tasks/webdev
-  metarouter eval --embeddings --config mcp.json --lists recorded/ tasks/office`,
+  metarouter eval --lists recorded/ tasks/office tasks/webdev`,
 		cobra.ArbitraryArgs, func(ctx context.Context, folders []string) error { return evaluate.Run(ctx, files, o, folders) })
 	addJSONFlag(cmd, files.Console)
 	flags := cmd.Flags()
@@ -86,7 +85,6 @@ func newEvalCommand(files *configfile.Source) *cobra.Command {
 	flags.StringArrayVar(&o.Queries, "queries", nil, "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line; with --lists, {id, kind, task, right: [server:tool]}, one file for each catalog. Repeat the flag for several files.")
 	flags.StringVar(&o.Lists, "lists", "", "Read the tools of a server from the file LIST.json in this `folder`: its answer to tools/list. Each FOLDER holds catalog.json and tasks.jsonl.")
 	flags.StringVar(&o.Out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line; with --lists, the outcome of each task. By default no file is written.")
-	flags.BoolVar(&o.Embeddings, "embeddings", false, "Use the embedding model that the configuration names, as a router does. Without the flag the model in the program is used.")
 	flags.IntVarP(&o.Limit, "limit", "k", 10, "Rank at most this `number` of tools for each query. With --lists it is always 10.")
 	return cmd
 }

@@ -30,15 +30,6 @@ const maxWordLen = 64
 // word.
 func Words(text string) []string { return make(Stemmer).Words(text) }
 
-// Stems returns the words of a text like [Words], but with all stop words.
-func (s Stemmer) Stems(text string) []string {
-	words := split(text)
-	for i, w := range words {
-		words[i] = s.stem(w)
-	}
-	return words
-}
-
 // A Stemmer reduces words to their stems and remembers them: stemming is most
 // of the work of indexing, and the words of a catalog repeat. Make it for texts of
 // bounded length.
@@ -91,9 +82,6 @@ var kept = map[string]string{
 
 // Joined returns the names in a text that are written as two words in one, such as MySQL or
 // GitHub, as one word each. They begin with a capital. [Words] returns the two.
-func Joined(text string) []string { return make(Stemmer).Joined(text) }
-
-// Joined is as the function [Joined].
 func (s Stemmer) Joined(text string) (names []string) {
 	start, cuts := -1, 0 // of the name that is being read, and where its case changes
 	var before rune

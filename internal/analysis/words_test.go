@@ -56,6 +56,6 @@ func TestJoined(t *testing.T) {
 		"VeryLongIdentifier":      nil,
 		"Capital":                 nil,
 	} {
-		expect.List(t, Joined(text), want, "%q", text)
+		expect.List(t, make(Stemmer).Joined(text), want, "%q", text)
 	}
 }

@@ -47,7 +47,6 @@ var leaves = []string{
 	"internal/dotenv",
 	"internal/encoder",
 	"internal/ended",
-	"internal/endpoint",
 	"internal/example",
 	"internal/expansion",
 	"internal/filelock",
@@ -83,7 +82,6 @@ var leaves = []string{
 	"internal/typo",
 	"internal/urls",
 	"internal/vault",
-	"internal/verbs",
 	"internal/wire",
 }
 
@@ -184,7 +182,7 @@ var rules = map[string][]string{
 	"tools/platforms":       {},
 	"tools/quickjs":         {},
 	"tools/release":         {},
-	"tools/train":           {"registry", "selector", "internal/index", "internal/evaluation"},
+	"tools/train":           {"registry", "selector", "internal/embeddings", "internal/evaluation"},
 
 	// Tests. Only test files of the product import them.
 	"test/internal":   {},

@@ -1,9 +1,11 @@
 package classify
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -50,7 +52,7 @@ type lexical struct {
 func newLexical(ctx context.Context, categories []config.Category, folder string) (*lexical, error) {
 	documents := documentsOf(categories)
 	err := encode(ctx, documents, folder)
-	if documents[0].meaning == nil {
+	if ctx.Err() != nil {
 		return nil, err
 	}
 	return fit(len(categories), documents), err
@@ -86,11 +88,11 @@ func encode(ctx context.Context, documents []document, folder string) error {
 	for i := range documents {
 		texts[i] = documents[i].text
 	}
-	vectors, err := embeddings.Open(embeddings.Examples(), folder).Vectors(ctx, texts)
-	for i, v := range vectors {
+	store := embeddings.Open(encoder.Task, folder)
+	for i, v := range store.Vectors(ctx, texts, runtime.GOMAXPROCS(0), 0) {
 		documents[i].meaning = v
 	}
-	return err
+	return cmp.Or(context.Cause(ctx), store.Save(texts))
 }
 
 // probabilities returns the probability of each category, in their order. They are not

@@ -1,3 +1,4 @@
+// Package embeddings keeps the vectors that the sentence encoder makes of texts, in memory and on disk.
 package embeddings
 
 import (
@@ -13,7 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
@@ -21,43 +25,48 @@ import (
 )
 
 const (
-	maxFile   = 512 << 20              // bytes of a stored file
-	maxStored = 256 << 20              // bytes of vectors, above which vectors of other texts are dropped
-	maxFiles  = 4                      // files, one for each model; the latest stay
-	maxTools  = 20_000                 // that get vectors
-	maxBatch  = 32                     // texts of a request; TEI takes no more
-	batchWait = 100 * time.Millisecond // after a request
+	maxFile   = 512 << 20 // bytes of a stored file
+	maxStored = 256 << 20 // bytes of vectors, above which vectors of other texts are dropped
+	maxFiles  = 4         // files, one for each version of the encoder and role; the latest stay
+	batchSize = 32        // texts that are encoded before another goroutine has its turn
 )
 
-// A Store has the vectors of texts by one model. One goroutine at a time may call its methods.
+// A Store has the vectors of texts. Its methods may be called by many goroutines at once.
 type Store struct {
-	model   Model
-	path    string                    // "" keeps nothing
+	role encoder.Role // of the texts
+	path string       // "" keeps nothing
+	read sync.Once    // the file
+	turn chan struct{}
+
+	mu      sync.Mutex                // guards the fields below
 	vectors map[string]encoder.Vector // by the hash of the text
 	changed bool                      // since the last attempt to save
 }
 
-// Open returns the store of the model in the folder; "" keeps nothing on disk. A file
-// that is damaged counts as absent.
-func Open(m Model, folder string) *Store {
-	s := &Store{model: m, vectors: make(map[string]encoder.Vector)}
+// Open returns the store of texts of that role in the folder; "" keeps nothing on disk. The file is read when
+// it is first needed; one that is damaged counts as absent.
+func Open(role encoder.Role, folder string) *Store {
+	s := &Store{role: role, turn: make(chan struct{}, 1), vectors: make(map[string]encoder.Vector)}
 	if folder != "" {
-		s.path = filepath.Join(folder, hex.EncodeToString([]byte(hash(m.Name())))+".vectors")
-		data, _ := safefile.ReadOwn(s.path, maxFile)
-		if stored := decode(data); stored != nil {
-			s.vectors = stored
-			os.Chtimes(s.path, time.Now(), time.Now()) // it is in use: see save
-		}
+		name := hash(fmt.Sprint(encoder.Version, " ", role))
+		s.path = filepath.Join(folder, hex.EncodeToString([]byte(name))+".vectors")
 	}
 	return s
 }
 
-func decode(data []byte) (all map[string]encoder.Vector) {
-	if gob.NewDecoder(bytes.NewReader(data)).Decode(&all) != nil {
-		return nil
+// load reads the file.
+func (s *Store) load() {
+	if s.path == "" {
+		return
 	}
-	maps.DeleteFunc(all, func(_ string, v encoder.Vector) bool { return !(math.Abs(float64(v.Dot(v))-1) < 0.01) })
-	return all
+	data, _ := safefile.ReadOwn(s.path, maxFile)
+	var stored map[string]encoder.Vector
+	if gob.NewDecoder(bytes.NewReader(data)).Decode(&stored) != nil {
+		return
+	}
+	maps.DeleteFunc(stored, func(_ string, v encoder.Vector) bool { return !(math.Abs(float64(v.Dot(v))-1) < 0.01) })
+	s.vectors = stored
+	os.Chtimes(s.path, time.Now(), time.Now()) // it is in use: see Save
 }
 
 func hash(text string) string {
@@ -65,94 +74,80 @@ func hash(text string) string {
 	return string(sum[:16])
 }
 
-// Build returns the vectors of the tools, as [Store.Vectors] does.
-func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
-	tools = tools[:min(len(tools), maxTools)]
-	texts := make([]string, len(tools))
-	for i, t := range tools {
-		texts[i] = t.text
-	}
-	vectors, err := s.Vectors(ctx, texts)
-	if vectors == nil {
-		return nil, err
-	}
-	set, rows := &Set{Model: s.model, numbers: make(map[string]int, len(tools))}, []encoder.Vector(nil)
-	for i, t := range tools {
-		if v := vectors[i]; v != nil && (len(rows) == 0 || len(v) == set.dim) {
-			set.numbers[t.id], set.dim = len(rows), len(v)
-			rows = append(rows, v)
-		}
-	}
-	set.matrix = encoder.NewMatrix(rows)
-	return set, err
-}
-
-// Vectors returns the vectors of the texts, and has the model make the missing ones. It returns them with an error if
-// they can't be saved. The vector of a text that the model can't read is nil.
-func (s *Store) Vectors(ctx context.Context, texts []string) ([]encoder.Vector, error) {
-	failed, unsaved := s.fill(ctx, texts), s.save()
-	if failed != nil {
-		return nil, errors.Join(failed, unsaved)
-	}
-	all := make([]encoder.Vector, len(texts))
+// Vectors returns the vectors of the texts, after it has encoded those that are not known on so many
+// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil, but for the first atLeast of
+// them.
+func (s *Store) Vectors(ctx context.Context, texts []string, processors, atLeast int) []encoder.Vector {
+	s.read.Do(s.load)
+	all, keys := make([]encoder.Vector, len(texts)), make([]string, len(texts))
+	var missing []int
+	s.mu.Lock()
 	for i, text := range texts {
-		all[i] = s.vectors[hash(text)]
-	}
-	return all, unsaved
-}
-
-// fill asks the model for the missing vectors, in batches and not too fast. Vectors from before an
-// error stay. The vectors of other texts stay while there is room: their servers may not be listed yet.
-func (s *Store) fill(ctx context.Context, texts []string) error {
-	wanted, missing := make(map[string]bool, len(texts)), []string(nil)
-	for _, text := range texts {
-		if k := hash(text); !wanted[k] {
-			if wanted[k] = true; s.vectors[k] == nil {
-				missing = append(missing, text)
-			}
+		keys[i] = hash(text)
+		if all[i] = s.vectors[keys[i]]; all[i] == nil {
+			missing = append(missing, i)
 		}
 	}
+	s.mu.Unlock()
+	ctx, whole := context.WithoutCancel(ctx), ctx
+	for batch := range slices.Chunk(missing, batchSize) {
+		if atLeast -= len(batch); atLeast < 0 {
+			ctx = whole
+		}
+		select {
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return all
+		}
+		var g errgroup.Group
+		g.SetLimit(processors)
+		for _, i := range batch {
+			g.Go(func() error {
+				all[i] = s.vector(ctx, keys[i], texts[i])
+				return nil
+			})
+		}
+		_ = g.Wait() // no goroutine fails
+		<-s.turn
+	}
+	return all
+}
+
+// vector returns the vector of a text, and encodes it unless it is known by now.
+func (s *Store) vector(ctx context.Context, key, text string) encoder.Vector {
+	s.mu.Lock()
+	v := s.vectors[key]
+	s.mu.Unlock()
+	if v != nil || ctx.Err() != nil {
+		return v
+	}
+	v = encoder.Embedded().Encode(text, s.role)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.vectors[key], s.changed = v, true
+	return v
+}
+
+// Save writes the file if there is a new vector, and removes files that were not used for long. While there is
+// room, the vectors of other texts than those in use stay: their servers may not be listed yet.
+func (s *Store) Save(inUse []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path == "" || !s.changed {
+		return nil
+	}
+	s.changed = false // another attempt comes with other vectors
 	size := 0
 	for _, v := range s.vectors {
 		size += 4 * len(v)
 	}
 	if size > maxStored {
-		maps.DeleteFunc(s.vectors, func(k string, _ encoder.Vector) bool { return !wanted[k] })
-	}
-	for batch := range slices.Chunk(missing, maxBatch) {
-		vectors, err := s.model.Embed(ctx, batch)
-		for i, v := range vectors {
-			if v != nil {
-				s.vectors[hash(batch[i])], s.changed = v, true
-			}
+		used := make(map[string]bool, len(inUse))
+		for _, text := range inUse {
+			used[hash(text)] = true
 		}
-		if err != nil {
-			return err
-		}
-		if !IsBuiltin(s.model) {
-			select {
-			case <-time.After(batchWait):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
+		maps.DeleteFunc(s.vectors, func(k string, _ encoder.Vector) bool { return !used[k] })
 	}
-	return nil
-}
-
-// Wake asks the model for the vector of a word. APIs such as Ollama load the model at a request,
-// and give that up when a search leaves.
-func (s *Store) Wake(ctx context.Context) error {
-	_, err := s.model.Embed(ctx, []string{"tool"})
-	return err
-}
-
-// save writes the file, and removes the files of models that were not used for long.
-func (s *Store) save() error {
-	if s.path == "" || !s.changed {
-		return nil
-	}
-	s.changed = false // another attempt comes with other vectors
 	var data bytes.Buffer
 	folder := filepath.Dir(s.path)
 	err := errors.Join(gob.NewEncoder(&data).Encode(s.vectors), os.MkdirAll(folder, 0o700))
@@ -162,6 +157,12 @@ func (s *Store) save() error {
 	if err != nil {
 		return fmt.Errorf("keep the vectors of texts: %w", err)
 	}
+	removeOld(folder)
+	return nil
+}
+
+// removeOld removes all files of the folder but the latest.
+func removeOld(folder string) {
 	age := make(map[string]time.Duration)
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
@@ -173,5 +174,4 @@ func (s *Store) save() error {
 	for _, name := range names[min(len(names), maxFiles):] {
 		os.Remove(filepath.Join(folder, name))
 	}
-	return nil
 }

@@ -4,14 +4,11 @@ import (
 	"unsafe"
 )
 
-// MaxDim is the length of the longest vector that a [Matrix] can have.
-const MaxDim = mostWidth // so that sums fit into 32 bits
-
 // A Matrix is vectors of one length in a quarter of their space, as int8 numbers. It is immutable.
 type Matrix struct{ rows dense }
 
-// NewMatrix returns the matrix of vectors of the same length, at most [MaxDim]. A vector that is nil
-// is 0.
+// NewMatrix returns the matrix of vectors of the same length, at most mostWidth, so that sums
+// fit into 32 bits. A vector that is nil is 0.
 func NewMatrix(all []Vector) *Matrix {
 	cols := 0
 	for _, v := range all {

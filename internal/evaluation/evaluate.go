@@ -10,18 +10,17 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
-	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // EvaluateTasks searches for the tools of each task, and says whether [selector.Route] would run one with
-// the threshold. model may be nil.
-func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float64, model embeddings.Model, log *zap.Logger) (TaskReport, error) {
+// the threshold.
+func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float64, log *zap.Logger) (TaskReport, error) {
 	var all []Outcome
 	tools := 0
 	for _, c := range catalogs {
-		s, err := evaluated(ctx, c.Tools, model, log)
+		s, err := evaluated(ctx, c.Tools, "", log)
 		if err != nil {
 			return TaskReport{}, err
 		}
@@ -70,59 +69,23 @@ func outcome(catalog string, t Task, found selector.Ranking, threshold float64) 
 	return o
 }
 
-// evaluated returns a selector of the tools with vectors by the model; nil is the one in the program.
-func evaluated(ctx context.Context, tools []registry.NormalizedTool, model embeddings.Model, log *zap.Logger) (*selector.Selector, error) {
+// evaluated returns a selector of the tools, after it has encoded them all. It keeps their vectors in the folder
+// unless that is "".
+func evaluated(ctx context.Context, tools []registry.NormalizedTool, folder string, log *zap.Logger) (*selector.Selector, error) {
 	r, err := Register(tools)
 	if err != nil {
 		return nil, err
 	}
-	m, err := encoded(ctx, r, model, log)
-	return selector.New(r, selector.Options{Log: log, Meanings: m}), err
-}
-
-// Encoded returns the [selector.Meanings] of some tools by the model in the program, after the time that it
-// takes to make the vectors: about 10 ms for each tool.
-func Encoded(ctx context.Context, tools []registry.NormalizedTool) (selector.Meanings, error) {
-	r, err := Register(tools)
-	if err != nil {
-		return nil, err
+	s := selector.New(r, selector.Options{Log: log, Vectors: embeddings.Open(encoder.Tool, folder)})
+	if err := s.Encode(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	return encoded(ctx, r, nil, zap.NewNop())
+	return s, nil
 }
 
-func encoded(ctx context.Context, r *registry.Registry, model embeddings.Model, log *zap.Logger) (selector.Meanings, error) {
-	if model == nil {
-		model = embeddings.Builtin()
-	}
-	set, err := embeddings.Open(model, "").Build(ctx, embeddings.Tools(r.Snapshot().Tools()))
-	return patient{model, set, log}, err
-}
-
-// A patient is a model without a deadline. It implements [selector.Meanings].
-type patient struct {
-	model embeddings.Model
-	set   *embeddings.Set
-	log   *zap.Logger
-}
-
-// Task implements [selector.Meanings].
-func (p patient) Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
-	ask := p.model.Task
-	if c, ok := p.model.(*endpoint.Client); ok {
-		ask = c.Embed
-	}
-	all, err := ask(ctx, texts)
-	if err != nil {
-		p.log.Error("the embedding model has no vector for a task; it counts without", zap.Strings("task", texts), zap.Error(err))
-		return nil, nil
-	}
-	return all, p.set
-}
-
-// Evaluate ranks the tools for each example, and keeps at most limit tools of a ranking. model
-// may be nil.
-func Evaluate(ctx context.Context, tools []registry.NormalizedTool, examples []Example, limit int, model embeddings.Model, log *zap.Logger) (e Report, err error) {
-	s, err := evaluated(ctx, tools, model, log)
+// Evaluate ranks the tools for each example, and keeps at most limit tools of a ranking.
+func Evaluate(ctx context.Context, tools []registry.NormalizedTool, examples []Example, limit int, log *zap.Logger) (e Report, err error) {
+	s, err := evaluated(ctx, tools, "", log)
 	if err != nil {
 		return e, err
 	}

@@ -1,18 +1,14 @@
 package evaluation
 
 import (
-	"context"
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
-	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -77,43 +73,19 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A wordModel has the same vector for the words zorbl and screenshot, and another one for the rest.
-type wordModel struct{}
-
-func (wordModel) Name() string { return "words" }
-
-func (m wordModel) Embed(ctx context.Context, texts []string) ([]encoder.Vector, error) {
-	return m.Task(ctx, texts)
-}
-
-func (wordModel) Task(_ context.Context, texts []string) (all []encoder.Vector, err error) {
-	for _, text := range texts {
-		v := encoder.Vector{1, 0}
-		if strings.Contains(text, "zorbl") || strings.Contains(text, "screenshot") {
-			v = encoder.Vector{0, 1}
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
-
-// An evaluation uses a model that is given.
-func TestEvaluateWithModel(t *testing.T) {
+// An evaluation encodes all tools first.
+func TestEvaluate(t *testing.T) {
 	var c TaskCatalog
 	for _, name := range []string{"close_tab", "open_page", "take_screenshot", "press_key"} {
 		c.Tools = append(c.Tools, registry.NormalizedTool{ID: "browser:" + name, Server: "browser", Name: name, InputSchema: []byte(`{"type":"object"}`)})
 	}
-	c.Tasks = []Task{{ID: "1", Kind: "short", Text: "zorbl", Right: []string{"browser:take_screenshot"}}}
-	tasks := func(model embeddings.Model) int {
-		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
-		expect.OK(t, err)
-		return e.Outcomes[0].Rank
+	c.Tasks = []Task{{ID: "1", Kind: "short", Text: "a picture of what I see", Right: []string{"browser:take_screenshot"}}}
+	tasks, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, zap.NewNop())
+	if err != nil || tasks.Outcomes[0].Rank != 1 {
+		t.Errorf("%+v, %v", tasks, err)
 	}
-	if without, with := tasks(nil), tasks(wordModel{}); without == 1 || with != 1 {
-		t.Errorf("place %d without the model, %d with it", without, with)
-	}
-	examples := []Example{{ID: "1", Text: "zorbl", Relevant: []Relevant{{Server: "browser", Name: "take_screenshot"}}}}
-	if e, err := Evaluate(t.Context(), c.Tools, examples, 10, wordModel{}, zap.NewNop()); err != nil || e.Scores.Recall1 != 1 {
+	examples := []Example{{ID: "1", Text: "a picture of what I see", Relevant: []Relevant{{Server: "browser", Name: "take_screenshot"}}}}
+	if e, err := Evaluate(t.Context(), c.Tools, examples, 10, zap.NewNop()); err != nil || e.Scores.Recall1 != 1 {
 		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -26,7 +26,6 @@ var repeats = [NumFields]int{
 	ParameterField:   1,
 	ValueField:       1,
 	ServerField:      6,
-	CapabilityField:  1,
 }
 
 // repeated returns how often the text of an item has a word with the counts.

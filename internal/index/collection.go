@@ -17,9 +17,8 @@ import (
 type Query struct {
 	Text string // plain text of any length; no character in it has a special meaning
 
-	// Words are more words to look for, as [analysis.Words] returns them, and how much
-	// each weighs; a word of Text weighs 1.
-	Words map[string]float64
+	// Words are more words to look for, as [analysis.Words] returns them.
+	Words []string
 
 	Capabilities []string // only items that have all of these tags
 	AtLeast      int      // if not 0, how many of Capabilities are enough
@@ -171,30 +170,13 @@ func (s *statistics) count(d *Document, n int) {
 // 40 a search of 14,321 tools takes half as long again in bleve and finds no more.
 const maxQueryWords = 20
 
-type weightedWord struct {
-	word   string
-	weight float64
-}
-
 // telling returns the words of a query that any item has, the most telling first.
-func (s *statistics) telling(q Query) []weightedWord {
-	weights := maps.Clone(q.Words)
-	if weights == nil {
-		weights = make(map[string]float64)
-	}
-	for _, word := range analysis.Words(q.Text) {
-		weights[word] = 1
-	}
-	var words []weightedWord
-	for word, weight := range weights {
-		if s.Has(word) {
-			words = append(words, weightedWord{word, weight})
+func (s *statistics) telling(q Query) (words []string) {
+	for _, word := range slices.Concat(q.Words, analysis.Words(q.Text)) {
+		if s.Has(word) && !slices.Contains(words, word) {
+			words = append(words, word)
 		}
 	}
-	slices.SortFunc(words, func(a, b weightedWord) int {
-		return cmp.Or(
-			cmp.Compare(b.weight*s.IDF(b.word), a.weight*s.IDF(a.word)),
-			cmp.Compare(a.word, b.word))
-	})
+	slices.SortFunc(words, func(a, b string) int { return cmp.Or(cmp.Compare(s.IDF(b), s.IDF(a)), cmp.Compare(a, b)) })
 	return words[:min(len(words), maxQueryWords)]
 }

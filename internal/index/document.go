@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
-	"github.com/mcp-metarouter/metarouter/internal/verbs"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -24,13 +23,12 @@ const (
 	ParameterField                // the names of its parameters, nested ones too, or its URI
 	ValueField                    // the descriptions and enumerated values of its parameters
 	ServerField                   // the name of its server, unless the item has the same name
-	CapabilityField               // a tool's capability tags
 	NumFields
 )
 
 // String returns the field's name.
 func (f Field) String() string {
-	return [NumFields]string{"name", "description", "parameters", "parameter descriptions", "server", "capabilities"}[f]
+	return [NumFields]string{"name", "description", "parameters", "parameter descriptions", "server"}[f]
 }
 
 // A Document is an item as words. It is immutable.
@@ -38,16 +36,8 @@ type Document struct {
 	registry.Item
 	Terms []Term            // sorted by word, each once
 	Len   [NumFields]uint16 // words in each field
-	Verbs verbs.Set         // the actions of a tool
+	Text  string            // what the sentence encoder reads of it
 	Same  uint64            // tools with the same name and input schema have the same; 0 unless it is a tool
-
-	// Plurals and Singulars have a bit for each word of the name that is a plural there, or a
-	// singular. The first bit is for the first of Terms that the name has, and so on.
-	Plurals, Singulars uint16
-
-	// Takes are the types of values that a tool's parameters take, and Requires the types that
-	// it cannot do without.
-	Takes, Requires analysis.Types
 
 	norm float32 // 1/√ of how many words bleve has of it
 }
@@ -78,7 +68,7 @@ var seed = maphash.MakeSeed()
 
 // newDocument returns the item as words.
 func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
-	d := &Document{Item: i}
+	d := &Document{Item: i, Text: sentence(i)}
 	var schema any
 	if i.Tool != nil {
 		same := i.Tool.InputSchema
@@ -112,10 +102,7 @@ func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 			count(f, word)
 		}
 	}
-	d.Takes, d.Requires = addWords(i, schema, add)
-	if i.Tool != nil {
-		d.Verbs = verbs.Tool(i.Tool.Server, i.Tool.Name, i.Tool.Description, i.Tool.Reads())
-	}
+	addWords(i, schema, add)
 	d.Terms = make([]Term, 0, len(counts))
 	length := 0
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
@@ -124,19 +111,15 @@ func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 		length += repeated(t.Count)
 	}
 	d.norm = float32(1 / math.Sqrt(float64(length)))
-	if i.Tool != nil {
-		d.setNumbers(i.Tool.Name, stems)
-	}
 	return d
 }
 
 // addWords adds the words of each field. Of a field that is too long the end is
-// cut off, so they come in the same order always. It returns the types of values that a
-// tool takes and requires, by its schema.
-func addWords(i registry.Item, schema any, add func(Field, string)) (taken, required analysis.Types) {
+// cut off, so they come in the same order always.
+func addWords(i registry.Item, schema any, add func(Field, string)) {
 	switch {
 	case i.Tool != nil:
-		return addTool(i.Tool, schema, add)
+		addTool(i.Tool, schema, add)
 	case i.Prompt != nil:
 		p := i.Prompt
 		addOther(add, p.Server, p.Name, p.Title, p.Description)
@@ -153,14 +136,13 @@ func addWords(i registry.Item, schema any, add func(Field, string)) (taken, requ
 		addOther(add, t.Server, t.Name, t.Title, t.Description)
 		add(ParameterField, t.URITemplate)
 	}
-	return 0, 0
 }
 
 // nearDescription is how many bytes of a tool's description say most about it; the words
 // after these count as words of its parameters' descriptions.
 const nearDescription = 300
 
-func addTool(t *registry.NormalizedTool, schema any, add func(Field, string)) (taken, required analysis.Types) {
+func addTool(t *registry.NormalizedTool, schema any, add func(Field, string)) {
 	add(NameField, t.Name)
 	near, far := t.Description, ""
 	if len(near) > nearDescription {
@@ -170,12 +152,7 @@ func addTool(t *registry.NormalizedTool, schema any, add func(Field, string)) (t
 	add(DescriptionField, near)
 	add(ValueField, far)
 	addSchema(schema, 0, add)
-	taken, required = analysis.Takes(schema)
 	addServer(add, t.Server, t.Name)
-	for _, tag := range t.Capabilities {
-		add(CapabilityField, tag)
-	}
-	return taken, required
 }
 
 func addOther(add func(Field, string), server, name, title, description string) {
@@ -222,24 +199,5 @@ func addSchema(schema any, depth int, add func(Field, string)) {
 		for _, choice := range choices {
 			addSchema(choice, depth+1, add)
 		}
-	}
-}
-
-// setNumbers sets Plurals and Singulars. Words of a name beyond the 16th are left out.
-func (d *Document) setNumbers(name string, stems analysis.Stemmer) {
-	numbers := stems.Numbers(name)
-	k := 0
-	for i := range d.Terms {
-		if d.Terms[i].Count[NameField] == 0 {
-			continue
-		}
-		if plural, known := numbers[d.Terms[i].Word]; known && k < 16 {
-			if plural {
-				d.Plurals |= 1 << k
-			} else {
-				d.Singulars |= 1 << k
-			}
-		}
-		k++
 	}
 }

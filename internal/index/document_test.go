@@ -34,7 +34,6 @@ func TestDocument(t *testing.T) {
 		ParameterField:   "color filter item label name odd tag",
 		ValueField:       "blue find red",
 		ServerField:      "shop",
-		CapabilityField:  "commerc",
 	} {
 		expect.Equal(t, in(f), want, "field %d", f)
 	}
@@ -85,21 +84,6 @@ func TestSame(t *testing.T) {
 	}
 	if same("read", `{"a":1}`) == same("write", `{"a":1}`) || same("read", `{"a":1}`) == same("read", `{"a":2}`) {
 		t.Error("different tools are equal")
-	}
-}
-
-// The bits of a document stand for the words of its name in the order of its terms.
-func TestNumbersOfName(t *testing.T) {
-	for name, want := range map[string]struct{ plurals, singulars uint16 }{
-		"list_issues":     {0b01, 0b10}, // issu, list
-		"get_issue":       {0, 0b11},
-		"get_news_status": {0b010, 0b101}, // get, news, status
-		"issue_of_issues": {0, 0},
-	} {
-		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Server: "s", Name: name, Description: "Aardvarks and zebras"}}, make(analysis.Stemmer))
-		if d.Plurals != want.plurals || d.Singulars != want.singulars {
-			t.Errorf("%s: %b and %b, want %b and %b", name, d.Plurals, d.Singulars, want.plurals, want.singulars)
-		}
 	}
 }
 

@@ -89,7 +89,7 @@ func TestSearch(t *testing.T) {
 	want(t, "camelCase", hits(t, r, Query{Text: "pull"}), "github:createPullRequest")
 	want(t, "stems and case", hits(t, r, Query{Text: "FORECASTS"}), "weather:get_forecast")
 	want(t, "server", hits(t, r, Query{Text: "github issue"}), "github:list_issues", "github:createPullRequest")
-	want(t, "given words", hits(t, r, Query{Words: map[string]float64{"forecast": 1}}), "weather:get_forecast")
+	want(t, "given words", hits(t, r, Query{Words: []string{"forecast"}}), "weather:get_forecast")
 	want(t, "one server", hits(t, r, Query{Text: "github forecast", Servers: []string{"weather"}}), "weather:get_forecast")
 	want(t, "all capabilities", hits(t, r, Query{Text: "github", Capabilities: []string{"git", "Web"}}), "github:list_issues")
 	want(t, "one capability of two", hits(t, r, Query{Text: "github forecast", Capabilities: []string{"git", "mail"}, AtLeast: 1}), "github:list_issues", "github:createPullRequest")

@@ -22,7 +22,7 @@ func (c *Collection) partOf(set []bool) *Collection {
 
 // searchAll is the search of a part: it looks at all its items, since bleve knows how rare a word is in
 // the whole index only.
-func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
+func (c *Collection) searchAll(ctx context.Context, words []string, q Query) ([]Hit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -34,9 +34,9 @@ func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Quer
 	for _, d := range c.all {
 		score, has := 0.0, 0
 		for _, w := range words {
-			if count, ok := d.Term(w.word); ok {
-				idf := c.IDF(w.word)
-				score += w.weight * idf * idf * saturated(float64(repeated(count)), float64(d.norm), length)
+			if count, ok := d.Term(w); ok {
+				idf := c.IDF(w)
+				score += idf * idf * saturated(float64(repeated(count)), float64(d.norm), length)
 				has++
 			}
 		}

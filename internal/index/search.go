@@ -19,7 +19,7 @@ import (
 //
 // bleve orders equal scores by its updates, and it adds up in an order that depends on
 // them. So scores are rounded, and more hits asked for until all of the last score are there.
-func (c *Collection) search(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
+func (c *Collection) search(ctx context.Context, words []string, q Query) ([]Hit, error) {
 	size := q.Limit + 1
 	if n := q.Within.Len(); q.Within.set != nil && n > 0 {
 		size *= 1 + len(c.all)/n
@@ -43,12 +43,10 @@ func (c *Collection) search(ctx context.Context, words []weightedWord, q Query) 
 }
 
 // request returns the query as bleve wants it.
-func (s *statistics) request(words []weightedWord, q Query) *bleve.SearchRequest {
+func (s *statistics) request(words []string, q Query) *bleve.SearchRequest {
 	text := query.NewBooleanQuery(nil, nil, nil)
 	for _, w := range words {
-		t := term(textField, w.word)
-		t.SetBoost(w.weight)
-		text.AddShould(t)
+		text.AddShould(term(textField, w))
 	}
 	var filters []query.Query
 	if len(q.Servers) > 0 {

@@ -53,15 +53,3 @@ func load(log *zap.Logger, dir string, large []string) (all []*corpus, err error
 	}
 	return all, nil
 }
-
-// serversWithout returns the servers that the query does not need.
-func (c *corpus) serversWithout(q *evaluation.Example) (others []string) {
-	known := make(map[string]bool)
-	for i := range c.tools {
-		if server := c.tools[i].Server; !known[server] && !q.Needs(server) {
-			known[server] = true
-			others = append(others, server)
-		}
-	}
-	return others
-}

@@ -1,16 +1,16 @@
 // Command train fits the weights of features and the calibration of confidence that the selector
-// uses, and measures its search. It learns from catalogs of tools, and from queries with the tools
-// that they need, and reports on queries that it has not learned from.
+// uses, and measures its search.
 //
-//	go run ./train -data DIR measure   measures the program as it is
-//	go run ./train -data DIR -train DIR -natural DIR -lists DIR fit
-//	        fits weights and calibration; -learned ../selector/internal/rank/learned_sentences.go
-//	        writes them
+//	go run ./train -data DIR measure   measures the program as it is with public queries
+//	go run ./train -data DIR -train DIR -natural DIR -lists DIR choose NAME...
+//	        says what each feature brings to the ones named, for sources of tasks that nothing was fitted to
+//	go run ./train (the same) fit
+//	        fits weights and confidence, and says how good they are for sources that they were not fitted to;
+//	        -learned ../selector/internal/rank/learned.go writes them
 //
 // The folder of -data has a folder for each corpus, with tools.jsonl and queries.jsonl. That of
-// -train has pairs of a query and a tool, of which synthetic catalogs are made, and may be left
-// out; see readPairs. With -words-only, both do without the vectors of sentences, and fit makes
-// the weights for tasks without them, of learned_words.go.
+// -train has pairs of a query and a tool, of which synthetic catalogs are made; see readPairs. That of
+// -natural has catalogs with tasks in people's words, whose lists of tools are in -lists.
 package main
 
 import (
@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -32,12 +31,11 @@ func main() {
 	flag.StringVar(&t.train, "train", "", "folder of pairs of a query and a tool")
 	large := flag.String("large", "livemcpbench,mcpbench,mcp-pool", "corpora that are also one, comma-separated")
 	flag.StringVar(&t.natural, "natural", "", "folder of catalogs with tasks in people's words")
+	flag.StringVar(&t.siblings, "siblings", "train/siblings", "folder of catalogs with tools that differ by a word, and tasks")
 	flag.StringVar(&t.lists, "lists", "", "folder of the recorded lists of tools of these catalogs")
+	flag.StringVar(&t.vectors, "vectors", "", "folder that keeps the vectors of tools")
 	flag.StringVar(&t.samples, "samples", "", "file that keeps what was found, so that fitting again is fast; remove it after a change of the search")
-	flag.StringVar(&t.learned, "learned", "", "file for the weights that fit finds; empty writes none")
-	flag.StringVar(&t.rank, "rank", "../selector/internal/rank", "folder of the package rank")
-	flag.BoolVar(&t.wordsOnly, "words-only", false, "without the vectors of sentences")
-	flag.BoolVar(&t.holdout, "holdout", false, "with fit: report the natural catalogs that nothing is fitted to, and fit nothing")
+	flag.StringVar(&t.learned, "learned", "", "file for what fit finds; empty writes none")
 	flag.Parse()
 	t.large = strings.Split(*large, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -50,11 +48,9 @@ func main() {
 
 // A trainer fits and measures. Its fields are the flags, and the corpora.
 type trainer struct {
-	data, train                            string
-	large                                  []string
-	natural, lists, samples, learned, rank string
-	wordsOnly, holdout                     bool
+	data, train, natural, siblings, lists, vectors, samples, learned string
 
+	large   []string
 	corpora []*corpus
 }
 
@@ -62,11 +58,13 @@ func (t *trainer) run(ctx context.Context, todo []string) (err error) {
 	if t.corpora, err = load(zap.NewNop(), t.data, t.large); err != nil {
 		return err
 	}
-	switch {
-	case slices.Contains(todo, "fit"):
-		return t.fitAll(ctx, todo)
-	case slices.Equal(todo, []string{"measure"}):
+	switch strings.Join(todo[:min(len(todo), 1)], "") {
+	case "choose":
+		return t.choose(ctx, todo[1:])
+	case "fit":
+		return t.fit(ctx)
+	case "measure":
 		return t.measure(ctx)
 	}
-	return errors.New("write what to do: fit or measure")
+	return errors.New("write what to do: choose, fit or measure")
 }

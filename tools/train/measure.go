@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -44,42 +42,6 @@ func (t *trainer) measure(ctx context.Context) error {
 	}
 	row("mean", evaluation.Mean(means))
 	return nil
-}
-
-// picker returns a selector of the tools, which must be closed.
-func (t *trainer) picker(ctx context.Context, tools []registry.NormalizedTool) (*selector.Selector, error) {
-	offers := make(map[string]registry.Offer)
-	for _, tool := range tools {
-		o := offers[tool.Server]
-		o.Tools = append(o.Tools, tool)
-		offers[tool.Server] = o
-	}
-	r := registry.New()
-	if _, err := r.ReplaceAll(offers); err != nil {
-		return nil, err
-	}
-	var o selector.Options
-	if !t.wordsOnly {
-		var err error
-		if o.Meanings, err = encodedOnce(ctx, tools); err != nil {
-			return nil, err
-		}
-	}
-	return selector.New(r, o), nil
-}
-
-var encodedTools sync.Map // what encodedOnce returns, by the first tool of a catalog
-
-// encodedOnce returns the vectors of a catalog's tools, which several scenes may have.
-func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (selector.Meanings, error) {
-	if m, ok := encodedTools.Load(&tools[0]); ok {
-		return m.(selector.Meanings), nil
-	}
-	m, err := evaluation.Encoded(ctx, tools)
-	if err == nil {
-		encodedTools.Store(&tools[0], m)
-	}
-	return m, err
 }
 
 func ids(candidates []selector.Candidate) (all []string) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -10,18 +11,24 @@ import (
 )
 
 const (
-	smallCatalogs  = 30 // of each corpus
-	smallQueries   = 10 // of each, with and without the tools that they need
-	smallestNumber = 15 // of tools
-	greatestNumber = 150
+	smallCatalogs = 15 // of each corpus
+	smallQueries  = 10 // of each, that have their tools
+	smallVain     = 5  // of each, that have none
+	fewestTools   = 20
+	mostTools     = 1000
 )
 
-// smallScenes makes small catalogs, such as people have: parts of each corpus, with the
+// sizeOf returns the size of a catalog: as many have 20 to 140 tools as 140 to 1,000.
+func sizeOf(random *rand.Rand) int {
+	return int(fewestTools * math.Pow(float64(mostTools)/fewestTools, random.Float64()))
+}
+
+// smallScenes makes catalogs such as people have: parts of each corpus, with the
 // servers that some queries need and others do not.
 func smallScenes(corpora []*corpus) (all []*scene) {
-	random := rand.New(rand.NewPCG(5, 6))
+	random := seeded(5)
 	for _, c := range corpora {
-		if c.name == smallest {
+		if c.name == smallest || c.name == "large" {
 			continue
 		}
 		byServer := make(map[string][]registry.NormalizedTool)
@@ -33,8 +40,8 @@ func smallScenes(corpora []*corpus) (all []*scene) {
 			for _, i := range random.Perm(len(c.queries)) {
 				queries = append(queries, &c.queries[i])
 			}
-			s := &scene{origin: fromSmall, group: c.name}
-			s.fill(random, byServer, queries)
+			s := &scene{}
+			s.fill(random, c.name, byServer, queries)
 			all = append(all, s)
 		}
 	}
@@ -43,8 +50,8 @@ func smallScenes(corpora []*corpus) (all []*scene) {
 
 // fill puts servers into the catalog: those that the first queries need, and others until it
 // is large enough. It asks these queries, and some that need other servers.
-func (s *scene) fill(random *rand.Rand, byServer map[string][]registry.NormalizedTool, queries []*evaluation.Example) {
-	size := smallestNumber + random.IntN(greatestNumber-smallestNumber)
+func (s *scene) fill(random *rand.Rand, corpus string, byServer map[string][]registry.NormalizedTool, queries []*evaluation.Example) {
+	size := sizeOf(random)
 	chosen := make(map[string]bool)
 	add := func(server string) {
 		if !chosen[server] && byServer[server] != nil && len(s.tools) < size {
@@ -63,13 +70,14 @@ func (s *scene) fill(random *rand.Rand, byServer map[string][]registry.Normalize
 	}
 	vain := 0
 	for i, q := range queries {
-		needs := slices.ContainsFunc(slices.Sorted(maps.Keys(chosen)), q.Needs)
-		switch {
+		a := ask{*q, sourceOf(corpus, q.ID), false}
+		switch needs := slices.ContainsFunc(slices.Sorted(maps.Keys(chosen)), q.Needs); {
 		case needs && i < smallQueries:
-			s.asks = append(s.asks, ask{Example: *q, kind: "query"})
-		case !needs && vain < smallQueries:
+			s.asks = append(s.asks, a)
+		case !needs && vain < smallVain:
 			vain++
-			s.asks = append(s.asks, ask{Example: evaluation.Example{ID: q.ID, Text: q.Text}, kind: kindNone})
+			a.Relevant, a.vain = nil, true
+			s.asks = append(s.asks, a)
 		}
 	}
 }

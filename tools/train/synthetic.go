@@ -116,27 +116,26 @@ func readGzip(path string, take func(askedRow)) error {
 }
 
 const (
-	syntheticCatalogs = 80
+	syntheticCatalogs = 30
 	syntheticAsks     = 16 // of each, that have a tool
 	syntheticVain     = 4  // of each, that have none
-	fewestTools       = 30
-	mostTools         = 300
 	mostOfServer      = 60
+	apis              = "apis" // their source
 )
 
 // syntheticScenes makes catalogs of servers at random, and asks for some of their tools, and
 // for some of other servers.
 func syntheticScenes(log *zap.Logger, servers map[string][]*pooled) (all []*scene, err error) {
 	names := slices.Sorted(maps.Keys(servers))
-	random := rand.New(rand.NewPCG(9, 10))
+	random := seeded(9)
 	file, err := os.CreateTemp("", "catalog*.jsonl")
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	for n := range syntheticCatalogs {
-		size := fewestTools + random.IntN(mostTools-fewestTools)
+	for range syntheticCatalogs {
+		size := sizeOf(random)
 		var chosen, others []*pooled
 		for _, i := range random.Perm(len(names)) {
 			tools := servers[names[i]]
@@ -146,11 +145,11 @@ func syntheticScenes(log *zap.Logger, servers map[string][]*pooled) (all []*scen
 				break
 			}
 		}
-		s := &scene{origin: fromSynthetic, group: fmt.Sprintf("synthetic %d", n%10)}
+		s := &scene{ranks: true}
 		if s.tools, err = toolsOf(log, file, chosen); err != nil {
 			return nil, err
 		}
-		s.asks = append(askSome(random, chosen, syntheticAsks, false), askSome(random, others, syntheticVain, true)...)
+		s.asks = append(askSome(random, chosen, syntheticAsks, apis, false), askSome(random, others, syntheticVain, apis, true)...)
 		all = append(all, s)
 	}
 	return all, nil
@@ -176,7 +175,7 @@ func toolsOf(log *zap.Logger, file *os.File, chosen []*pooled) ([]registry.Norma
 }
 
 // askSome asks for so many of the tools, each once, with one of its queries.
-func askSome(random *rand.Rand, tools []*pooled, n int, vain bool) (asks []ask) {
+func askSome(random *rand.Rand, tools []*pooled, n int, source string, vain bool) (asks []ask) {
 	for _, i := range random.Perm(len(tools)) {
 		p := tools[i]
 		if len(asks) == n {
@@ -185,10 +184,8 @@ func askSome(random *rand.Rand, tools []*pooled, n int, vain bool) (asks []ask) 
 		if random.Float64() > pairSources[p.kind] {
 			continue
 		}
-		a := ask{kind: p.kind, Example: evaluation.Example{ID: p.kind, Text: p.queries[random.IntN(len(p.queries))]}}
-		if vain {
-			a.kind = kindNone
-		} else {
+		a := ask{source: source, vain: vain, Example: evaluation.Example{ID: p.kind, Text: p.queries[random.IntN(len(p.queries))]}}
+		if !vain {
 			for _, other := range tools {
 				if other.row.Positive.Name == p.row.Positive.Name {
 					a.need(other.server+":"+other.row.Positive.Name, "any")
@@ -198,53 +195,4 @@ func askSome(random *rand.Rand, tools []*pooled, n int, vain bool) (asks []ask) 
 		asks = append(asks, a)
 	}
 	return asks
-}
-
-// offTopic are servers of tasks that no tool of the natural catalogs is for.
-var offTopic = []string{"kitchen_and_dining", "auto_and_commute", "credit_cards", "small_talk", "meta", "cooking", "iot", "takeaway", "play", "audio"}
-
-const (
-	strayCatalogs = 12 // parts of each natural catalog
-	strayAsks     = 6  // of each, from both
-	fewestStray   = 5  // tools
-	mostStray     = 60
-)
-
-// strayScenes asks parts of the natural catalogs for what is not about them: off topic, and
-// tasks of other catalogs.
-func strayScenes(natural []*scene, servers map[string][]*pooled) (all []*scene) {
-	var pool []*pooled
-	for _, name := range offTopic {
-		pool = append(pool, servers[name]...)
-	}
-	random := rand.New(rand.NewPCG(11, 12))
-	for n, c := range natural {
-		for range strayCatalogs {
-			s := &scene{origin: fromStray, group: c.group}
-			for _, i := range random.Perm(len(c.tools))[:min(len(c.tools), fewestStray+random.IntN(mostStray-fewestStray))] {
-				s.tools = append(s.tools, c.tools[i])
-			}
-			s.asks = askSome(random, pool, strayAsks, true)
-			other := natural[(n+1+random.IntN(len(natural)-1))%len(natural)]
-			for _, i := range random.Perm(len(other.asks))[:strayAsks] {
-				if a := other.asks[i]; !s.hasNamed(a.Example) {
-					s.asks = append(s.asks, ask{kind: kindNone, Example: evaluation.Example{ID: a.ID, Text: a.Text}})
-				}
-			}
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// hasNamed reports whether the scene has a tool of the name of one that the task needs.
-func (s *scene) hasNamed(e evaluation.Example) bool {
-	return slices.ContainsFunc(s.tools, func(t registry.NormalizedTool) bool {
-		for _, r := range e.Relevant {
-			if r.Name == t.Name {
-				return true
-			}
-		}
-		return false
-	})
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
@@ -29,28 +27,16 @@ type FeatureShare struct {
 
 // A WordShare is the share of one word of the task.
 type WordShare struct {
-	Word   string             `json:"word"`         // as the task has it
-	As     []string           `json:"as,omitempty"` // its synonyms in the candidate
-	Fields map[string]float64 `json:"fields"`       // share of the word's score by field, in [0,1]
-	Share  float64            `json:"share"`        // of the score of all words, in [0,1]
-	Itself bool               `json:"-"`            // not only synonyms of it are there
+	Word   string             `json:"word"`   // as the task has it
+	Fields map[string]float64 `json:"fields"` // share of the word's score by field, in [0,1]
+	Share  float64            `json:"share"`  // of the score of all words, in [0,1]
 }
 
 // names are the features' names, and labels the same in plain words.
 var (
-	names = [NumFeatures]string{
-		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
-		CoverageFeature: "coverage",
-		TaskFeature:     "all words", NameFeature: "name", VerbFeature: "verb", ConflictFeature: "verb conflict", ServerFeature: "server",
-		TypeFeature: "values", NumberFeature: "other number", ArgumentFeature: "arguments",
-	}
+	names  = [NumFeatures]string{WordsFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning", ArgumentFeature: "arguments"}
 	labels = [NumFeatures]string{
-		StepFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
-		CoverageFeature: "how much of the task's words it covers",
-		TaskFeature:     "words in common with the whole task", NameFeature: "how much of its name the task has",
-		VerbFeature: "doing what the task's verb says", ConflictFeature: "doing the opposite of the task's verb",
-		ServerFeature: "its server, which the task names", TypeFeature: "taking values such as those in the task",
-		NumberFeature:   "its name is about one where the task is about many, or the reverse",
+		WordsFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
 		ArgumentFeature: "the given arguments are all that it requires",
 	}
 )
@@ -63,23 +49,16 @@ func Explain(ctx context.Context, task string, words text.Task, c *index.Collect
 	for i, candidate := range candidates {
 		if d, ok := c.Document(candidate.Item()); ok && ctx.Err() == nil {
 			all[i] = s.explain(candidate, d)
-			all[i].say(spell, candidate.Tool)
+			all[i].say(spell)
 		}
 	}
 	return all
 }
 
-// say has the explanation name words as the task does, and synonyms as the tool does.
-func (e *Explanation) say(spell func(stem string) string, t *registry.NormalizedTool) {
-	var theirs map[string]string
+// say has the explanation name words as the task does.
+func (e *Explanation) say(spell func(stem string) string) {
 	for i, w := range e.Words {
 		e.Words[i].Word = spell(w.Word)
-		for k, synonym := range w.As {
-			if theirs == nil && t != nil {
-				theirs = text.WholeWords(string(t.Definition))
-			}
-			w.As[k] = strings.ToLower(cmp.Or(theirs[synonym], synonym))
-		}
 	}
 	for i, w := range e.Missing {
 		e.Missing[i] = spell(w)
@@ -87,9 +66,8 @@ func (e *Explanation) say(spell func(stem string) string, t *registry.Normalized
 }
 
 func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
-	by := cmp.Or(c.by, &bySentences)
 	for f, value := range c.Features {
-		share := FeatureShare{Name: names[f], Label: labels[f], Value: value, Weight: by.weights[f]}
+		share := FeatureShare{Name: names[f], Label: labels[f], Value: value, Weight: fitted.weights[f]}
 		if c.Score > 0 {
 			share.Share = value * share.Weight / c.Score
 		}
@@ -98,13 +76,10 @@ func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
 	slices.SortStableFunc(e.Features, func(a, b FeatureShare) int { return cmp.Compare(b.Share, a.Share) })
 	total := 0.0
 	e.Missing = []string{}
-	m := newMatching(len(s.words))
-	s.match(d, m)
-	for i, score := range m.scores {
+	s.match(d)
+	for i, score := range s.scores {
 		if score == 0 {
-			if w := s.task.Words[i]; !w.Optional {
-				e.Missing = append(e.Missing, w.Text)
-			}
+			e.Missing = append(e.Missing, s.task.Words[i])
 			continue
 		}
 		total += score
@@ -119,23 +94,12 @@ func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
 
 // explainWord returns the share of the word, with its score as the share.
 func (s *scorer) explainWord(i int, score float64, d *index.Document) WordShare {
-	w := WordShare{Word: s.task.Words[i].Text, Fields: make(map[string]float64), Share: score}
-	for _, f := range s.forms {
-		counts, ok := d.Term(f.text)
-		if !ok || f.word != i {
-			continue
-		}
-		frequency := s.frequency(d, counts)
-		if f.synonym {
-			w.As = append(w.As, f.text)
-		} else {
-			w.Itself = true
-		}
-		gain := f.gain * frequency / (saturation + frequency)
-		for field, n := range counts {
-			if n > 0 {
-				w.Fields[index.Field(field).String()] += gain * s.inField(d, index.Field(field), n) / frequency / score
-			}
+	w := WordShare{Word: s.task.Words[i], Fields: make(map[string]float64), Share: score}
+	counts, _ := d.Term(w.Word)
+	frequency := s.frequency(d, counts)
+	for field, n := range counts {
+		if n > 0 {
+			w.Fields[index.Field(field).String()] += s.inField(d, index.Field(field), n) / frequency
 		}
 	}
 	return w

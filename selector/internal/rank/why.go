@@ -14,8 +14,7 @@ const (
 )
 
 // Why gives in plain words the reasons for the candidate: the words of the task that
-// it has and where, and whether it means the same and does the action of the task's verb. For
-// example:
+// it has and where, and whether it means the same. For example:
 //
 //	its name has "convert" and "unit", its parameters have "feet"; its meaning is near
 //
@@ -28,11 +27,7 @@ func (e Explanation) Why() string {
 		if words[field] == nil {
 			fields = append(fields, field)
 		}
-		word := fmt.Sprintf("%q", w.Word)
-		if !w.Itself && len(w.As) > 0 {
-			word = "a synonym of " + word
-		}
-		words[field] = append(words[field], word)
+		words[field] = append(words[field], fmt.Sprintf("%q", w.Word))
 	}
 	var parts, reasons []string
 	for _, field := range fields {
@@ -51,12 +46,6 @@ func (e Explanation) Why() string {
 	}
 	if max(values[names[MeaningFeature]], values[names[StepMeaningFeature]]) >= nearEnough {
 		reasons = append(reasons, "its meaning is near")
-	}
-	if values[names[VerbFeature]] == 1 {
-		reasons = append(reasons, "it does what the task's verb says")
-	}
-	if values[names[ServerFeature]] > 0 {
-		reasons = append(reasons, "the task names its server")
 	}
 	return strings.Join(reasons, "; ")
 }

@@ -21,9 +21,8 @@ func Actions(text string) (all []string) {
 	begin, stems := 0, make(analysis.Stemmer)
 	for _, cut := range append(cuts, []int{len(text), len(text)}) {
 		end := cut[0]
-		part := read(text[begin:end], stems)
-		words := part.words
-		isAction := (len(words) > 1 || len(words) == 1 && len(part.literals) > 0) && wordLists().actions[words[0]]
+		words := content(english(text[begin:end]), stems)
+		isAction := len(words) > 1 && wordLists().actions[words[0]]
 		switch {
 		case len(all) > 0 && !isAction:
 			all[len(all)-1] += " " + text[begin:end]

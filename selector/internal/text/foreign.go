@@ -9,51 +9,56 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
-
-// maxForeign bounds the words that foreignWords returns.
-const maxForeign = 256
 
 // maxForeignLen bounds a foreign word in bytes.
 const maxForeignLen = 64
 
-// foreignWords returns the English words, as analysis.Words does, that the
-// foreign words of a task stand for, in order and without repeats. Han and Kana
-// always count; words in Latin letters do where the task is not in English.
-func foreignWords(task string) []string {
-	task = task[:min(len(task), MaxTask)]
+// english returns a task with English words in the place of foreign ones, as far as the lexicon has them. Han
+// and Kana are always translated; words in Latin letters are where the task is not in English.
+func english(task string) string {
 	l := foreignLexicon()
 	latin, han := l.languages(task)
 	if !latin && !han {
-		return nil
+		return task
 	}
-	var english []string
-	for token, isHan := range foreignTokens(task) {
+	var out strings.Builder
+	end := 0 // of what is written
+	for t := range foreignTokens(task) {
+		translation, known := "", false
 		switch {
-		case len(english) >= maxForeign:
-			return english[:maxForeign]
-		case isHan:
-			for len(token) > 0 && len(english) < maxForeign {
-				words, size := l.longestTerm(token)
-				english = union(english, words)
-				token = token[size:]
-			}
-		case latin && len(token) <= maxForeignLen:
-			english = union(english, l.translate(string(token)))
+		case t.isHan:
+			translation, known = l.run(t.folded), true
+		case latin && len(t.folded) <= maxForeignLen:
+			var words []string
+			words, known = l.translate(string(t.folded))
+			translation = strings.Join(words, " ")
+		}
+		if known {
+			out.WriteString(task[end:t.start] + " " + translation + " ")
+			end = t.end
 		}
 	}
-	return english[:min(len(english), maxForeign)]
+	return out.String() + task[end:]
+}
+
+// run returns the English words for a run of Han and Kana.
+func (l *lexicon) run(folded []byte) string {
+	var all []string
+	for len(folded) > 0 {
+		words, size := l.longestTerm(folded)
+		all = append(all, words...)
+		folded = folded[size:]
+	}
+	return strings.Join(all, " ")
 }
 
 // A lexicon holds foreign.txt and the English word lists.
-// Its words are folded; the words that they stand for are as analysis.Words returns them.
+// Its words are folded.
 type lexicon struct {
 	terms    map[string][]string // the English words for a word; empty for words without meaning
 	stems    map[string][]string // the English words for the words with a stem
 	longest  int                 // bytes in the longest term of Han and Kana
-	stop     map[string]bool     // foreign words that mean nothing, as analysis.Words returns them
 	evidence map[string]int      // of a foreign task, below zero of an English one
 }
 
@@ -71,11 +76,11 @@ const (
 // and also if no word is known, since it may be another form of a foreign word.
 func (l *lexicon) languages(task string) (latin, han bool) {
 	evidence, margin, known := 0, 0, false
-	for token, isHan := range foreignTokens(task) {
-		if isHan {
+	for t := range foreignTokens(task) {
+		if t.isHan {
 			han = true
-		} else if len(token) > 1 {
-			e, ok := l.evidence[string(token)]
+		} else if len(t.folded) > 1 {
+			e, ok := l.evidence[string(t.folded)]
 			evidence += e
 			known = known || ok
 			if e < 0 {
@@ -105,9 +110,9 @@ const minPart = 4
 
 // translate returns the English words that a folded word stands for: as it is,
 // by its stem, or as a German compound of two words.
-func (l *lexicon) translate(word string) []string {
+func (l *lexicon) translate(word string) (english []string, known bool) {
 	if english, ok := l.lookup(word); ok {
-		return english
+		return english, true
 	}
 	for i := len(word) - minPart; i >= minPart; i-- {
 		tail, ok := l.lookup(word[i:])
@@ -120,11 +125,11 @@ func (l *lexicon) translate(word string) []string {
 				continue
 			}
 			if english, ok := l.lookup(head); ok {
-				return slices.Concat(english, tail)
+				return slices.Concat(english, tail), true
 			}
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // lookup returns the English words for a folded word, as it is or by its stem.
@@ -149,30 +154,39 @@ func foreignStem(word string) string {
 	return word
 }
 
+// A token is a word of a text, or a run of Han and Kana.
+type token struct {
+	folded     []byte // good until the next token
+	start, end int    // in the text
+	isHan      bool
+}
+
 // foreignTokens yields the words of a text, folded, and its runs of Han and
-// Kana; identifiers are split where they change case. The bytes are good until
-// the next.
-func foreignTokens(text string) iter.Seq2[[]byte, bool] {
-	return func(yield func(token []byte, isHan bool) bool) {
+// Kana; identifiers are split where they change case.
+func foreignTokens(text string) iter.Seq[token] {
+	return func(yield func(token) bool) {
 		var buffer [maxForeignLen]byte
-		token, isHan := buffer[:0], false
+		t := token{folded: buffer[:0]}
 		var before rune
-		for _, r := range text {
+		for i, r := range text {
 			han := r >= 0x3000 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) || r == 'ー'
 			letter := han || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r)
-			if len(token) > 0 && (!letter || han != isHan || unicode.IsUpper(r) && unicode.IsLower(before)) {
-				if !yield(token, isHan) {
+			if len(t.folded) > 0 && (!letter || han != t.isHan || unicode.IsUpper(r) && unicode.IsLower(before)) {
+				if t.end = i; !yield(t) {
 					return
 				}
-				token = token[:0]
+				t.folded = t.folded[:0]
 			}
 			if letter {
-				token, isHan = foldRune(token, r), han
+				if len(t.folded) == 0 {
+					t.start, t.isHan = i, han
+				}
+				t.folded = foldRune(t.folded, r)
 			}
 			before = r
 		}
-		if len(token) > 0 {
-			yield(token, isHan)
+		if t.end = len(text); len(t.folded) > 0 {
+			yield(t)
 		}
 	}
 }
@@ -194,17 +208,13 @@ func foldRune(word []byte, r rune) []byte {
 //go:embed foreign.txt
 var foreignList string
 
-// foreignLexicon reads foreign.txt. English words come last, so that in a foreign
-// task those for things stand for themselves.
+// foreignLexicon reads foreign.txt.
 var foreignLexicon = sync.OnceValue(func() *lexicon {
-	l := &lexicon{
-		terms: make(map[string][]string), stems: make(map[string][]string),
-		stop: make(map[string]bool), evidence: make(map[string]int),
-	}
+	l := &lexicon{terms: make(map[string][]string), stems: make(map[string][]string), evidence: make(map[string]int)}
 	foreign, english := make(map[string]int), make(map[string]int)
 	note := func(evidence map[string]int, list string, weight int) {
-		for w := range foreignTokens(list) {
-			evidence[string(w)] = max(evidence[string(w)], weight)
+		for t := range foreignTokens(list) {
+			evidence[string(t.folded)] = max(evidence[string(t.folded)], weight)
 		}
 	}
 	for line := range strings.Lines(foreignList) {
@@ -215,34 +225,28 @@ var foreignLexicon = sync.OnceValue(func() *lexicon {
 		switch key {
 		case "ENGLISH":
 			note(english, list, functionWord)
+		case "THINGS":
+			note(english, list, contentWord)
 		case "BOTH":
 			note(english, list, functionWord)
 			note(foreign, list, functionWord)
 		case "STOP":
 			note(foreign, list, functionWord)
-			l.addStops(list)
+			l.addTerms(list, nil)
 		default:
 			note(english, key, contentWord)
 			note(foreign, list, contentWord)
-			l.addTerms(list, analysis.Words(key))
+			l.addTerms(list, strings.Fields(key))
 		}
 	}
 	note(english, chatterList, functionWord)
-	note(english, generalList, contentWord)
-	note(english, synonymList, contentWord)
 	for w, weight := range maps.Clone(english) {
 		english[w+"s"] = max(english[w+"s"], weight)
 	}
 	maps.Copy(l.evidence, foreign)
-	for _, w := range slices.Sorted(maps.Keys(english)) {
-		switch {
-		case foreign[w] > 0:
+	for w, weight := range english {
+		if l.evidence[w] = -weight; foreign[w] > 0 {
 			l.evidence[w] = 0
-		case english[w] == contentWord: // German has "screenshot", too
-			l.addTerms(w, analysis.Words(w))
-			fallthrough
-		default:
-			l.evidence[w] = -english[w]
 		}
 	}
 	return l
@@ -250,24 +254,14 @@ var foreignLexicon = sync.OnceValue(func() *lexicon {
 
 // addTerms adds words that stand for the English ones.
 func (l *lexicon) addTerms(list string, english []string) {
-	for token, isHan := range foreignTokens(list) {
-		w := string(token)
+	for t := range foreignTokens(list) {
+		w := string(t.folded)
 		l.terms[w] = union(l.terms[w], english)
-		if isHan {
+		if t.isHan {
 			l.longest = max(l.longest, len(w))
 		} else {
 			stem := foreignStem(w)
 			l.stems[stem] = union(l.stems[stem], english)
-		}
-	}
-}
-
-// addStops adds words that mean nothing.
-func (l *lexicon) addStops(list string) {
-	l.addTerms(list, nil)
-	for field := range strings.FieldsSeq(list) {
-		if words := analysis.Words(field); len(words) == 1 {
-			l.stop[words[0]] = true
 		}
 	}
 }

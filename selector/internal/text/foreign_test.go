@@ -6,50 +6,48 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-func TestForeignWords(t *testing.T) {
+func TestEnglish(t *testing.T) {
 	for task, want := range map[string]string{
-		"":                               "",
-		"?!…":                            "",
-		"Lösche bitte die Datei":         "delete file",
-		"LÖSCHE BITTE DIE DATEI":         "delete file",
-		"Lo\u0308sche bitte die Datei":   "delete file",
-		"Dateigröße":                     "file size",
-		"Wettervorhersage für Berlin":    "forecast",
-		"Kalendereintrag erstellen":      "calendar record create",
-		"die Rechnungsnummer der Kundin": "invoice number customer",
+		"Lösche bitte die Datei":                   "delete file",
+		"LÖSCHE BITTE DIE DATEI":                   "delete file",
+		"Lo\u0308sche bitte die Datei":             "delete file",
+		"Dateigröße":                               "file size",
+		"Wettervorhersage für Berlin":              "forecast berlin",
+		"Kalendereintrag erstellen":                "calendar record create",
+		"die Rechnungsnummer der Kundin":           "invoice number customer",
 		"¿Puedes borrar los archivos de la tabla?": "delete file table",
 		"Envíale un mensaje":                       "send message",
 		"Supprime ce fichier s'il te plaît":        "delete file",
 		"Apague este arquivo, por favor":           "delete file",
 		"删除这个文件":                                   "delete file",
-		"翻译 the file":                              "translate",
+		"翻译 the file":                              "translate file",
 		"ファイルを削除してください":                            "file delete",
 		"スクリーンショット":                                "screenshot",
 		"天气":                                       "weather",
-		"𠮷野家𠮷":                                     "",
-		"Lösche die Datei im Branch master":        "delete file branch",
+		"Lösche die Datei im Branch master":        "delete file branch master",
+		"Lösche /tmp/Bericht.csv":                  "delete tmp csv",
 	} {
-		got := foreignWords(task)
+		got := analysis.Words(english(task))
 		for _, w := range analysis.Words(want) {
 			if !slices.Contains(got, w) {
-				t.Errorf("foreignWords(%q) = %q, want %q among them", task, got, want)
+				t.Errorf("%q is %q, want %q among the words", task, got, want)
 			}
 		}
-		if want == "" && got != nil {
-			t.Errorf("foreignWords(%q) = %q, want nothing", task, got)
+		if strings.ContainsFunc(english(task), func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana) }) {
+			t.Errorf("%q is %q", task, english(task))
 		}
 	}
 }
 
-func TestForeignWordsOfEnglish(t *testing.T) {
-	for _, task := range readLines(t, "english.txt") {
-		if got := foreignWords(task); got != nil {
-			t.Errorf("foreignWords(%q) = %q, want nothing", task, got)
-		}
+func TestEnglishOfEnglish(t *testing.T) {
+	for _, task := range append(readLines(t, "english.txt"), "", "?!…") {
+		expect.Equal(t, english(task), task, "the English of an English task")
 	}
 }
 
@@ -61,18 +59,18 @@ func TestForeignList(t *testing.T) {
 		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
 			continue
 		}
-		if bars := strings.Count(list, "|"); !ok || key != "ENGLISH" && key != "BOTH" && bars != 5 {
+		if bars := strings.Count(list, "|"); !ok || key != strings.ToUpper(key) && bars != 5 {
 			t.Errorf("%d languages: %q", bars+1, line)
 		}
 		for field := range strings.FieldsSeq(strings.ReplaceAll(list, "|", " ")) {
 			n := 0
-			for token, isHan := range foreignTokens(field) {
+			for found := range foreignTokens(field) {
 				n++
-				if len(token) > maxForeignLen || isHan && len(token)%3 != 0 {
+				if len(found.folded) > maxForeignLen || found.isHan && len(found.folded)%3 != 0 {
 					t.Errorf("%q is too long, or has rare characters", field)
 				}
 				if key != strings.ToUpper(key) {
-					tools[string(token)] = key
+					tools[string(found.folded)] = key
 				}
 			}
 			if n != 1 {
@@ -83,9 +81,9 @@ func TestForeignList(t *testing.T) {
 			stops = list
 		}
 	}
-	for token := range foreignTokens(stops) {
-		if key, ok := tools[string(token)]; ok {
-			t.Errorf("%q means %s, and is a stop word", token, key)
+	for found := range foreignTokens(stops) {
+		if key, ok := tools[string(found.folded)]; ok {
+			t.Errorf("%q means %s, and is a stop word", found.folded, key)
 		}
 	}
 }
@@ -100,35 +98,39 @@ func readLines(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-func FuzzForeignWords(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, task := range []string{
-		"", "Lösche die Datei", "¿Dónde está el archivo?", "删除 temp.txt 这个文件", "ファイルを削除", "ー", "ÿÀß\u0308", "\xff天\xe5",
-		"delete the file", strings.Repeat("Donaudampfschifffahrt", 9), strings.Repeat("天气預報", 999), "ΣİıẞＡ",
+		"", "Lösche die Datei", "¿Dónde está el archivo?", "删除 temp.txt 这个文件", "ファイルを削除", "ー", "ÿÀß\u0308", "\xff天\xe5", "𠮷野家𠮷",
+		"delete the file", strings.Repeat("Donaudampfschifffahrt", 9), strings.Repeat("天气預報", 999), "ΣİıẞＡ", "lint /home/ann/a.go at 3pm; then “b”",
 	} {
 		f.Add(task)
 	}
 	f.Fuzz(func(t *testing.T, task string) {
-		got := foreignWords(task)
-		if len(got) > maxForeign {
-			t.Errorf("%d words", len(got))
+		got := Parse(task)
+		if len(got.Words) > 0 && len(got.Steps) == 0 || len(got.Steps) > maxSteps {
+			t.Errorf("%q has %d steps", task, len(got.Steps))
 		}
-		for i, w := range got {
-			if w == "" || slices.Contains(got[:i], w) {
-				t.Errorf("%q is empty or repeated in %q", w, got)
+		for i, w := range got.Words {
+			if w == "" || slices.Contains(got.Words[:i], w) {
+				t.Errorf("%q is empty or repeated in %q", w, got.Words)
+			}
+		}
+		for _, s := range got.Steps {
+			for _, i := range s.Words {
+				if i >= len(got.Words) {
+					t.Errorf("%q: step %v of %d words", task, s.Words, len(got.Words))
+				}
+			}
+		}
+		for _, v := range Values(task) {
+			if v == "" || !strings.Contains(task, v) {
+				t.Errorf("value %q of %q", v, task)
 			}
 		}
 	})
 }
 
-// TestForeignWordsOfAll has every word of the lexicon in one task.
-func TestForeignWordsOfAll(t *testing.T) {
-	all := strings.Repeat(foreignList[strings.Index(foreignList, "# Actions"):], 3)
-	if got := foreignWords(all[:MaxTask]); len(got) != maxForeign {
-		t.Errorf("%d words, want %d", len(got), maxForeign)
-	}
-}
-
-func BenchmarkForeignWords(b *testing.B) {
+func BenchmarkParse(b *testing.B) {
 	for _, bench := range []struct{ name, task string }{
 		{"english", "Please find all the invoices of the last month that my customers have not paid yet and send them a reminder"},
 		{"german", "Bitte finde alle Rechnungen aus dem letzten Monat, die meine Kunden noch nicht bezahlt haben, und schicke ihnen eine Zahlungserinnerung per Mail"},
@@ -140,7 +142,7 @@ func BenchmarkForeignWords(b *testing.B) {
 			foreignLexicon()
 			b.ReportAllocs()
 			for b.Loop() {
-				foreignWords(bench.task)
+				Parse(bench.task)
 			}
 		})
 	}

@@ -1,9 +1,10 @@
 package text
 
 import (
-	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestActions(t *testing.T) {
@@ -34,14 +35,29 @@ func TestUnstemmed(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for task, want := range map[string][]Word{
+	for task, want := range map[string][]string{
 		"":                            nil,
-		"please help me":              {{Text: "pleas"}, {Text: "help"}},
-		"Please, parse XML and XML-1": {{Text: "pars"}, {Text: "xml"}},
-		"delete it":                   {{Text: "delet", Synonyms: []string{"drop", "eras", "remov"}}},
+		"please help me":              {"pleas", "help"},
+		"Please, parse XML and XML-1": {"pars", "xml"},
+		"read /tmp/a.csv, then mail":  {"read", "tmp", "csv", "mail"},
 	} {
-		if got := Parse(task).Words; !reflect.DeepEqual(got, want) {
-			t.Errorf("parse(%q) = %v, want %v", task, got, want)
-		}
+		expect.List(t, Parse(task).Words, want, "the words of %q", task)
+	}
+	task := Parse("Lösche die Datei, dann  schicke eine Mail")
+	expect.Equal(t, len(task.Steps), 2, "steps")
+	expect.Equal(t, Parse("  open\nit ").Plain, "open it", "the task")
+	task.Correct(func(w string) string { return w + "x" })
+	expect.Equal(t, task.Words[0], "deletx", "the corrected word")
+}
+
+func TestValues(t *testing.T) {
+	for task, want := range map[string][]string{
+		"":                                      nil,
+		"plain words. Two of it":                nil,
+		`copy "/my files/a.md" to C:\b, please`: {"/my files/a.md", `C:\b`},
+		"open https://example.com/x?y=1.":       {"https://example.com/x?y=1"},
+		"(see example.com) and “~/notes” or `src/a.go`": {"example.com", "~/notes", "src/a.go"},
+	} {
+		expect.List(t, Values(task), want, "the values of %q", task)
 	}
 }

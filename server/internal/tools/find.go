@@ -29,8 +29,8 @@ type findArguments struct {
 }
 
 const (
-	sureLimit     = 5  // tools of a sure answer
-	unsureLimit   = 10 // of one that is not
+	sureLimit     = 5  // tools of a sure answer, and of one that nothing fits
+	unsureLimit   = 10 // of one that is not sure
 	defaultBudget = 2000
 
 	maxNearest = 3 // that route_task names if no tool fits
@@ -46,11 +46,10 @@ const (
 // Found is the answer of find_tools.
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
-	Abstained           bool          `json:"abstained"`      // nothing fits
-	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking"
+	Abstained           bool          `json:"abstained"`      // nothing fits: the tools are the nearest
+	By                  string        `json:"by,omitempty"`   // how the tools were found: "ranking", or "words" before all of them are encoded
 	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
 	Tools               []foundItem   `json:"tools"`
-	Nearest             []foundItem   `json:"nearest,omitempty"`              // if nothing fits
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
 	More                []string      `json:"more,omitempty"`                 // IDs of the next ones; describe_tools says more
 	Omitted             int           `json:"omitted,omitempty"`              // found, but the budget had no room for them
@@ -102,8 +101,8 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 	if err != nil {
 		return nil, err
 	}
-	if ranking.Sure && a.Limit == 0 {
-		limit = sureLimit
+	if ranking.Abstained || ranking.Sure && a.Limit == 0 {
+		limit = min(limit, sureLimit)
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
 	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure, c.declares)
@@ -114,18 +113,16 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
-	reply.By = ranking.By
+	if reply.By = ranking.By; ranking.By == selector.ByWords {
+		reply.Hint = strings.TrimSpace(reply.Hint + " The router still reads new tools, so this search went by words alone: search again in a moment.")
+	}
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)
 	reply.ServersNotUp = f.notUp(first, a.Servers)
 	if !ranking.Sure && slices.ContainsFunc(reply.ServersNotUp, func(s serverState) bool { return s.State == string(status.Starting) }) {
 		reply.Hint += " Servers that are still starting may have more tools: search again in a moment."
 	}
-	if ranking.Abstained {
-		reply.Nearest = entries
-	} else {
-		reply.Tools = entries
-	}
+	reply.Tools = entries
 	return answer(reply), nil
 }
 
@@ -141,7 +138,7 @@ func hint(r selector.Ranking, scripts bool) string {
 	case len(r.Candidates) == 0:
 		return "Nothing was found. Search again with other words."
 	case r.Abstained:
-		return "Nothing fits. Search again with other words. describe_tools and " + runs + " work with the nearest, too."
+		return "Nothing fits; these are the nearest. Say the task in other words and search again. describe_tools and " + runs + " work with these, too."
 	}
 	return "None of these is a sure match. Search again with other words, or use one of them: describe_tools shows its schema, " + runs + " runs it."
 }

@@ -24,7 +24,6 @@ func runDoctor(q *query) (any, error) {
 	if _, why := q.options.Edits.Now(); why != nil {
 		found.Edit = q.explain(why)
 	}
-	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
 	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, q.options.Version)
 	found.Traces = telemetry.CheckTraces()

@@ -62,9 +62,6 @@ type Case struct {
 	// approval; nil if it is in use.
 	Edit error
 
-	// The faults of the models of these keys; nil if they work, or were not asked.
-	Embeddings error
-
 	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
 	// they are sent or not asked for.
 	Traces error
@@ -232,7 +229,6 @@ func examineWhole(x *findings, c Case) {
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)
-	checkModels(x, c)
 	checkTraces(x, c.Traces)
 	checkPinned(x, c)
 	checkCost(x, c)

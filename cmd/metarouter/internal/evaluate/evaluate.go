@@ -18,8 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
-	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -43,7 +41,6 @@ type Options struct {
 	Catalogs, Queries []string
 	Lists, Out        string
 	Limit             int
-	Embeddings        bool // use the model of the configuration, too
 }
 
 // Run measures the search and prints the scores. With recorded lists, each folder has a catalog and tasks.
@@ -53,25 +50,9 @@ func Run(ctx context.Context, files *configfile.Source, o Options, folders []str
 	if err != nil {
 		return err
 	}
-	var model embeddings.Model // nil is the one in the program
-	if o.Embeddings {
-		c, err := files.Load(ctx)
-		if err != nil {
-			return err
-		}
-		if c.Router.Embeddings == nil {
-			return exit.Usage(errors.New(`the configuration has no "embeddings"; name a file that has, with --config`))
-		}
-		client, err := endpoint.New(c.Router.Embeddings.URL, c.Router.Embeddings.Model, c.Router.Embeddings.Headers)
-		if err != nil {
-			return exit.Usage(err)
-		}
-		defer client.Close()
-		model = client
-	}
 	switch {
 	case o.Lists != "":
-		return runTasks(ctx, out, o, folders, model, log)
+		return runTasks(ctx, out, o, folders, log)
 	case len(folders) > 0:
 		return exit.Usage(fmt.Errorf("%s: name the folder with the recorded lists of tools, too: --lists DIR", folders[0]))
 	case len(o.Catalogs) == 0 || len(o.Queries) == 0:
@@ -91,7 +72,7 @@ func Run(ctx context.Context, files *configfile.Source, o Options, folders []str
 	if err != nil {
 		return exit.Usage(configfile.InFlag("--catalog", err))
 	}
-	e, err := evaluation.Evaluate(ctx, tools, examples, o.Limit, model, log)
+	e, err := evaluation.Evaluate(ctx, tools, examples, o.Limit, log)
 	if err != nil {
 		return err
 	}
@@ -139,7 +120,7 @@ type evaluatedTasks struct {
 }
 
 // runTasks measures with recorded lists of tools, and tasks of several kinds.
-func runTasks(ctx context.Context, out *console.Console, o Options, folders []string, model embeddings.Model, log *zap.Logger) (err error) {
+func runTasks(ctx context.Context, out *console.Console, o Options, folders []string, log *zap.Logger) (err error) {
 	if len(o.Catalogs) != len(o.Queries) || len(o.Catalogs)+len(folders) == 0 {
 		return exit.Usage(errors.New("with --lists, write folders with catalog.json and tasks.jsonl, or --catalog FILE and --queries FILE equally often"))
 	}
@@ -156,7 +137,7 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 		catalogs = append(catalogs, c)
 	}
 	result := evaluatedTasks{FindThreshold: selector.DefaultFindThreshold, RouteThreshold: 0.5}
-	if result.TaskReport, err = evaluation.EvaluateTasks(ctx, catalogs, result.RouteThreshold, model, log); err != nil {
+	if result.TaskReport, err = evaluation.EvaluateTasks(ctx, catalogs, result.RouteThreshold, log); err != nil {
 		return err
 	}
 	if err := writeLines(o.Out, result.Outcomes); err != nil {

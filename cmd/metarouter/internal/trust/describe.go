@@ -46,7 +46,6 @@ var (
 var (
 	notes = map[string]string{
 		"accessLog": "each call is written there", "accessLog.file": "each call is written there",
-		"embeddings.url":        "gets tasks, and descriptions of tools",
 		"classification.url":    "gets the texts to classify",
 		"classification.server": "gets the texts to classify",
 		"fillArguments":         "the person is asked for arguments",

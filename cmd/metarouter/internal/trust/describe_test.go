@@ -88,7 +88,6 @@ func TestDescribe(t *testing.T) {
   "metarouter": {
     "mode": "auto", "fillArguments": true, "accessLog": "calls.log",
     "http": {"addr": "0.0.0.0:1", "tokens": ["secret", "${TOKEN}"], "maxBody": 1},
-    "embeddings": {"url": "https://models.example/v1", "model": "m", "headers": {"K": "secret"}},
     "classification": {"type": "mcp", "url": "https://classes.example", "categories": [{"name": "c", "system_prompt": "say \"x\""}]}
   }
 }`))
@@ -115,9 +114,6 @@ func TestDescribe(t *testing.T) {
     accessLog      calls.log (each call is written there)
     http.addr      0.0.0.0:1 (with --http, the router listens there)
     http.tokens    ••• ${TOKEN}
-    embeddings.url https://models.example/v1 (gets tasks, and descriptions of tools)
-    embeddings.model m
-    embeddings.headers.K •••
     classification.type mcp
     classification.url https://classes.example (gets the texts to classify)
     classification.categories[0].name c
@@ -132,7 +128,7 @@ func TestDescribeHidesMisplacedSecrets(t *testing.T) {
 	for _, text := range []string{
 		`{"metarouter": {"tokens": %s}}`, `{"metarouter": {"token": %s}}`, `{"metarouter": {"http": {"auth": {"user": %s}}}}`,
 		`{"metarouter": {"profiles": {"work": {"arguments": {"*": {"apiKey": %s}}}}}}`,
-		`{"metarouter": {"password": %s}}`, `{"metarouter": {"apiKey": %s}}`, `{"metarouter": {"embeddings": {"key": %s}}}`,
+		`{"metarouter": {"password": %s}}`, `{"metarouter": {"apiKey": %s}}`, `{"metarouter": {"classification": {"key": %s}}}`,
 		`{"metarouter": {"unknown": [{"secret": %s}]}}`, `{"metarouter": {"env": {"TOKEN": %s}}}`, `{"metarouter": {"Headers": {"X": %s}}}`,
 		`{"mcpServers": {"a": {"headers": %s}}}`, `{"mcpServers": {"a": {"requestInit": {"headers": {"X": %s}}}}}`,
 		`{"mcpServers": {"a": {"authorization": %s}}}`, `{"mcpServers": {"a": {"oauth": {"clientSecret": %s}}}}`,
@@ -227,7 +223,7 @@ func TestDescribeIsBounded(t *testing.T) {
 var (
 	shown = set(
 		"pinned", "scripts.folder", "validate", "newTools", "routeThreshold", "fillArguments",
-		"embeddings", "embeddings.url", "embeddings.model", "embeddings.headers", "accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
+		"accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
 		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",
 		"classification.fallback", "classification.fallback_category", "classification.type", "classification.server", "classification.url",
@@ -243,7 +239,7 @@ var (
 )
 
 // hiding are those of the shown keys whose values are hidden, if they are words.
-var hiding = set("embeddings.headers", "classification.headers", "http.tokens", "env", "command.env", "headers", "oauth.clientSecret", "oauth.privateKey")
+var hiding = set("classification.headers", "http.tokens", "env", "command.env", "headers", "oauth.clientSecret", "oauth.privateKey")
 
 func TestEveryKeyIsJudged(t *testing.T) {
 	var schema map[string]any

@@ -19,15 +19,11 @@ func PrintScore(w io.Writer, e *selector.Explanation, columns int) {
 		}
 	}
 	for _, word := range e.Words {
-		as := ""
-		if len(word.As) > 0 {
-			as = " as " + strings.Join(word.As, ", ")
-		}
 		var fields []string
 		for _, field := range slices.Sorted(maps.Keys(word.Fields)) {
 			fields = append(fields, fmt.Sprintf("%s %.0f%%", field, 100*word.Fields[field]))
 		}
-		line := fmt.Sprintf("%s%s: %.0f%% of the words, in %s", word.Word, as, 100*word.Share, strings.Join(fields, ", "))
+		line := fmt.Sprintf("%s: %.0f%% of the words, in %s", word.Word, 100*word.Share, strings.Join(fields, ", "))
 		fmt.Fprint(w, terminal.Lines(terminal.Hang("        ", line, columns)))
 	}
 	if len(e.Missing) > 0 {

@@ -4,10 +4,9 @@ import { html, svg, nothing, percent } from "./ui.js";
 /** What the features of the ranking mean. */
 const features = {
   words: "words in common", meaning: "near in meaning", "step meaning": "near one step of the task",
-  coverage: "share of the search's words",
 };
-const colours = ["words", "meaning", "step meaning", "coverage"];
-const fields = ["name", "title", "description", "parameters", "parameter descriptions", "capabilities", "server"];
+const colours = ["words", "meaning", "step meaning"];
+const fields = ["name", "description", "parameters", "parameter descriptions", "server"];
 
 const colour = (list, name) => { const i = list.indexOf(name); return `c${(i < 0 ? list.length : i) % 7}`; };
 
@@ -39,7 +38,7 @@ export function why(e) {
         <thead class="sr"><tr><th scope="col">Word</th><th scope="col">Share</th><th scope="col">Fields</th></tr></thead>
         <tbody>${words.map((w) => {
           const parts = Object.entries(w.fields).sort((a, b) => b[1] - a[1]);
-          return html`<tr><th scope="row">${w.word}${w.as?.length ? html` <span class="muted">as ${w.as.join(", ")}</span>` : nothing}</th>
+          return html`<tr><th scope="row">${w.word}</th>
             <td class="num">${percent(w.share)}</td>
             <td>${bar(parts.map(([f, share]) => [share, colour(fields, f)]), w.share)}
               <span class="sr">${parts.map(([f, share]) => `${f} ${percent(share)}`).join(", ")}</span></td></tr>`;
