@@ -11,9 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/evaluate"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/manual"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
@@ -72,21 +70,6 @@ func runVersion(out *console.Console) error {
 		}
 	}
 	return out.PrintJSON(b)
-}
-
-func newEvalCommand(files *configfile.Source) *cobra.Command {
-	var o evaluate.Options
-	cmd := newCommand("eval [--lists DIR FOLDER…] [--catalog FILE --queries FILE]", "Measure the search on your own tools and queries; start no server", `  metarouter eval --catalog tools.jsonl --queries queries.jsonl -k 50 --out rankings.jsonl
-  metarouter eval --lists recorded/ tasks/office tasks/webdev`,
-		cobra.ArbitraryArgs, func(ctx context.Context, folders []string) error { return evaluate.Run(ctx, files, o, folders) })
-	addJSONFlag(cmd, files.Console)
-	flags := cmd.Flags()
-	flags.StringArrayVar(&o.Catalogs, "catalog", nil, "Read tools from this `file`, one JSON object {server, name, description, input_schema} in each line; with --lists, {servers: [{name, list}]}. Repeat the flag for several catalogs.")
-	flags.StringArrayVar(&o.Queries, "queries", nil, "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line; with --lists, {id, kind, task, right: [server:tool]}, one file for each catalog. Repeat the flag for several files.")
-	flags.StringVar(&o.Lists, "lists", "", "Read the tools of a server from the file LIST.json in this `folder`: its answer to tools/list. Each FOLDER holds catalog.json and tasks.jsonl.")
-	flags.StringVar(&o.Out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line; with --lists, the outcome of each task. By default no file is written.")
-	flags.IntVarP(&o.Limit, "limit", "k", 10, "Rank at most this `number` of tools for each query. With --lists it is always 10.")
-	return cmd
 }
 
 // newHealthCommand returns the health check of containers, which may have no other HTTP

@@ -48,7 +48,7 @@ one MCP server.`,
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&local.Files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
 	flags.StringVar(&local.Files.Data, "data", configfile.DefaultData(), "Keep the catalog and the logs of servers in this `folder`. An empty name (\"\") keeps nothing.")
-	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval, no log lines for other commands)")
+	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, no log lines for other commands)")
 	flags.BoolVar(&local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
 		debug := local.Debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
@@ -119,7 +119,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
 		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)},
 		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},
-		{"eval", with(newEvalCommand, files)}, {"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
+		{"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
 		{"builtin", newBuiltinCommand}, {"guard", newGuardCommand},
 	}...)
 }

@@ -6,6 +6,7 @@ package ended
 // Commands returns the lines of the commands, by name.
 func Commands() map[string]string {
 	return map[string]string{
+		"eval":  "eval ended: it is a tool of the repository; in a clone, run 'go -C tools run ./eval -help'",
 		"plan":  "plan ended: metarouter no longer compares configurations; run 'metarouter check --config FILE'",
 		"usage": "usage ended: metarouter no longer learns from use; nothing replaces it",
 	}

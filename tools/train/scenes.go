@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
-	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/test/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/test/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 

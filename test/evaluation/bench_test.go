@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
-	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/test/evaluation"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
