@@ -3,14 +3,11 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -70,43 +67,6 @@ type scriptAnswer struct {
 	}
 }
 
-// answers returns the members of the request that goes on after the questions.
-func (a scriptAnswer) answers(action string) map[string]any {
-	answers := make(map[string]any)
-	for key := range a.InputRequests {
-		answers[key] = map[string]any{"action": action, "content": map[string]any{"name": "Ada"}}
-	}
-	return map[string]any{"requestState": a.RequestState, "inputResponses": answers}
-}
-
-// tryScript asks for run_script. Its error is that of the request.
-func tryScript(ctx context.Context, c mcptest.Requester, code string, more map[string]any) (a scriptAnswer, err error) {
-	params := map[string]any{"name": "run_script", "arguments": map[string]any{"code": code}}
-	maps.Copy(params, more)
-	raw, err := c.Request(ctx, "tools/call", params)
-	if err == nil {
-		a.raw, err = raw, json.Unmarshal(raw, &a)
-	}
-	return a, err
-}
-
-func runScript(t *testing.T, c mcptest.Requester, code string, more map[string]any) scriptAnswer {
-	t.Helper()
-	a, err := tryScript(within(t), c, code, more)
-	expect.OK(t, err)
-	return a
-}
-
-// suspended runs a script up to its questions, which must be of so many calls.
-func suspended(t *testing.T, c mcptest.Requester, code string, questions int) scriptAnswer {
-	t.Helper()
-	a := runScript(t, c, code, nil)
-	if a.ResultType != "input_required" || len(a.InputRequests) != questions {
-		t.Fatalf("%d questions are expected: %s", questions, a.raw)
-	}
-	return a
-}
-
 // gives fails the test unless the script has ended well with a text.
 func (a scriptAnswer) gives(t *testing.T, want string) {
 	t.Helper()
@@ -136,17 +96,5 @@ func (s *scripting) overHTTP(url string, header ...string) *mcptest.HTTPClient {
 	if _, err := c.Discover(within(s.t)); err != nil {
 		s.t.Fatal(err)
 	}
-	return c
-}
-
-// overStdio returns a modern client of a shared router.
-func (s *scripting) overStdio() *mcptest.Client {
-	s.t.Helper()
-	c := s.start()
-	c.Declare(personal)
-	if _, err := c.Discover(within(s.t)); err != nil {
-		s.t.Fatal(err)
-	}
-	logIfFailed(s.t, c)
 	return c
 }
