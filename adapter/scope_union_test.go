@@ -91,6 +91,11 @@ func TestFindWithinUnion(t *testing.T) {
 		}
 		replace(t, r, name, o)
 	}
+	for by := selector.ByWords; by == selector.ByWords; { // until all tools have vectors
+		all, err := r.parts.Find(t.Context(), selector.Query{Task: "get a page"})
+		expect.OK(t, err)
+		by = all.By
+	}
 	for union, one := range map[string]string{"even|low": "both", "even|gets": "even-or-gets"} {
 		for _, task := range []string{"delete the invoice of a ticket", "list folders", "get a page", "update the calendar", "delet the brnch", "the weather"} {
 			q := selector.Query{Task: task, Limit: 50}

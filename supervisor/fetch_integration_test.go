@@ -269,6 +269,7 @@ func TestUVX(t *testing.T) {
 	n := newNPM(t, "a", "")
 	command, args := mcptest.Command("-name", "a", "-tools", "pid,env", "-pid-file", filepath.Join(n.dir, "servers"))
 	n.file(t, "env/bin/pkg", fmt.Sprintf("#!/bin/sh\necho \"$*\" > %s/arguments\nexec '%s' '%s'\n", n.dir, command, strings.Join(args, "' '")))
+	python := n.file(t, "env/bin/python", "")
 	n.file(t, "env/lib/python3.13/site-packages/pkg-1.2.3.dist-info/METADATA", "")
 	uvx := n.file(t, "uvx", fmt.Sprintf("#!/bin/sh\necho \"$1 $2\" >> %s/asked\nshift 2\nPATH=\"%[1]s/env/bin:$PATH\" UV=here exec \"$@\"\n", n.dir))
 	f := superviseProcesses(t, t.TempDir(), config.Server{Name: "a", Transport: config.Stdio, Command: uvx, Args: []string{"pkg@1.2.3", "an argument"}, StartTimeout: time.Minute})
@@ -278,10 +279,12 @@ func TestUVX(t *testing.T) {
 	}
 	expect.Contains(t, f.mustCall("a", "env", "{}"), "UV=here")
 	expect.OK(t, f.Restart(t.Context(), "a"))
-	for file, want := range map[string]string{"arguments": "an argument\n", "asked": "--from pkg==1.2.3\n"} {
+	expect.OK(t, os.Remove(python)) // uvx makes another environment
+	expect.OK(t, f.Restart(t.Context(), "a"))
+	for file, want := range map[string]string{"arguments": "an argument\n", "asked": "--from pkg==1.2.3\n--from pkg==1.2.3\n"} {
 		b, _ := os.ReadFile(filepath.Join(n.dir, file))
 		expect.Equal(t, string(b), want, "%s", file)
 	}
 	f.stop()
-	mcptest.Gone(t, filepath.Join(n.dir, "servers"), 2)
+	mcptest.Gone(t, filepath.Join(n.dir, "servers"), 3)
 }

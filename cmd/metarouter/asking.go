@@ -107,7 +107,7 @@ tools, input is the value of --input. A call that fails throws a ToolError.`
 	addProfileFlag(cmd, e)
 	cmd.Flags().StringVar(&input, "input", "", "Give the script this `JSON` value as input, or with @FILE that of a file, of 1 MiB at most. By default input is undefined.")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "Stop the script after this `time`, such as 30s. (default, and the most, \"scripts.timeout\" of the configuration, else 1m)")
-	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Let the script call tools that may change or destroy something, and agree to its calls where a profile asks first. By default these calls fail, and on a terminal you are asked whether to run the script again with them.")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Let the script call tools that may change or destroy something, and agree to its calls where a profile asks first. By default these calls fail; on a terminal you are asked whether to run the script again with them, if its other calls only read.")
 	return cmd
 }
 

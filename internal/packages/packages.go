@@ -17,6 +17,7 @@ type Use struct {
 	// Program is the argument that names the program, or the package in place of it; the number of
 	// arguments if none does. It is known for uvx and uv alone.
 	Program int
+	Adds    bool // uvx looks for more packages than that one at each start, or for newer ones
 }
 
 // A Spec names a package, perhaps with a version, a range or a tag.
@@ -52,9 +53,9 @@ func Of(command string, args []string) (u Use, ok bool) {
 	case by == "npm" && len(args) > 0 && (args[0] == "exec" || args[0] == "x"):
 		u.Specs = ofNPM(args, 1)
 	case by == "uvx":
-		u.Specs, u.Program = ofUV(args, 0)
+		u.ofUV(args, 0)
 	case by == "uv" && len(args) > 1 && args[0] == "tool" && args[1] == "run":
-		u.Specs, u.Program = ofUV(args, 2)
+		u.ofUV(args, 2)
 	}
 	return u, len(u.Specs) > 0
 }
@@ -102,25 +103,28 @@ func named(specs []Spec, args []string, at int) []Spec {
 	return specs
 }
 
-// ofUV returns the package that uvx runs with the arguments from that one on, the value of --from
+// ofUV notes the package that uvx runs with the arguments from that one on, the value of --from
 // or the first argument that is no option, and the place of that argument.
-func ofUV(args []string, at int) (specs []Spec, program int) {
+func (u *Use) ofUV(args []string, at int) {
 	for ; at < len(args) && strings.HasPrefix(args[at], "-"); at++ {
 		option, value, joined := strings.Cut(args[at], "=")
 		if !joined && at+1 < len(args) && slices.Contains([]string{"--from", "--with", "--python", "-p", "--index-url", "--index"}, option) {
 			at++
 			value = args[at]
 		}
-		if option == "--from" && value != "" {
-			specs = []Spec{{value, at, true}}
-		} else if option == "--from" {
-			return nil, at
+		switch {
+		case option == "--from" && value != "":
+			u.Specs = []Spec{{value, at, true}}
+		case option == "--from":
+			u.Specs = nil
+			return
+		case option == "--with" || option == "--refresh":
+			u.Adds = true
 		}
 	}
-	if specs == nil && at < len(args) {
-		specs = []Spec{{args[at], at, false}}
+	if u.Program = at; u.Specs == nil && at < len(args) {
+		u.Specs = []Spec{{args[at], at, false}}
 	}
-	return specs, at
 }
 
 // WithoutVersions returns the arguments of a command without the versions, ranges and tags of

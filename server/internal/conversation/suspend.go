@@ -179,7 +179,7 @@ func (all *suspensions) find(m Message) *suspension {
 }
 
 // ErrHolderGone is the error of a request that goes on with a suspended one of a router that can't be reached.
-var ErrHolderGone = InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState")
+var ErrHolderGone = InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState if that does no harm")
 
 // ErrNotResumed is the error of a request that goes on with no suspended one.
 var ErrNotResumed = InvalidParams("the requestState is not valid for this request, or has expired, or the router that held it has ended; send the request again without it if that does no harm")

@@ -147,12 +147,12 @@ func (h *heldScript) notice(resumes string) json.RawMessage {
 	return wire.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}, "_meta": map[string]string{"metarouter/script": h.id}})
 }
 
-// run runs a script for a client that can't ask its person, until the script ends or is held. The same request of the client as
-// one that is held goes on with that.
+// run runs a script for a client that can't ask its person, until the script ends or is held. The same request of the
+// client, or of another one without a session of its principal, as one that is held goes on with that.
 func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) string, run func(context.Context, *heldScript) (json.RawMessage, error)) (json.RawMessage, error) {
 	what := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", c.Name, c.Args))
-	if again := s.find(func(h *heldScript) bool { return h.what == what && h.isOf(c) && h.isHeld() }); again != nil {
-		return again.await(ctx, resumeWait, resumes(again.id))
+	if h := s.find(func(h *heldScript) bool { return h.what == what && h.isOf(c) && h.isHeld() }); h != nil {
+		return h.await(ctx, resumeWait, resumes(h.id))
 	}
 	within, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	h := &heldScript{Client: c.From, id: rand.Text(), owner: c.Owner(), principal: c.Principal, what: what, end: end}

@@ -21,7 +21,7 @@ type runner struct {
 // run runs a tool of a server for the client.
 func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
 	if r.Scripts != nil && r.Scripts.IsScript(tool) {
-		return r.script(ctx, c, tool, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, error) {
+		return r.script(ctx, c, tool, func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error) {
 			call := run.Call
 			call.Arguments = args
 			within, call := run.AsCall(ctx, call)

@@ -49,7 +49,7 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	case a.Code == "":
 		return nil, conversation.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
 	}
-	return t.runner.script(ctx, c, nil, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, error) {
+	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error) {
 		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
 		run.Call.Repaired, run.Call.Trail = "", nil
 		o := t.Scripts.RunScript(ctx, run)
@@ -62,20 +62,21 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 	if !cannotAsk(c) {
 		return r.scriptOf(ctx, c, tool, nil, run)
 	}
+	own := *c // c ends with the request
 	return r.held.run(ctx, c, func(id string) string { return r.resumes(c, id) }, func(ctx context.Context, h *heldScript) (json.RawMessage, error) {
-		return r.scriptOf(ctx, c, tool, h, run)
+		return r.scriptOf(ctx, &own, tool, h, run)
 	})
 }
 
 // A runScript runs a script.
-type runScript func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, error)
+type runScript func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error)
 
 // resumes says how a client goes on with a held script.
 func (r *runner) resumes(c *toolCall, id string) string {
 	if r.Settings().Scripts {
 		return fmt.Sprintf(`call %s with {"resume": %q}`, scriptTool, id)
 	}
-	return fmt.Sprintf("call %s again with the same arguments", c.Name)
+	return fmt.Sprintf("call %s again with the same arguments, while this router runs", c.Name)
 }
 
 // scriptOf is script for a client; h is the client if the script may be held, else nil.
@@ -97,7 +98,7 @@ func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.Norma
 		}
 	}
 	one.Call.Params = nil // a script has its arguments alone
-	result, err := run(ctx, one)
+	result, err := run(ctx, c, one)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

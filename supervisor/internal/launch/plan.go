@@ -42,10 +42,21 @@ func (f fetch) packageOf(p *plan) string {
 	return pythonPackageOf(p.Path, f.packages[0])
 }
 
+// isWhole reports whether the plan's program can run: the Python of an environment of uvx may be gone.
+func (f fetch) isWhole(p *plan) bool {
+	if f.use.ByNPM() {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(p.Path), "python"))
+	return err == nil
+}
+
 // exact returns the package as name@version if the entry names one version of one package.
 func (f fetch) exact() string {
 	switch {
 	case len(f.packages) != 1:
+		return ""
+	case !f.use.ByNPM() && f.use.Adds:
 		return ""
 	case !f.use.ByNPM():
 		return exactPython(f.packages[0])
@@ -82,7 +93,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	}
 	exact := f.exact()
 	if exact != "" {
-		if p, ok := l.recall(written); ok && f.packageOf(p) == exact {
+		if p, ok := l.recall(written); ok && f.packageOf(p) == exact && f.isWhole(p) {
 			return p, nil
 		}
 	}
@@ -102,7 +113,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	}
 	p, why := f.read(out, fence, c)
 	switch {
-	case p == nil && failure != "":
+	case p == nil && failure != "" && (f.use.ByNPM() || isMissing(words)): // a program called uvx may be a script that takes some options alone
 		err := failed(fmt.Errorf("%s could not fetch %s: it %s%s", f.by, strings.Join(f.packages, ", "), failure, reason(words)))
 		if isMissing(words) {
 			err = &NotFoundError{err}
@@ -136,7 +147,7 @@ func (f fetch) read(out []byte, fence string, runner process.Command) (p *plan, 
 		if name == "PATH" {
 			search = value
 		}
-		if !given[variable] && !slices.Contains([]string{process.ReportVariable, process.ShellVariable, offlineVariable, process.MarkVariable}, name) {
+		if !given[variable] && (f.use.ByNPM() || setByUV(name)) && !slices.Contains([]string{process.ReportVariable, process.ShellVariable, offlineVariable, process.MarkVariable}, name) {
 			p.Set = append(p.Set, variable)
 		}
 	}

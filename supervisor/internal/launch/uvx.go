@@ -18,7 +18,8 @@ import (
 // fromPyPI matches a package of a Python registry with at most one exact version.
 var fromPyPI = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?(?:(?:==|@)([0-9][0-9A-Za-z.+!]*))?$`)
 
-// uvOptions are the options before the package that uvx is asked with. The values of others can't be told from the package.
+// uvOptions are the options before the package that uvx is asked with. Others may have values that can't be told from the package,
+// or change the program's folder and variables.
 var uvOptions = []string{"--from", "--with", "--python", "-p", "--index-url", "--index", "-q", "--quiet", "--offline", "--isolated", "--refresh", "--native-tls", "--no-progress"}
 
 // askUVX returns the command by which uvx runs the program reporter where it would run the package's. ok is false for options
@@ -31,7 +32,12 @@ func askUVX(c process.Command, use packages.Use, reporter string) (asked process
 	}
 	options := slices.Clone(c.Args[:use.Program])
 	for _, option := range options {
-		if strings.HasPrefix(option, "-") && !strings.Contains(option, "=") && !slices.Contains(uvOptions, option) {
+		if name, _, _ := strings.Cut(option, "="); strings.HasPrefix(option, "-") && !slices.Contains(uvOptions, name) {
+			return c, false
+		}
+	}
+	for _, v := range c.Env { // with these, uvx gives the program more variables, or another folder
+		if name, _, _ := strings.Cut(v, "="); slices.Contains([]string{"UV_ENV_FILE", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY"}, name) {
 			return c, false
 		}
 	}
@@ -59,6 +65,11 @@ func pythonProgram(name, search string) (path string, ok bool) {
 		return "", false
 	}
 	return program.Search(name, folders[:1])
+}
+
+// setByUV reports whether uvx sets the variable for the programs that it runs.
+func setByUV(name string) bool {
+	return name == "PATH" || name == "VIRTUAL_ENV" || strings.HasPrefix(name, "UV")
 }
 
 // exactPython returns the package as name@version if the text names one version.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -25,6 +26,8 @@ func TestAskUVX(t *testing.T) {
 		"uvx ./folder":                                      "",
 		"uvx --from a":                                      "",
 		"uvx --with-requirements file.txt a":                "",
+		"uvx --directory=/d a":                              "",
+		"uvx --env-file=.env a":                             "",
 		"uvx --index-url=https://a.example/simple -- a":     "",
 		"uvx --default-index https://a.example/simple/ a b": "",
 	} {
@@ -47,5 +50,13 @@ func TestPythonPackageOf(t *testing.T) {
 	}
 	for spec, want := range map[string]string{"a==1.2": "a@1.2", "a@1.2": "a@1.2", "a[b]==1.2": "a@1.2", "a": "", "a>=1.2": "", "a@latest": ""} {
 		expect.Equal(t, exactPython(spec), want, "%s", spec)
+	}
+	for line, want := range map[string]string{"uvx a==1.2": "a@1.2", "uvx --with b a==1.2": "", "uvx --refresh a==1.2": ""} {
+		words := strings.Fields(line)
+		f, _ := fetchOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]})
+		expect.Equal(t, f.exact(), want, "%s", line)
+	}
+	if _, ok := askUVX(process.Command{Args: []string{"a"}, Env: []string{"UV_ENV_FILE=.env"}}, packages.Use{Specs: []packages.Spec{{Text: "a"}}}, "/reporter"); ok {
+		t.Error("variables of a file are kept")
 	}
 }

@@ -221,7 +221,7 @@ type ScriptRequest struct {
 
 type Scripted struct {
 	Script  Script   `json:"script"`
-	Refused []string `json:"refused,omitempty"` // at most 20 calls that Yes would have allowed, with the reason; without Yes no call has an effect
+	Refused []string `json:"refused,omitempty"` // at most 20 calls that Yes would have allowed, with the reason; none if another call may have had an effect
 }
 
 // A Script is what a script has given.

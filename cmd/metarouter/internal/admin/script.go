@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -18,16 +19,23 @@ func runScript(q *query) (any, error) {
 	part := func(ctx context.Context) *query { // of a call, which ends with the script
 		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
 	}
+	var acted atomic.Bool // a call may have had an effect, so that the script must not run again
 	allow := func(t *registry.NormalizedTool) error {
 		if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Yes {
 			client.refuse(t.ID + ": " + unsafe)
 			return fmt.Errorf("%s was not run: %s; --yes lets the script run it", t.ID, unsafe)
 		}
+		if !t.Reads() {
+			acted.Store(true)
+		}
 		return nil
 	}
 	o := q.view.RunScript(q.Context(), selector.ScriptRun{
 		Script: selector.Script{Code: asked.Code, Input: asked.Input, Timeout: asked.Timeout},
-		Call:   selector.Call{Client: "metarouter script", From: client, Unfit: func(t *registry.NormalizedTool) bool { return allow(t) != nil }},
+		Call: selector.Call{Client: "metarouter script", From: client, Unfit: func(t *registry.NormalizedTool) bool {
+			_, unsafe := selector.Harmless(t)
+			return unsafe != "" && !asked.Yes
+		}},
 		Tool: func(ctx context.Context, name string, _ session.Client) (*registry.NormalizedTool, error) {
 			return resolve(part(ctx), name)
 		},
@@ -50,6 +58,9 @@ func runScript(q *query) (any, error) {
 	if e := o.Err; e != nil {
 		answer.Error = &ScriptError{e.Name, e.Message, e.Line, e.Column}
 		q.noteFailed(q.view.Servers(), true)
+	}
+	if acted.Load() {
+		client.refused = nil
 	}
 	return Scripted{Script: answer, Refused: client.refused}, q.Context().Err()
 }

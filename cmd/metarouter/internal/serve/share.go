@@ -143,9 +143,9 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 	if old := s.session.Swap(nil); old != nil {
 		s.noteLost(daemon.ErrLost, old.HasLeft())
 	}
-	for {
-		if err := pauseAfter(ctx, s.lost); err != nil {
-			return nil, err
+	for s.lost < maxLost {
+		if why := pauseAfter(ctx, s.lost); why != nil {
+			return nil, why
 		}
 		session, err := s.joiner.Join(ctx)
 		switch {
@@ -155,16 +155,11 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 			return session, nil
 		case ctx.Err() != nil, errors.Is(err, daemon.ErrRefused):
 			return nil, err
-		case !errors.Is(err, daemon.ErrLost):
+		case !errors.Is(err, daemon.ErrLost), !s.noteLost(err, false): // then with the configuration before the edit
 			return s.serveAlone(ctx, err), nil
 		}
-		switch usable := s.noteLost(err, false); {
-		case !usable:
-			return s.serveAlone(ctx, err), nil // with the configuration before the edit
-		case s.lost >= maxLost:
-			return nil, fmt.Errorf("%d shared routers have ended, one after the other; %s has their last words: %w", s.lost, s.joiner.Log, err)
-		}
 	}
+	return nil, fmt.Errorf("%d shared routers have ended, one after the other; %s has their last words", s.lost, s.joiner.Log)
 }
 
 // pauseAfter waits before the next router is started, after so many that have ended.
@@ -173,7 +168,7 @@ func pauseAfter(ctx context.Context, lost int) error {
 		return nil
 	}
 	select {
-	case <-time.After(min(time.Second<<(lost-3), maxPause)):
+	case <-time.After(min(time.Second<<min(lost-3, 10), maxPause)):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
