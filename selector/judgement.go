@@ -18,8 +18,9 @@ func judge(r Ranking, q Query, hasTask bool, threshold float64) Ranking {
 		r.Abstained = !r.Sure
 		return r
 	}
-	r.Abstained = first.Confidence < rank.AbstainBelow
-	r.Sure = !r.Abstained && sure(r.Candidates, threshold)
+	byWords := r.By == ByWords && first.Confidence > 0 // without vectors, confidences are too low: nothing is sure, nor is it out of the question
+	r.Abstained = first.Confidence < rank.AbstainBelow && !byWords
+	r.Sure = !r.Abstained && !byWords && sure(r.Candidates, threshold)
 	return r
 }
 

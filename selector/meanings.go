@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxEncoded    = 20_000                 // items of a catalog that have vectors
+	maxEncoded    = 100_000                // items of a catalog that have vectors
 	encodeTime    = 300 * time.Millisecond // of a search, to encode the items that have no vector yet
 	alwaysEncoded = 32                     // items, however long it takes
 	maxSentences  = 9                      // of a task that have vectors: the whole and its first steps
@@ -80,7 +80,7 @@ func (m *meanings) of(ctx context.Context, c *index.Collection, processors int) 
 func sentences(c *index.Collection) []string {
 	all := make([]string, len(c.Documents()))
 	for i, d := range c.Documents() {
-		all[i] = d.Text
+		all[i] = text.WithEnglish(d.Text)
 	}
 	return all
 }

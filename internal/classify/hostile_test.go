@@ -112,7 +112,7 @@ func TestUnsureOutside(t *testing.T) {
 	n := newEntry()
 	o := options()
 	var now atomic.Value // the answer, also to the probes of the classifier's own goroutine
-	now.Store("{}")
+	now.Store(`{"class": 2, "confidence": 0.1}`)
 	n.answer = func(string) string { return now.Load().(string) }
 	k := started(t, config.Classification{Outside: &o}, n)
 	for _, answer := range []string{

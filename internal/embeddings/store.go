@@ -75,8 +75,7 @@ func hash(text string) string {
 }
 
 // Vectors returns the vectors of the texts, after it has encoded those that are not known on so many
-// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil, but for the first atLeast of
-// them.
+// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil, unless they are at most atLeast.
 func (s *Store) Vectors(ctx context.Context, texts []string, processors, atLeast int) []encoder.Vector {
 	s.read.Do(s.load)
 	all, keys := make([]encoder.Vector, len(texts)), make([]string, len(texts))
@@ -89,11 +88,10 @@ func (s *Store) Vectors(ctx context.Context, texts []string, processors, atLeast
 		}
 	}
 	s.mu.Unlock()
-	ctx, whole := context.WithoutCancel(ctx), ctx
+	if len(missing) <= atLeast {
+		ctx = context.WithoutCancel(ctx)
+	}
 	for batch := range slices.Chunk(missing, batchSize) {
-		if atLeast -= len(batch); atLeast < 0 {
-			ctx = whole
-		}
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():
@@ -133,7 +131,7 @@ func (s *Store) vector(ctx context.Context, key, text string) encoder.Vector {
 func (s *Store) Save(inUse []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.path == "" || !s.changed {
+	if !s.changed {
 		return nil
 	}
 	s.changed = false // another attempt comes with other vectors
@@ -147,6 +145,9 @@ func (s *Store) Save(inUse []string) error {
 			used[hash(text)] = true
 		}
 		maps.DeleteFunc(s.vectors, func(k string, _ encoder.Vector) bool { return !used[k] })
+	}
+	if s.path == "" {
+		return nil
 	}
 	var data bytes.Buffer
 	folder := filepath.Dir(s.path)

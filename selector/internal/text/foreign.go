@@ -18,7 +18,19 @@ const maxForeignLen = 64
 // and Kana are always translated; words in Latin letters are where the task is not in English.
 func english(task string) string {
 	l := foreignLexicon()
-	latin, han := l.languages(task)
+	latin, known, han := l.languages(task)
+	return l.replaced(task, latin || !known, han)
+}
+
+// WithEnglish returns the text of a tool with English words in the place of foreign ones, if it is in another language.
+func WithEnglish(text string) string {
+	l := foreignLexicon()
+	latin, _, han := l.languages(text)
+	return l.replaced(text, latin, han)
+}
+
+// replaced returns a text with English words in the place of terms of Han and Kana, and of words in Latin letters with latin.
+func (l *lexicon) replaced(task string, latin, han bool) string {
 	if !latin && !han {
 		return task
 	}
@@ -28,7 +40,8 @@ func english(task string) string {
 		translation, known := "", false
 		switch {
 		case t.isHan:
-			translation, known = l.run(t.folded), true
+			translation = l.run(t.folded)
+			known = translation != ""
 		case latin && len(t.folded) <= maxForeignLen:
 			var words []string
 			words, known = l.translate(string(t.folded))
@@ -72,10 +85,10 @@ const (
 
 // languages reports whether the task has foreign words in Latin letters, and
 // whether it has Han or Kana. The former is so where the evidence is for it, by
-// some margin if there are English words, as English tasks quote foreign names;
-// and also if no word is known, since it may be another form of a foreign word.
-func (l *lexicon) languages(task string) (latin, han bool) {
-	evidence, margin, known := 0, 0, false
+// some margin if there are English words, as English tasks quote foreign names. If no
+// word is known, each may be another form of a foreign word.
+func (l *lexicon) languages(task string) (latin, known, han bool) {
+	evidence, margin := 0, 0
 	for t := range foreignTokens(task) {
 		if t.isHan {
 			han = true
@@ -88,7 +101,7 @@ func (l *lexicon) languages(task string) (latin, han bool) {
 			}
 		}
 	}
-	return evidence > margin || !known, han
+	return evidence > margin, known, han
 }
 
 // longestTerm returns the English words for the longest term that a run of Han and

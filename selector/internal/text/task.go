@@ -14,7 +14,7 @@ import (
 
 // A Task is a task as words.
 type Task struct {
-	Words []string // as [analysis.Words] returns them, each once, in the order of their first appearance
+	Words []string // as [analysis.Words] returns them, each once, in the order of their first appearance; the English ones first
 	Plain string   // in English, as far as it is translated; "" if there is nothing to search for
 	Steps []Step   // at least one, if there are words
 }
@@ -45,14 +45,20 @@ func content(text string, stems analysis.Stemmer) []string {
 // Parse returns a task as words.
 func Parse(text string) Task {
 	stems := make(analysis.Stemmer)
-	text = english(text[:min(len(text), MaxTask)])
+	original := text[:min(len(text), MaxTask)]
+	text = english(original)
 	t := Task{Plain: strings.Join(strings.Fields(text), " ")}
 	at := make(map[string]int)
-	for _, w := range content(text, stems) {
-		if _, ok := at[w]; !ok {
-			at[w] = len(t.Words)
-			t.Words = append(t.Words, w)
+	add := func(words []string) {
+		for _, w := range words {
+			if _, ok := at[w]; !ok {
+				at[w] = len(t.Words)
+				t.Words = append(t.Words, w)
+			}
 		}
+	}
+	if add(content(text, stems)); text != original {
+		add(content(original, stems)) // tools may be described in the task's language
 	}
 	for _, part := range stepEnds().Split(text, -1) {
 		s := Step{Plain: strings.Join(strings.Fields(part), " ")}
@@ -63,6 +69,12 @@ func Parse(text string) Task {
 		}
 		if len(s.Words) > 0 {
 			t.Steps = append(t.Steps, s)
+		}
+	}
+	if len(t.Steps) <= 1 && len(t.Words) > 0 {
+		t.Steps = []Step{{Plain: t.Plain}}
+		for i := range t.Words {
+			t.Steps[0].Words = append(t.Steps[0].Words, i)
 		}
 	}
 	if len(t.Steps) > maxSteps {

@@ -1,0 +1,29 @@
+package selector
+
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
+
+// Tools that are described in a task's own language are found by its words.
+func TestFindInItsLanguage(t *testing.T) {
+	var tools []registry.NormalizedTool
+	described := map[string]string{
+		"t1": "生成发票", "t2": "查询北京的天气", "t3": "删除分支", "t4": "发送邮件给客户", "t5": "Fahrrad ausleihen", "t6": "Kundentermin im Kalender verschieben", "t7": "Sendung beim Zusteller verfolgen",
+	}
+	for name, text := range described {
+		tools = append(tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Description: text})
+	}
+	all := registry.New()
+	all.Replace("s", registry.Offer{Tools: tools})
+	s := New(all, Options{})
+	for task, want := range map[string]string{"生成发票": "s:t1", "北京": "s:t2", "发送邮件": "s:t4", "ein Fahrrad ausleihen": "s:t5", "einen Kundentermin verschieben": "s:t6", "wo ist meine Sendung beim Zusteller": "s:t7"} {
+		r, err := s.Find(t.Context(), Query{Task: task})
+		expect.OK(t, err)
+		if len(r.Candidates) == 0 || r.Candidates[0].Tool.ID != want {
+			t.Errorf("%s: %v, want %s", task, r.Candidates, want)
+		}
+	}
+}
