@@ -49,7 +49,7 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 	}
 	if len(c.Faults) > 0 && !c.Unchecked {
 		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
-			c.Arguments, _ = schema.keys.Shown(schema.schema, fixed) // with the server's keys they mean the same
+			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
 			c.Sent, c.Repaired = withFixed(t, fixed), how
 			c.compared(nil, schema.err)
 		}
@@ -120,6 +120,7 @@ type compiledSchema struct {
 	large   chan struct{}  // of schemas
 	compile sync.Once      // for the fields below
 	schema  *schema.Schema // nil if it cannot be compiled
+	names   *schema.Schema // the same, or its outline
 	err     error          // that no arguments can be checked; nil if there is a schema
 	blind   bool           // the schema never looks into strings
 	costly  sync.Once      // to log that a validation took too many steps
@@ -149,15 +150,16 @@ func (s *compiledSchema) build() {
 	compiled, err := schema.Compile(s.source)
 	if err != nil {
 		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
-		s.err = errUncompiled
+		s.err, s.names = errUncompiled, schema.Outline(s.source)
 		return
 	}
 	s.schema, s.blind = compiled.With(s.keys), isBlind(s.source)
+	s.names = s.schema
 }
 
 // own returns the arguments with the server's own keys.
 func (s *compiledSchema) own(args json.RawMessage) (json.RawMessage, error) {
-	return s.keys.Own(s.schema, args)
+	return s.keys.Own(s.names, args)
 }
 
 // errUncompiled is the reason for not checking arguments that the log says more about.

@@ -27,8 +27,8 @@ func NewKeys(own map[string]string) Keys {
 }
 
 // Own returns a value of the schema with the schema's own keys in place of those that clients see. Only members that the
-// schema declares where they are get another key, so that data with such keys stay; of a nil schema, members
-// anywhere do. The error matches [ErrCostly]: then the value is as it was.
+// schema declares where they are get another key, so that data with such keys stay. The error matches [ErrCostly]: then
+// the value is as it was.
 func (k Keys) Own(s *Schema, value json.RawMessage) (json.RawMessage, error) {
 	return rekeyed(s, k.own, true, value)
 }
@@ -43,23 +43,29 @@ func rekeyed(s *Schema, names map[string]string, toOwn bool, value json.RawMessa
 		return value, nil
 	}
 	r := rekeyer{names: names, toOwn: toOwn, steps: maxSteps + 4*len(value)}
-	var all []*jsonschema.Schema
-	if s != nil {
-		r.schemas, all = true, []*jsonschema.Schema{s.root}
-	}
-	renamed := r.value(all, value)
+	renamed := r.value([]*jsonschema.Schema{s.root}, value)
 	if r.steps < 0 { // some keys are not renamed
 		return value, costly("its keys take too many steps for this value")
 	}
 	return renamed, nil
 }
 
+// Outline returns a schema that declares the members that the properties of a schema name, at its top level only. It is for
+// the keys of a schema that can't be compiled.
+func Outline(raw json.RawMessage) *Schema {
+	root := &jsonschema.Schema{Properties: make(map[string]*jsonschema.Schema)}
+	_ = wire.Members(wire.Member(raw, "properties"), func(name string, _ []byte) bool { // others have none
+		root.Properties[name] = &jsonschema.Schema{}
+		return true
+	})
+	return &Schema{root: root, partial: true}
+}
+
 // A rekeyer replaces keys of members that a schema declares. After its steps the rest of a value stays.
 type rekeyer struct {
-	names   map[string]string
-	toOwn   bool // the schema has the new names, else the old ones
-	schemas bool // else each member is declared
-	steps   int
+	names map[string]string
+	toOwn bool // the schema has the new names, else the old ones
+	steps int
 }
 
 // value returns the value, to which all these schemas may apply.
@@ -68,7 +74,7 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 		return value
 	}
 	r.steps -= 1 + len(value)/64
-	if all = r.unfolded(all); r.steps < 0 || r.schemas && len(all) == 0 {
+	if all = r.unfolded(all); r.steps < 0 || len(all) == 0 {
 		return value
 	}
 	out := []byte{value[0]}
@@ -93,7 +99,7 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 			if r.toOwn {
 				own = other
 			}
-			if !r.schemas || slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Properties[own] != nil }) {
+			if slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Properties[own] != nil }) {
 				name = other
 			} else {
 				own = key
