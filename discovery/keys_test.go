@@ -61,10 +61,13 @@ func TestKeys(t *testing.T) {
 		compiled, err := validation.Compile(compared)
 		expect.OK(t, err, "%s", name)
 		keys := validation.NewKeys(tool.Keys)
-		own := keys.Own(compiled, json.RawMessage(tc.sent))
+		own, err := keys.Own(compiled, json.RawMessage(tc.sent))
+		expect.OK(t, err, "%s", name)
 		expect.Equal(t, string(own), tc.own, "%s", name)
 		if name != "the server's own" && name != "both" {
-			expect.Equal(t, string(keys.Shown(compiled, own)), tc.sent, "%s", name)
+			shown, err := keys.Shown(compiled, own)
+			expect.OK(t, err, "%s", name)
+			expect.Equal(t, string(shown), tc.sent, "%s", name)
 		}
 	}
 }

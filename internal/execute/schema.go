@@ -30,7 +30,7 @@ type Checked struct {
 
 	tool    *registry.NormalizedTool
 	partial bool // a part of the schema can't be compared
-	refused bool // a profile does not allow them, whatever the schema says
+	refused bool // they can't be sent, whatever the schema says: a profile does not allow them, or their keys can't be renamed
 }
 
 // Check compares arguments with the tool's schema. It gives up where that takes too long, if the
@@ -49,7 +49,8 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 	}
 	if len(c.Faults) > 0 && !c.Unchecked {
 		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
-			c.Arguments, c.Sent, c.Repaired = schema.keys.Shown(schema.schema, fixed), withFixed(t, fixed), how
+			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
+			c.Sent, c.Repaired = withFixed(t, fixed), how
 			c.compared(nil, schema.err)
 		}
 	}
@@ -68,10 +69,15 @@ func (c *Checked) compared(faults []string, err error) {
 func (c *Checked) passed() bool { return !c.Unchecked && !c.partial && len(c.Faults) == 0 }
 
 // unchecked returns arguments that were not compared with the tool's schema. Its faults are
-// faults of arguments that a profile fixes.
+// faults of arguments that a profile fixes, or that their keys can't be renamed.
 func unchecked(t *registry.NormalizedTool, s *compiledSchema, args json.RawMessage) Checked {
 	args = orEmpty(args)
-	c := Checked{Arguments: args, Sent: s.own(args), Unchecked: true, tool: t}
+	c := Checked{Arguments: args, Unchecked: true, tool: t}
+	var err error
+	if c.Sent, err = s.own(args); err != nil {
+		c.Faults, c.refused, c.Unchecked = []string{"arguments: " + err.Error()}, true, false
+		return c
+	}
 	if t.Fixed != nil && wire.IsObject(args) {
 		c.Faults, c.Sent = refusals(t, c.Sent), withFixed(t, c.Sent)
 		c.refused = len(c.Faults) > 0
@@ -114,6 +120,7 @@ type compiledSchema struct {
 	large   chan struct{}  // of schemas
 	compile sync.Once      // for the fields below
 	schema  *schema.Schema // nil if it cannot be compiled
+	names   *schema.Schema // the same, or its outline
 	err     error          // that no arguments can be checked; nil if there is a schema
 	blind   bool           // the schema never looks into strings
 	costly  sync.Once      // to log that a validation took too many steps
@@ -143,14 +150,17 @@ func (s *compiledSchema) build() {
 	compiled, err := schema.Compile(s.source)
 	if err != nil {
 		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
-		s.err = errUncompiled
+		s.err, s.names = errUncompiled, schema.Outline(s.source)
 		return
 	}
 	s.schema, s.blind = compiled.With(s.keys), isBlind(s.source)
+	s.names = s.schema
 }
 
 // own returns the arguments with the server's own keys.
-func (s *compiledSchema) own(args json.RawMessage) json.RawMessage { return s.keys.Own(s.schema, args) }
+func (s *compiledSchema) own(args json.RawMessage) (json.RawMessage, error) {
+	return s.keys.Own(s.names, args)
+}
 
 // errUncompiled is the reason for not checking arguments that the log says more about.
 var errUncompiled = errors.New("the tool's schema can't be compiled")
@@ -236,8 +246,8 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 	given := args
 	fits := func(candidate json.RawMessage, change string) bool {
 		for range 2 {
-			candidate = s.own(candidate)
-			if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 || agrees(given, candidate) {
+			var err error
+			if candidate, err = s.own(candidate); err != nil || !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 || agrees(given, candidate) {
 				return false
 			}
 			if change != "" { // else they are as given, and were compared before
@@ -321,9 +331,12 @@ func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessag
 	if text, ok := wire.String(inner); ok {
 		inner = json.RawMessage(text)
 	}
-	inner = s.own(inner)
+	inner, err := s.own(inner)
+	if err != nil {
+		return "", nil
+	}
 	members, declared := 0, true
-	err := wire.Members(inner, func(key string, _ []byte) bool {
+	err = wire.Members(inner, func(key string, _ []byte) bool {
 		members++
 		declared = wire.Member(properties, key) != nil
 		return declared

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -26,52 +27,54 @@ func NewKeys(own map[string]string) Keys {
 }
 
 // Own returns a value of the schema with the schema's own keys in place of those that clients see. Only members that the
-// schema declares where they are get another key, so that data with such keys stay; of a nil schema, members
-// anywhere do.
-func (k Keys) Own(s *Schema, value json.RawMessage) json.RawMessage {
+// schema declares where they are get another key, so that data with such keys stay. The error matches [ErrCostly]: then
+// the value is as it was.
+func (k Keys) Own(s *Schema, value json.RawMessage) (json.RawMessage, error) {
 	return rekeyed(s, k.own, true, value)
 }
 
 // Shown is the inverse of Own.
-func (k Keys) Shown(s *Schema, value json.RawMessage) json.RawMessage {
+func (k Keys) Shown(s *Schema, value json.RawMessage) (json.RawMessage, error) {
 	return rekeyed(s, k.shown, false, value)
 }
 
-func rekeyed(s *Schema, names map[string]string, toOwn bool, value json.RawMessage) json.RawMessage {
+func rekeyed(s *Schema, names map[string]string, toOwn bool, value json.RawMessage) (json.RawMessage, error) {
 	if len(names) == 0 || !wire.Valid(value) {
-		return value
+		return value, nil
 	}
-	r := rekeyer{names: names, toOwn: toOwn, steps: maxSteps}
-	if s != nil {
-		r.schemas = true
-		return r.value([]*jsonschema.Schema{s.root}, value)
+	r := rekeyer{names: names, toOwn: toOwn, steps: maxSteps + 4*len(value)}
+	renamed := r.value([]*jsonschema.Schema{s.root}, value)
+	if r.steps < 0 { // some keys are not renamed
+		return value, costly("its keys take too many steps for this value")
 	}
-	return r.value(nil, value)
+	return renamed, nil
+}
+
+// Outline returns a schema that declares the members that the properties of a schema name, at its top level only. It is for
+// the keys of a schema that can't be compiled.
+func Outline(raw json.RawMessage) *Schema {
+	root := &jsonschema.Schema{Properties: make(map[string]*jsonschema.Schema)}
+	_ = wire.Members(wire.Member(raw, "properties"), func(name string, _ []byte) bool { // others have none
+		root.Properties[name] = &jsonschema.Schema{}
+		return true
+	})
+	return &Schema{root: root, partial: true}
 }
 
 // A rekeyer replaces keys of members that a schema declares. After its steps the rest of a value stays.
 type rekeyer struct {
-	names   map[string]string
-	toOwn   bool // the schema has the new names, else the old ones
-	schemas bool // else each member is declared
-	steps   int
+	names map[string]string
+	toOwn bool // the schema has the new names, else the old ones
+	steps int
 }
 
-// value returns the value, to which all these schemas apply.
+// value returns the value, to which all these schemas may apply.
 func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 	if value = bytes.TrimSpace(value); !wire.IsObject(value) && !wire.IsArray(value) {
 		return value
 	}
-	seen := make(map[*jsonschema.Schema]bool)
-	for i := 0; i < len(all); i++ { // they grow
-		for _, part := range sameValue(all[i]) {
-			if r.steps--; r.steps > 0 && !seen[part] {
-				seen[part] = true
-				all = append(all, part)
-			}
-		}
-	}
-	if r.steps < 0 {
+	r.steps -= 1 + len(value)/64
+	if all = r.unfolded(all); r.steps < 0 || len(all) == 0 {
 		return value
 	}
 	out := []byte{value[0]}
@@ -86,7 +89,7 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 		_ = wire.Elements(value, func(v []byte) bool {
 			add(nil, r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return itemsAt(s, i) }), v))
 			i++
-			return true
+			return r.steps >= 0
 		})
 		return append(out, ']')
 	}
@@ -96,40 +99,57 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 			if r.toOwn {
 				own = other
 			}
-			if !r.schemas || slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Properties[own] != nil }) {
+			if slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Properties[own] != nil }) {
 				name = other
 			} else {
 				own = key
 			}
 		}
 		add(append(wire.AppendString(nil, name), ':'), r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return membersAt(s, own) }), v))
-		return true
+		return r.steps >= 0
 	})
 	return append(out, '}')
+}
+
+// unfolded returns the schemas and those that they apply to the same value, each once.
+func (r *rekeyer) unfolded(schemas []*jsonschema.Schema) (all []*jsonschema.Schema) {
+	seen := make(map[*jsonschema.Schema]bool)
+	add := func(parts []*jsonschema.Schema) {
+		for _, part := range parts {
+			if r.steps--; r.steps >= 0 && !seen[part] {
+				seen[part] = true
+				all = append(all, part)
+			}
+		}
+	}
+	add(schemas)
+	for i := 0; i < len(all); i++ { // they grow
+		add(sameValue(all[i]))
+	}
+	return all
 }
 
 // inner returns the schemas that at finds in all of them.
 func (r *rekeyer) inner(all []*jsonschema.Schema, at func(*jsonschema.Schema) []*jsonschema.Schema) (inner []*jsonschema.Schema) {
 	for _, s := range all {
-		r.steps--
-		inner = append(inner, slices.DeleteFunc(at(s), func(s *jsonschema.Schema) bool { return s == nil })...)
+		if r.steps--; r.steps < 0 {
+			return nil
+		}
+		found := at(s)
+		r.steps -= len(found)
+		inner = append(inner, slices.DeleteFunc(found, func(s *jsonschema.Schema) bool { return s == nil })...)
 	}
 	return inner
 }
 
-// membersAt returns the schemas of a member, some of which may be nil.
+// membersAt returns the schemas that a member may have, some of which may be nil. To match the patterns would take long,
+// and would only tell which keys within the member are declared.
 func membersAt(s *jsonschema.Schema, name string) []*jsonschema.Schema {
 	if property := s.Properties[name]; property != nil {
 		return []*jsonschema.Schema{property}
 	}
 	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
-	all := []*jsonschema.Schema{additional, s.UnevaluatedProperties}
-	for re, part := range s.PatternProperties {
-		if re.MatchString(name) {
-			all = append(all, part)
-		}
-	}
-	return all
+	return slices.AppendSeq([]*jsonschema.Schema{additional, s.UnevaluatedProperties}, maps.Values(s.PatternProperties))
 }
 
 // itemsAt returns the schemas of an item, some of which may be nil.

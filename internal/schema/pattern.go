@@ -37,7 +37,10 @@ type pattern struct {
 // grow exponentially with the text, so each match is bounded.
 type backtracker struct{ *regexp2.Regexp }
 
-const matchTimeout = 200 * time.Millisecond
+const (
+	matchTimeout = 200 * time.Millisecond // of one match
+	maxSlow      = 500 * time.Millisecond // of all matches by backtrackers in one validation
+)
 
 // MatchString reports whether the expression matches, and true if that takes too long: [meter.finds] knows better.
 func (b backtracker) MatchString(text string) bool {

@@ -189,7 +189,7 @@ func BenchmarkValidate(b *testing.B) {
 
 // TestCanonical checks that equal numbers have the same text, and others have not.
 func TestCanonical(t *testing.T) {
-	e := evaluation{meter: meter{t.Context(), maxSteps, stepsPerLook}, most: maxFaults}
+	e := evaluation{meter: meter{ctx: t.Context(), steps: maxSteps, look: stepsPerLook}, most: maxFaults}
 	seen := make(map[string]string)
 	for _, equal := range []string{
 		"0 -0 0.0 0e5 -0.00E-7", "1 1.0 10e-1 0.1e1 1E+0", "-1 -1.0 -0.01e2", "10 1e1 1E+1 10.00", "0.1 1e-1 0.10", "100.5 1005e-1 1.005e2",
