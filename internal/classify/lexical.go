@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -52,7 +51,7 @@ type lexical struct {
 func newLexical(ctx context.Context, categories []config.Category, folder string) (*lexical, error) {
 	documents := documentsOf(categories)
 	err := encode(ctx, documents, folder)
-	if ctx.Err() != nil {
+	if err != nil && err == context.Cause(ctx) {
 		return nil, err
 	}
 	return fit(len(categories), documents), err
@@ -90,9 +89,11 @@ func encode(ctx context.Context, documents []document, folder string) error {
 	}
 	store := embeddings.Open(encoder.Task, folder)
 	for i, v := range store.Vectors(ctx, texts, runtime.GOMAXPROCS(0), 0) {
-		documents[i].meaning = v
+		if documents[i].meaning = v; v == nil {
+			return context.Cause(ctx)
+		}
 	}
-	return cmp.Or(context.Cause(ctx), store.Save(texts))
+	return store.Save(texts)
 }
 
 // probabilities returns the probability of each category, in their order. They are not

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/evaluation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // worse is by how much the recall within a profile may be below that of a router that has only
@@ -22,6 +23,7 @@ const worse = 0.02
 // TestRecallWithin searches the tools of one corpus in a router that has the tools of all corpora,
 // and in one that has no others. METAROUTER_RETRIEVAL names the folder of the corpora.
 func TestRecallWithin(t *testing.T) {
+	layer.Full(t)
 	folder := os.Getenv("METAROUTER_RETRIEVAL")
 	if folder == "" {
 		t.Skip("METAROUTER_RETRIEVAL names no folder of corpora")
@@ -48,10 +50,12 @@ func TestRecallWithin(t *testing.T) {
 		return ids, s, r.Snapshot()
 	}
 	_, whole, catalog := read("livemcpbench", "mcpbench", "mcp-pool")
+	expect.OK(t, whole.Encode(t.Context()))
 	for _, corpus := range []string{"livemcpbench", "mcpbench"} {
 		queries, err := evaluation.ReadExamples(filepath.Join(folder, corpus, "queries.jsonl"))
 		expect.OK(t, err)
 		ids, alone, own := read(corpus)
+		expect.OK(t, alone.Encode(t.Context()))
 		profile := catalog.Filtered(showing(func(t *registry.NormalizedTool) bool { return ids[t.ID] }), nil)
 		if len(profile.Tools()) != len(own.Tools()) {
 			t.Fatalf("%s: %d tools in the profile, %d in the corpus", corpus, len(profile.Tools()), len(own.Tools()))
