@@ -21,7 +21,7 @@ import (
 const (
 	maxEncoded    = 100_000                // items of a catalog that have vectors
 	encodeTime    = 300 * time.Millisecond // of a search, to encode the items that have no vector yet
-	alwaysEncoded = 32                     // items, however long it takes
+	alwaysEncoded = 32                     // so many items without a vector are encoded, however long it takes
 	maxSentences  = 9                      // of a task that have vectors: the whole and its first steps
 	gatherTime    = time.Second            // after a change, until the items are encoded in the background
 )

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A line is a tool of a test's catalog: "server:tool description #tag #tag".
@@ -48,16 +50,11 @@ func filled(t testing.TB, lines ...string) (*Selector, *registry.Registry) {
 		servers[tool.Server] = append(servers[tool.Server], tool)
 	}
 	for server, tools := range servers {
-		if _, err := r.Replace(server, registry.Offer{Tools: tools}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, registry.Offer{Tools: tools})
+		expect.OK(t, err)
 	}
 	s := New(r, Options{})
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { expect.OK(t, s.Close()) })
 	return s, r
 }
 
@@ -304,10 +301,8 @@ func TestRankIsDeterministic(t *testing.T) {
 		}
 		s := picker(t, lines...)
 		c, err := s.index.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		hits, err := c.Search(t.Context(), index.Query{Text: "file"})
+		expect.OK(t, err)
+		hits, err := c.Search(t.Context(), index.Query{Words: analysis.Words("file")})
 		if err != nil || len(hits) != len(lines) {
 			t.Fatalf("%d hits, error %v", len(hits), err)
 		}

@@ -50,8 +50,8 @@ func TestStoreKeepsVectors(t *testing.T) {
 	expect.Equal(t, known(Open(encoder.Tool, folder), all), 40, "known after an empty catalog")
 }
 
-// A few texts are encoded after the end of the context, too.
-func TestAtLeast(t *testing.T) {
+// So many texts are encoded after the end of the context, too.
+func TestAlwaysEncoded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := Open(encoder.Tool, "")

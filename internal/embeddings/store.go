@@ -75,8 +75,8 @@ func hash(text string) string {
 }
 
 // Vectors returns the vectors of the texts, after it has encoded those that are not known on so many
-// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil, unless they are at most atLeast.
-func (s *Store) Vectors(ctx context.Context, texts []string, processors, atLeast int) []encoder.Vector {
+// processors, 2.5 ms each. If ctx ends first, those that are still missing are nil, unless they are at most always.
+func (s *Store) Vectors(ctx context.Context, texts []string, processors, always int) []encoder.Vector {
 	s.read.Do(s.load)
 	all, keys := make([]encoder.Vector, len(texts)), make([]string, len(texts))
 	var missing []int
@@ -88,7 +88,7 @@ func (s *Store) Vectors(ctx context.Context, texts []string, processors, atLeast
 		}
 	}
 	s.mu.Unlock()
-	if len(missing) <= atLeast {
+	if len(missing) <= always {
 		ctx = context.WithoutCancel(ctx)
 	}
 	for batch := range slices.Chunk(missing, batchSize) {

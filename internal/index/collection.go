@@ -8,18 +8,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A Query asks for items by words.
 type Query struct {
-	Text string // plain text of any length; no character in it has a special meaning
-
-	// Words are more words to look for, as [analysis.Words] returns them.
-	Words []string
-
+	Words        []string // as [analysis.Words] returns them
 	Capabilities []string // only items that have all of these tags
 	AtLeast      int      // if not 0, how many of Capabilities are enough
 	Servers      []string // if not empty, only items of these servers
@@ -172,7 +167,7 @@ const maxQueryWords = 20
 
 // telling returns the words of a query that any item has, the most telling first.
 func (s *statistics) telling(q Query) (words []string) {
-	for _, word := range slices.Concat(q.Words, analysis.Words(q.Text)) {
+	for _, word := range q.Words {
 		if s.Has(word) && !slices.Contains(words, word) {
 			words = append(words, word)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -45,15 +46,16 @@ func TestHistoryDoesNotMatter(t *testing.T) {
 				continue
 			}
 			for _, limit := range []int{1, 10, 1000} {
-				q := Query{Text: one.Description, Limit: limit}
+				text := one.Description
 				if i%2 == 0 {
-					q.Text = strings.Join(strings.Fields(q.Text)[:3], " ")
+					text = strings.Join(strings.Fields(text)[:3], " ")
 				}
+				q := Query{Words: analysis.Words(text), Limit: limit}
 				wanted, err := want.Search(t.Context(), q)
 				expect.OK(t, err)
 				found, err := got.Search(t.Context(), q)
 				if a, b := listed(found), listed(wanted); err != nil || !slices.Equal(a, b) {
-					t.Fatalf("%s, %q: %q, %v; want %q", what, q.Text, a, err, b)
+					t.Fatalf("%s, %q: %q, %v; want %q", what, text, a, err, b)
 				}
 			}
 		}
@@ -86,7 +88,7 @@ func TestSearchIsLimited(t *testing.T) {
 		}
 		replace(t, r, server, tools...)
 	}
-	q := Query{Text: strings.Join(strings.Fields(r.Snapshot().Tools()[7].Description)[:12], " ") + " web", Limit: 1000}
+	q := Query{Words: analysis.Words(strings.Join(strings.Fields(r.Snapshot().Tools()[7].Description)[:12], " ") + " web"), Limit: 1000}
 	all := hits(t, r, q)
 	for limit := 1; limit < 12; limit++ {
 		q.Limit = limit

@@ -59,7 +59,7 @@ func TestSubset(t *testing.T) {
 		}
 		for _, text := range queries {
 			for _, limit := range []int{1, 10, all} {
-				q := Query{Text: text, Limit: 2 * all}
+				q := Query{Words: analysis.Words(text), Limit: 2 * all}
 				whole, err := c.Search(t.Context(), q)
 				expect.OK(t, err)
 				whole = slices.DeleteFunc(whole, func(h Hit) bool { return !filter(h.Tool) })
@@ -118,7 +118,7 @@ func TestSubsetAfterEdit(t *testing.T) {
 	within := c.Within(r.Snapshot().Filtered(named("shown"), nil))
 	check := func() {
 		t.Helper()
-		found, err := c.Search(t.Context(), Query{Text: "copy", Within: within})
+		found, err := c.Search(t.Context(), Query{Words: analysis.Words("copy"), Within: within})
 		if err != nil || len(found) != 1 || found[0].Tool.ID != "s:shown" {
 			t.Errorf("found %v, %v", listed(found), err)
 		}

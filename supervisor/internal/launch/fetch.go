@@ -19,7 +19,6 @@ import (
 // bring them into their cache if they are not there.
 type fetch struct {
 	use      packages.Use
-	by       string // the command, without its folder
 	packages []string
 	cached   []string // those that npx had before, as name@version
 }
@@ -31,7 +30,7 @@ func fetchOf(entry config.Server) (f fetch, ok bool) {
 		return fetch{}, false
 	}
 	use, ok := packages.Of(entry.Command, entry.Args)
-	f.use, f.by = use, use.By
+	f.use = use
 	for _, spec := range use.Specs {
 		f.packages = append(f.packages, spec.Text)
 	}
@@ -46,12 +45,13 @@ func (f fetch) String() string {
 	if f.cached != nil {
 		does = " is looking up "
 	}
-	return f.by + does + strings.Join(f.packages, ", ")
+	return f.use.By + does + strings.Join(f.packages, ", ")
 }
 
 // AwaitTurn waits until few other servers' packages are being fetched, if the entry's
-// has to be. npm takes 220 MB and most of a core for each, so that many at a time are all ready late. done gives the turn back, and so does the passing of a third of the entry's
-// startTimeout, so that a fetch that hangs does not delay the others for long.
+// has to be. npm takes 220 MB and most of a core for each, so that many at a time are all ready late. done gives
+// the turn back, and so does the passing of a third of the entry's startTimeout, so that a fetch that hangs does
+// not delay the others for long.
 func (l *Launcher) AwaitTurn(ctx context.Context, job Job) (done func(), err error) {
 	f, ok := fetchOf(job.Entry)
 	if !ok || l.Cache.Get(job.Entry).Fetched || f.cached != nil {
@@ -86,7 +86,7 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 		return nil, err
 	}
 	if p == nil {
-		job.Doing(f.by + " is fetching or starting " + strings.Join(f.packages, ", "))
+		job.Doing(f.use.By + " is fetching or starting " + strings.Join(f.packages, ", "))
 		return nil, nil
 	}
 	runs := f.packageOf(p)

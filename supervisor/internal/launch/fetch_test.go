@@ -55,7 +55,7 @@ func TestFetchOf(t *testing.T) {
 		f, ok := fetchOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]})
 		got := ""
 		if ok {
-			got = f.by + ": " + strings.Join(f.packages, " ")
+			got = f.use.By + ": " + strings.Join(f.packages, " ")
 		}
 		expect.Equal(t, got, want, "%s", command)
 	}
