@@ -188,7 +188,10 @@ var ErrNotResumed = InvalidParams("the requestState is not valid for this reques
 // their end.
 func (all *suspensions) giveUp(cause error, given ...*suspension) {
 	for _, s := range given {
+		s.mu.Lock()
+		s.givenUp = true
 		s.cancel(cause)
+		s.mu.Unlock()
 	}
 	for _, s := range given {
 		<-s.finished
@@ -222,6 +225,7 @@ func (all *suspensions) expire(s *suspension) {
 	s.mu.Lock()
 	waits := s.current == nil
 	if waits { // a request that goes on with it at this instant comes before or after, not between
+		s.givenUp = true
 		s.cancel(errors.New("the client did not come back with its input"))
 	}
 	s.mu.Unlock()

@@ -32,6 +32,7 @@ type suspension struct {
 
 	mu        sync.Mutex // guards the fields below
 	held      bool       // questions are not shown yet, since others may follow
+	givenUp   bool       // no request goes on with it
 	current   *Request   // the request that waits for it; nil while suspended
 	last      *Request   // the request that waited last
 	questions map[string]*question
@@ -104,6 +105,9 @@ func (s *suspension) show() []byte {
 func (s *suspension) resumeWith(r *Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.givenUp {
+		return ErrNotResumed
+	}
 	select {
 	case <-s.finished:
 		return nil // its end is the answer to this request too
