@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/manual"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/internal/builtin"
@@ -102,7 +101,7 @@ func newBuiltinCommand() *cobra.Command {
 		arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
 			s, err := builtin.New(args[0], args[1:])
 			if err != nil {
-				return exit.Usage(err)
+				return console.Usage(err)
 			}
 			return s.Run(ctx, &mcp.StdioTransport{})
 		})
