@@ -37,135 +37,62 @@ type Cell struct {
 // A Row is a line of a table.
 type Row []Cell
 
-// gap is between columns.
-const gap = "  "
+// roomyColumn is how wide the last column can be before a spare one is shown.
+const roomyColumn = 40
 
 // Table lays out the rows in at most so many columns of the terminal and lines; 0 is
 // any number. Of too many rows the last line counts the rest. If they are too wide, spare
 // columns are left out, the last of them first, until the last column has room; then
-// texts are cut, in the last column first.
+// lines are cut.
 func Table(rows []Row, columns, lines int, colour bool) []string {
 	more := 0
 	if lines > 0 && len(rows) > lines {
 		more = len(rows) - lines + 1
 		rows = rows[:lines-1]
 	}
-	var widths []int
-	var spare []bool
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths, spare = append(widths, 0), append(spare, false)
-			}
-			widths[i] = max(widths[i], Width(plain.Line(cell.Text)))
-			spare[i] = spare[i] || cell.Spare
-		}
-	}
-	if columns > 0 {
-		leaveOut(widths, spare, columns)
-		fit(widths, columns)
-	}
-	out := layOut(rows, widths, colour)
-	if more > 0 {
-		rest := fmt.Sprintf("… and %d more", more)
-		if columns > 0 {
-			rest = Cut(rest, columns)
-		}
-		out = append(out, rest)
-	}
-	return out
-}
-
-const (
-	// leastColumn is how narrow a column is made for others to have room.
-	leastColumn = 8
-
-	// roomyColumn is how wide the last column can be before a spare one is shown.
-	roomyColumn = 40
-)
-
-// taken returns how many columns of the terminal the widths take; a column of width 0 is
-// not shown.
-func taken(widths []int) int {
-	total := -len(gap)
-	for _, w := range widths {
-		if w > 0 {
-			total += w + len(gap)
-		}
-	}
-	return total
-}
-
-// leaveOut leaves spare columns out, the last one first, until the last column of the table
-// has room.
-func leaveOut(widths []int, spare []bool, columns int) {
-	if len(widths) == 0 {
-		return
-	}
-	last := len(widths) - 1
-	cut := max(0, widths[last]-roomyColumn)
-	for i, isSpare := range slices.Backward(spare) {
-		if taken(widths)-cut <= columns {
-			return
-		}
-		if isSpare {
-			widths[i] = 0
-		}
-	}
-}
-
-// fit makes the columns narrower until they fit: the last one as far as it goes, then
-// the widest of the others.
-func fit(widths []int, columns int) {
-	over := func() int { return taken(widths) - columns }
-	shrink := func(i, least int) {
-		if by := min(over(), widths[i]-least); by > 0 {
-			widths[i] -= by
-		}
-	}
-	if len(widths) == 0 {
-		return
-	}
-	last := len(widths) - 1
-	shrink(last, leastColumn)
-	for over() > 0 {
-		widest := 0
-		for i := range widths {
-			if widths[i] > widths[widest] {
-				widest = i
-			}
-		}
-		if widths[widest] <= 1 {
-			return
-		}
-		widths[widest]--
-	}
-}
-
-// layOut returns a line for each row, without the columns of width 0.
-func layOut(rows []Row, widths []int, colour bool) []string {
-	if len(rows) == 0 {
-		return nil
-	}
 	t := table.NewWriter()
-	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: gap}, Options: table.Options{SeparateColumns: true}})
+	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: "  "}, Options: table.Options{SeparateColumns: true}})
 	t.SuppressTrailingSpaces()
-	configs := make([]table.ColumnConfig, len(widths))
-	for i, w := range widths {
-		configs[i] = table.ColumnConfig{Number: i + 1, Hidden: w == 0}
-	}
+	t.SuppressEmptyColumns()
+	var configs []table.ColumnConfig
+	var spare []bool
 	for _, row := range rows {
 		cells := make(table.Row, len(row))
 		for i, cell := range row {
-			cells[i] = Paint(Cut(plain.Line(cell.Text), widths[i]), cell.Colour, colour)
+			if i == len(configs) {
+				configs, spare = append(configs, table.ColumnConfig{Number: i + 1}), append(spare, false)
+			}
+			cells[i] = Paint(plain.Line(cell.Text), cell.Colour, colour)
 			if cell.Right {
 				configs[i].Align = prettytext.AlignRight
 			}
+			spare[i] = spare[i] || cell.Spare
 		}
 		t.AppendRow(cells)
 	}
-	t.SetColumnConfigs(configs)
-	return strings.Split(t.Render(), "\n")
+	var out []string
+	render := func(last int) (width int) {
+		configs[len(configs)-1].WidthMax = last
+		t.SetColumnConfigs(configs)
+		out = strings.Split(t.Render(), "\n")
+		for _, line := range out {
+			width = max(width, Width(line))
+		}
+		return width
+	}
+	if len(configs) > 0 {
+		for i, isSpare := range slices.Backward(spare) {
+			configs[i].Hidden = isSpare && columns > 0 && render(roomyColumn) > columns
+		}
+		render(0)
+	}
+	if more > 0 {
+		out = append(out, fmt.Sprintf("… and %d more", more))
+	}
+	for i := range out {
+		out[i] = Cut(out[i], columns)
+	}
+	return out
 }
 
 // Paint returns the text in the colour, as it is without colours.
@@ -186,8 +113,8 @@ func IsPaint(sequence string) bool {
 // Width returns how many columns the text takes. Sequences that Paint writes count as 0.
 func Width(text string) int { return prettytext.StringWidthWithoutEscSequences(text) }
 
-// Cut returns as much of a plain text as so many columns hold, with an ellipsis if that
-// is not all.
+// Cut returns as much of a text as so many columns hold, with an ellipsis if that
+// is not all; 0 is no limit.
 func Cut(text string, columns int) string { return prettytext.Snip(text, columns, "…") }
 
 // Hang breaks a text into lines of at most so many columns. The first line begins with
