@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 func newSearchCommand(e *cli.Env) *cobra.Command {
@@ -148,7 +148,7 @@ func newServersCommand(e *cli.Env) *cobra.Command {
 		arguments(0, 1, "name one server at most"), func(ctx context.Context, args []string) error {
 			switch {
 			case watch && len(args) > 0:
-				return exit.Usage(errors.New("--watch shows all servers; leave the name out"))
+				return console.Usage(errors.New("--watch shows all servers; leave the name out"))
 			case watch:
 				return cli.Watch(ctx, e)
 			case len(args) > 0:

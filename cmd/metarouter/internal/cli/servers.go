@@ -13,7 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
@@ -79,10 +78,10 @@ func printServers(e *Env, servers []serverrow.Row) error {
 	lines := progress.Table(rowsOf(servers), columns, 0, colours)
 	for _, s := range servers {
 		if s.Several != "" {
-			lines = append(lines, terminal.Hang(s.Name+" has ", s.Several, columns)...)
+			lines = append(lines, console.Hang(s.Name+" has ", s.Several, columns)...)
 		}
 	}
-	_, err := fmt.Fprint(e.Out, terminal.Lines(lines))
+	_, err := fmt.Fprint(e.Out, console.Lines(lines))
 	return err
 }
 
@@ -152,7 +151,7 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 		case l.Expires.IsZero():
 			text += "; valid until the server refuses it"
 		default:
-			text += "; valid " + terminal.Until(l.Expires, now) + ", and does not renew itself"
+			text += "; valid " + console.Until(l.Expires, now) + ", and does not renew itself"
 		}
 		facts = append(facts, [2]string{"login", text})
 		if len(l.Scopes) > 0 {
@@ -173,7 +172,7 @@ func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	}
 	state := s.State
 	if !s.Since.IsZero() {
-		state += ", for " + terminal.Elapsed(now.Sub(s.Since))
+		state += ", for " + console.Elapsed(now.Sub(s.Since))
 	}
 	if s.ByHand {
 		state += ", by hand"

@@ -11,9 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -32,7 +30,7 @@ type ToolsOptions struct {
 // Tools lists tools, or describes one.
 func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 	if o.Server != "" && o.Named != "" && o.Named != o.Server {
-		return exit.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
+		return console.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
 	}
 	if o.Seen {
 		return seeChanges(ctx, e, cmp.Or(o.Server, o.Named))
@@ -155,7 +153,7 @@ func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
 		}
 		return nil
 	}
-	rows := make([]terminal.Row, len(tools))
+	rows := make([]console.Row, len(tools))
 	for i, t := range tools {
 		rows[i] = toolCells(t.ID, t.Capabilities, t.Description)
 		if len(t.Suspect) > 0 {
@@ -175,9 +173,9 @@ func Capabilities(ctx context.Context, e *Env) error {
 			e.Note("no tool has a tag; 'metarouter servers' shows whether the servers work")
 			return nil
 		}
-		table := []terminal.Row{{{Text: "TAG", Colour: terminal.Bold}, {Text: "TOOLS", Colour: terminal.Bold, Right: true}}}
+		table := []console.Row{{{Text: "TAG", Colour: console.Bold}, {Text: "TOOLS", Colour: console.Bold, Right: true}}}
 		for _, tag := range tags.Capabilities {
-			table = append(table, terminal.Row{{Text: tag.Name}, {Text: fmt.Sprint(tag.Tools), Right: true}})
+			table = append(table, console.Row{{Text: tag.Name}, {Text: fmt.Sprint(tag.Tools), Right: true}})
 		}
 		return e.PrintRows(table, nil)
 	})
@@ -211,16 +209,16 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 		}
 	}
 	e.Say("For example:")
-	e.Say("  %s", toolargs.Sample(t, nil))
+	e.Say("  %s", admin.Sample(t, nil))
 	return nil
 }
 
-func argumentRows(t *registry.NormalizedTool) (required []terminal.Row) {
+func argumentRows(t *registry.NormalizedTool) (required []console.Row) {
 	names := schema.ParametersOf(t.InputSchema).Required
-	var optional []terminal.Row
+	var optional []console.Row
 	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, property []byte) bool {
 		description, _ := wire.String(wire.Member(property, "description"))
-		row := terminal.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: terminal.Faint}}
+		row := console.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: console.Faint}}
 		if slices.Contains(names, name) {
 			row[2].Text = "required"
 			required = append(required, row)

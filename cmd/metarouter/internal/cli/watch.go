@@ -14,9 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -59,7 +57,7 @@ func Watch(ctx context.Context, e *Env) error {
 		}
 		return watchServers(ctx, c)
 	})
-	if watching && errors.Is(err, exit.Interrupted) {
+	if watching && errors.Is(err, console.Interrupted) {
 		return nil // this is how it ends
 	}
 	return err
@@ -85,7 +83,7 @@ func (c *apiClient) look(ctx context.Context) (rows []serverrow.Row, note string
 // watchServers shows the servers, until ctx ends or its reader has left.
 func watchServers(ctx context.Context, c *apiClient) error {
 	w := watcher{apiClient: c, shown: make(map[string]serverrow.Row)}
-	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
+	if screen, ok := console.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
 		return w.draw(ctx, screen)
 	}
 	for {
@@ -125,7 +123,7 @@ type watcher struct {
 }
 
 // draw shows the servers on the screen in their place, and leaves the last table there.
-func (w *watcher) draw(ctx context.Context, screen *terminal.Screen) error {
+func (w *watcher) draw(ctx context.Context, screen *console.Screen) error {
 	var mu sync.Mutex
 	var rows []serverrow.Row
 	var note string
@@ -147,10 +145,10 @@ func (w *watcher) draw(ctx context.Context, screen *terminal.Screen) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if fault != nil {
-			return []string{terminal.Cut(fault.Error(), width)}
+			return []string{console.Cut(fault.Error(), width)}
 		}
 		if note != "" {
-			return append(progress.Watched(rowsOf(rows), width, height-1, screen.Colours()), terminal.Cut(note, width))
+			return append(progress.Watched(rowsOf(rows), width, height-1, screen.Colours()), console.Cut(note, width))
 		}
 		return progress.Watched(rowsOf(rows), width, height, screen.Colours())
 	})
@@ -229,7 +227,7 @@ func (w *watcher) print(s serverrow.Row) error {
 	}
 	line := fmt.Sprintf("%s %s: %s", time.Now().Format(time.TimeOnly), s.Name, strings.Join(words, ", "))
 	if s.LastError != "" {
-		line += "; last error: " + terminal.Cut(plain.Line(s.LastError), maxReason)
+		line += "; last error: " + console.Cut(plain.Line(s.LastError), maxReason)
 	}
 	_, err := fmt.Fprintln(w.Out, plain.Line(line))
 	return err

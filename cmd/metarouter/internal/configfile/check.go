@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -35,7 +34,7 @@ func (s *Source) Check(ctx context.Context) error {
 	if p, ok := errors.AsType[config.Problem](err); ok {
 		return printProblems(s.Console, config.Config{Files: paths, Problems: []config.Problem{p}})
 	} else if err != nil {
-		return exit.Usage(Unreadable(err))
+		return console.Usage(Unreadable(err))
 	}
 	c = c.Examine()
 	c.Problems = append(c.Problems, scriptProblems(ctx, c)...)
@@ -91,7 +90,7 @@ func printProblems(out *console.Console, c config.Config) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return &exit.Error{Code: exit.BadUsage}
+		return &console.Error{Code: console.BadUsage}
 	}
 	return nil
 }
@@ -138,7 +137,7 @@ func InFlag(flag string, err error) error {
 
 // InConfig returns the error of a setting in the files of the configuration.
 func InConfig(c config.Config, err error) error {
-	return exit.Usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
+	return console.Usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
 }
 
 // Server returns the entry of the named server. For a server that another node may have, the error
@@ -149,9 +148,9 @@ func Server(c config.Config, name string) (config.Server, error) {
 	case i >= 0:
 		return c.Servers[i], nil
 	case MayBeElsewhere(c, name):
-		return config.Server{}, exit.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
+		return config.Server{}, console.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
 	}
-	return config.Server{}, exit.Usage(UnknownName("server", name, ServerNames(c)))
+	return config.Server{}, console.Usage(UnknownName("server", name, ServerNames(c)))
 }
 
 // CheckProfile returns an error if the configuration lacks the profile, which is not "".
@@ -159,7 +158,7 @@ func CheckProfile(c config.Config, name string) error {
 	if _, ok := c.Router.Profiles[name]; ok || name == "" {
 		return nil
 	}
-	return exit.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
+	return console.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
 }
 
 // MayBeElsewhere reports whether a server of another node may have the name, such as "gpu@box".

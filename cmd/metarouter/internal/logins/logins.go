@@ -20,10 +20,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/browser"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -49,7 +47,7 @@ type Options struct {
 }
 
 // LogIn logs in to a server, for all clients.
-func LogIn(ctx context.Context, local *oneshot.Runner, name string, o Options) error {
+func LogIn(ctx context.Context, local *service.Runner, name string, o Options) error {
 	out := local.Files.Console
 	c, err := local.Files.Load(ctx)
 	if err != nil {
@@ -60,13 +58,13 @@ func LogIn(ctx context.Context, local *oneshot.Runner, name string, o Options) e
 		return err
 	}
 	if err := mayLogIn(entry); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	if entry.OAuth != nil && entry.OAuth.Grant == string(oauth.DeviceCode) {
 		o.Device = true
 	}
 	if o.Device && o.Paste {
-		return exit.Usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
+		return console.Usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
 	}
 	disabled := entry.Disabled
 	entry.Disabled = false // the login is tried at the server
@@ -166,7 +164,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 	if err == nil && state.LoggedIn && !state.Renews {
 		note := "note: the issuer gave no refresh token, so the login ends with its token"
 		if !state.Expires.IsZero() {
-			note += ", " + terminal.Until(state.Expires, time.Now())
+			note += ", " + console.Until(state.Expires, time.Now())
 		}
 		out.Note("%s", note)
 	}
@@ -270,7 +268,7 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending, rea
 	var refused error // of the last line; it is said when the next one is awaited, as older input is dropped
 	say := func() {
 		if refused != nil {
-			out.Note("That does not complete the login: %s", terminal.Cut(plain.Line(refused.Error()), 500))
+			out.Note("That does not complete the login: %s", console.Cut(plain.Line(refused.Error()), 500))
 			refused = nil
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -36,21 +36,21 @@ func rowsOf(all []adapter.ServerInfo) []Row {
 // A look is how a server in some state is shown.
 type look struct {
 	mark    string
-	colour  terminal.Colour
+	colour  console.Colour
 	urgency int // where there is no room for all servers, the ones with the least come first
 }
 
 var looks = map[status.State]look{
-	status.Starting: {"…", terminal.Yellow, 0}, status.Restarting: {"…", terminal.Yellow, 1},
-	status.Failed: {"✗", terminal.Red, 1}, status.NeedsAuth: {"✗", terminal.Red, 1}, status.Misconfigured: {"✗", terminal.Red, 1},
-	status.Ready: {"✓", terminal.Green, 2}, status.Idle: {"✓", terminal.Plain, 2},
+	status.Starting: {"…", console.Yellow, 0}, status.Restarting: {"…", console.Yellow, 1},
+	status.Failed: {"✗", console.Red, 1}, status.NeedsAuth: {"✗", console.Red, 1}, status.Misconfigured: {"✗", console.Red, 1},
+	status.Ready: {"✓", console.Green, 2}, status.Idle: {"✓", console.Plain, 2},
 }
 
 func lookOf(s Row) look {
 	if l, ok := looks[status.State(s.State)]; ok {
 		return l
 	}
-	return look{"-", terminal.Faint, 2}
+	return look{"-", console.Faint, 2}
 }
 
 // liveLines returns the live lines of one moment: a line for each server, and the last line
@@ -60,25 +60,25 @@ func liveLines(rows []Row, began, now time.Time, width, height int, colour bool)
 	if len(rows) > height-1 {
 		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return cmp.Compare(lookOf(a).urgency, lookOf(b).urgency) })
 	}
-	var table []terminal.Row
+	var table []console.Row
 	for _, s := range rows {
 		table = append(table, liveRow(s, now))
 	}
 	line, _ := tally(rows)
 	var lines []string
 	if height > 1 {
-		lines = terminal.Table(table, width, height-1, colour)
+		lines = console.Table(table, width, height-1, colour)
 	}
-	return append(lines, terminal.Cut(line+", "+terminal.Elapsed(now.Sub(began)), width))
+	return append(lines, console.Cut(line+", "+console.Elapsed(now.Sub(began)), width))
 }
 
-func liveRow(s Row, now time.Time) terminal.Row {
+func liveRow(s Row, now time.Time) console.Row {
 	look, tools, elapsed, text := lookOf(s), "", "", ""
 	switch status.State(s.State) {
 	case status.Starting, status.Restarting:
-		look.mark, text = terminal.Spinner(now), cmp.Or(s.Doing, s.LastError)
+		look.mark, text = console.Spinner(now), cmp.Or(s.Doing, s.LastError)
 		if !s.Since.IsZero() {
-			elapsed = terminal.Elapsed(now.Sub(s.Since))
+			elapsed = console.Elapsed(now.Sub(s.Since))
 		}
 	case status.Ready, status.Idle:
 	default:
@@ -87,7 +87,7 @@ func liveRow(s Row, now time.Time) terminal.Row {
 	if s.Tools > 0 {
 		tools = prose.Count(s.Tools, "tool")
 	}
-	return terminal.Row{{Text: look.mark, Colour: look.colour}, {Text: s.Name}, {Text: s.State, Colour: look.colour}, {Text: elapsed, Right: true}, {Text: tools, Right: true}, {Text: text, Colour: terminal.Faint}}
+	return console.Row{{Text: look.mark, Colour: look.colour}, {Text: s.Name}, {Text: s.State, Colour: look.colour}, {Text: elapsed, Right: true}, {Text: tools, Right: true}, {Text: text, Colour: console.Faint}}
 }
 
 // tally sums the servers up in a line, and counts those that do not work.
@@ -120,20 +120,20 @@ func tally(rows []Row) (line string, failed int) {
 // Table returns the table of servers for a terminal with so many columns and lines; 0
 // stands for any number.
 func Table(rows []Row, columns, lines int, colours bool) []string {
-	title := func(text string) terminal.Cell { return terminal.Cell{Text: text, Colour: terminal.Bold} }
-	right := func(c terminal.Cell) terminal.Cell { c.Right = true; return c }
-	spare := func(c terminal.Cell) terminal.Cell { c.Spare = true; return c }
-	table := []terminal.Row{{title("SERVER"), title("STATE"), right(title("TOOLS")),
+	title := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
+	right := func(c console.Cell) console.Cell { c.Right = true; return c }
+	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }
+	table := []console.Row{{title("SERVER"), title("STATE"), right(title("TOOLS")),
 		spare(title("PROTOCOL")), spare(right(title("PID"))), spare(right(title("RESTARTS"))), title("NOTE")}}
 	for _, s := range rows {
 		pid := ""
 		if s.PID > 0 {
 			pid = strconv.Itoa(s.PID)
 		}
-		table = append(table, terminal.Row{{Text: s.Name}, {Text: s.State, Colour: lookOf(s).colour}, {Text: strconv.Itoa(s.Tools), Right: true},
-			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: terminal.Faint}})
+		table = append(table, console.Row{{Text: s.Name}, {Text: s.State, Colour: lookOf(s).colour}, {Text: strconv.Itoa(s.Tools), Right: true},
+			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: console.Faint}})
 	}
-	return terminal.Table(table, columns, lines, colours)
+	return console.Table(table, columns, lines, colours)
 }
 
 // Watched returns the lines of the table of servers for so many columns and lines, and below
@@ -144,5 +144,5 @@ func Watched(rows []Row, columns, lines int, colours bool) []string {
 	if lines > 1 {
 		table = Table(rows, columns, lines-1, colours)
 	}
-	return append(table, terminal.Cut(sum, columns))
+	return append(table, console.Cut(sum, columns))
 }

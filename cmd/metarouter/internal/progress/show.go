@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 const (
@@ -21,32 +21,32 @@ const (
 // A frame returns the lines that a terminal shows at one moment.
 type frame func(began, now time.Time, width, height int, colours bool) []string
 
-// ShowServers runs wait. If stderr is a [terminal.Screen], it shows meanwhile the state of
+// ShowServers runs wait. If stderr is a [console.Screen], it shows meanwhile the state of
 // the router's servers.
 func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
 	Show(stderr, func() []Row { return rowsOf(r.Servers()) }, wait)
 }
 
-// Show runs wait. If stderr is a [terminal.Screen], it shows meanwhile the rows.
+// Show runs wait. If stderr is a [console.Screen], it shows meanwhile the rows.
 func Show(stderr io.Writer, rows func() []Row, wait func()) {
 	showWhile(stderr, showAfter, func(began, now time.Time, width, height int, colours bool) []string {
 		return liveLines(rows(), began, now, width, height, colours)
 	}, wait)
 }
 
-// ShowAsking runs wait. If stderr is a [terminal.Screen], it shows meanwhile that a running
+// ShowAsking runs wait. If stderr is a [console.Screen], it shows meanwhile that a running
 // router does the work.
 func ShowAsking(stderr io.Writer, wait func()) {
 	showWhile(stderr, showAskingAfter, func(began, now time.Time, width, _ int, _ bool) []string {
-		line := terminal.Spinner(now) + " asking the running router, " + terminal.Elapsed(now.Sub(began))
-		return []string{terminal.Cut(line, width)}
+		line := console.Spinner(now) + " asking the running router, " + console.Elapsed(now.Sub(began))
+		return []string{console.Cut(line, width)}
 	}, wait)
 }
 
 // showWhile runs wait. If that takes longer than after, a terminal shows meanwhile the
 // lines of f.
 func showWhile(stderr io.Writer, after time.Duration, f frame, wait func()) {
-	screen, ok := stderr.(*terminal.Screen)
+	screen, ok := stderr.(*console.Screen)
 	if !ok {
 		wait()
 		return

@@ -1,4 +1,4 @@
-package auditlog
+package configfile
 
 import (
 	"path/filepath"

@@ -1,4 +1,4 @@
-package toolargs
+package admin
 
 import (
 	"encoding/json"

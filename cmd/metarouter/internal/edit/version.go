@@ -1,4 +1,4 @@
-package pin
+package edit
 
 import (
 	"encoding/json"

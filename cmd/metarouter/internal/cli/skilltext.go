@@ -1,5 +1,4 @@
-// Package skill makes the text with which an agent that has a shell uses the tools, and writes it.
-package skill
+package cli
 
 import (
 	"bytes"
@@ -11,11 +10,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -23,9 +21,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Server has the words that the skill has about a server: only words, since a model takes the
+// A wordsOfServer has the words that the skill has about a server: only words, since a model takes the
 // skill for instructions, and servers chose their sentences.
-type Server struct {
+type wordsOfServer struct {
 	name   string
 	tools  int
 	tags   []string // the most frequent first
@@ -33,9 +31,9 @@ type Server struct {
 	sample *registry.NormalizedTool
 }
 
-// ServerOf returns the words about a server. Some of the tools belong to it.
-func ServerOf(name string, tools []*registry.NormalizedTool) Server {
-	s := Server{name: terminal.Cut(plain.Line(name), 64)}
+// wordsOf returns the words about a server. Some of the tools belong to it.
+func wordsOf(name string, tools []*registry.NormalizedTool) wordsOfServer {
+	s := wordsOfServer{name: console.Cut(plain.Line(name), 64)}
 	tags := make(map[string]int)
 	for _, t := range tools {
 		if t.Server != name {
@@ -90,8 +88,8 @@ const (
 	maxDescription = 1000 // characters; readers of skills cut the description at 1024
 )
 
-// Text returns the SKILL.md. flags follow each command that has them.
-func Text(servers []Server, flags string) string {
+// skillText returns the SKILL.md. flags follow each command that has them.
+func skillText(servers []wordsOfServer, flags string) string {
 	servers = servers[:min(len(servers), maxServers)]
 	tool, words, pairs, object := "SERVER:TOOL", "what the tool should do", `key=value text="two words"`, `{"key": "value", "list": [1, 2]}`
 	for _, s := range servers {
@@ -99,7 +97,7 @@ func Text(servers []Server, flags string) string {
 			tool, words = s.sample.ID, strings.NewReplacer("_", " ", "-", " ", ".", " ").Replace(s.sample.Name)
 			arguments := example.Arguments(s.sample.InputSchema, nil)
 			object = string(arguments)
-			pairs = strings.TrimPrefix(toolargs.Sample(s.sample, nil), "metarouter call "+tool+" ")
+			pairs = strings.TrimPrefix(admin.Sample(s.sample, nil), "metarouter call "+tool+" ")
 			break
 		}
 	}
@@ -114,7 +112,7 @@ func Text(servers []Server, flags string) string {
 		"{WORDS}", words, "{PAIRS}", pairs, "{OBJECT}", object, "{FLAGS}", flags).Replace(template)
 }
 
-func (s Server) line() string {
+func (s wordsOfServer) line() string {
 	if s.tools == 0 {
 		return s.name + ": its tools are not known yet"
 	}
@@ -130,7 +128,7 @@ func (s Server) line() string {
 
 // description says for which tasks the skill is, and when to use it: a model reads only this to
 // decide.
-func description(servers []Server) string {
+func description(servers []wordsOfServer) string {
 	const does, when = "Finds and runs tools of MCP servers from the shell with the command metarouter",
 		"Use when a task needs a service or tool that is not at hand, such as a browser, a database, an issue tracker, mail or a calendar; when the user names an MCP server or tool; and before saying that something cannot be done."
 	if len(servers) == 0 {
@@ -209,7 +207,7 @@ For many calls, "metarouter script FILE{FLAGS}" runs JavaScript with loops: cons
 
 // Write prints the text, or writes it to the file at which Claude Code reads the skill, if the editor
 // writes: of this folder, or of the user.
-func Write(e *edit.Editor, text string, user bool) error {
+func writeSkill(e *edit.Editor, text string, user bool) error {
 	path, err := file(user)
 	if err != nil {
 		return err

@@ -1,6 +1,4 @@
-// Package auditlog says where a router keeps its audit log, and shows it. Package audit writes and
-// reads the log.
-package auditlog
+package configfile
 
 import (
 	"cmp"
@@ -12,7 +10,6 @@ import (
 	"regexp"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
@@ -61,7 +58,7 @@ func noAuditLog(file string, err error) error {
 // not "".
 func Verify(ctx context.Context, out *console.Console, file, head string) error {
 	if head != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(head) {
-		return exit.Usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
+		return console.Usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
 	}
 	report, err := audit.Verify(ctx, file, head)
 	if err != nil {
@@ -87,7 +84,7 @@ func Verify(ctx context.Context, out *console.Console, file, head string) error 
 // Show prints the last events of the log in file.
 func Show(ctx context.Context, out *console.Console, file string, last int) error {
 	if last < 1 || last > maxShown {
-		return exit.Usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
+		return console.Usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
 	}
 	entries, err := audit.Last(ctx, file, last)
 	if err != nil {
@@ -100,10 +97,9 @@ func Show(ctx context.Context, out *console.Console, file string, last int) erro
 		out.Note("%s has no event yet", file)
 		return nil
 	}
-	return out.PrintTable(func(t console.Table) {
-		t.Row("TIME", "WHO", "FROM", "WHAT", "OUTCOME", "ON", "WHY")
-		for _, e := range entries {
-			t.Row(e.Time, cmp.Or(e.Principal, "-"), cmp.Or(e.From, "-"), e.Action, e.Outcome, cmp.Or(e.Target, "-"), cmp.Or(e.Reason, "-"))
-		}
-	})
+	rows := []console.Row{console.Texts("TIME", "WHO", "FROM", "WHAT", "OUTCOME", "ON", "WHY")}
+	for _, e := range entries {
+		rows = append(rows, console.Texts(e.Time, cmp.Or(e.Principal, "-"), cmp.Or(e.From, "-"), e.Action, e.Outcome, cmp.Or(e.Target, "-"), cmp.Or(e.Reason, "-")))
+	}
+	return out.PrintRows(rows, nil)
 }

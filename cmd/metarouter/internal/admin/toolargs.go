@@ -1,6 +1,4 @@
-// Package toolargs reads the arguments of a tool from a command line, and writes command lines with
-// arguments that fit.
-package toolargs
+package admin
 
 import (
 	"bytes"

@@ -1,7 +1,4 @@
-// Package pin finds the exact versions of the packages that npx and uvx run for servers, so
-// that they need not be looked up at each start. npm and uv say which versions these are; no
-// registry is known here.
-package pin
+package edit
 
 import (
 	"context"
@@ -26,43 +23,43 @@ import (
 // patience is how long npm or uv has to answer; uv may have to fetch the package first.
 const patience = 2 * time.Minute
 
-// A Pin is an argument of a server's command with an exact version.
-type Pin struct {
+// A pinned is an argument of a server's command with an exact version.
+type pinned struct {
 	Arg  int    // counted from 0
 	Text string // the new argument
 }
 
-// ErrPinned says that there is nothing to pin: the command runs no package, or its version is
+// errPinned says that there is nothing to pin: the command runs no package, or its version is
 // exact already.
-var ErrPinned = errors.New("there is nothing to pin")
+var errPinned = errors.New("there is nothing to pin")
 
 // exact matches one version, as npm and PyPI write them.
 var exact = lazy.Regexp(`^[0-9][0-9A-Za-z.+!_-]*$`)
 
-// A Start says how npm and uv are started for an entry.
-type Start struct {
+// An asking says how npm and uv are started for an entry.
+type asking struct {
 	Command string   // of the entry, with the values of variables; "" if the entry is not trusted, so that nothing of it may run
 	Args    []string // of the entry, with the values of variables
 	Dir     string
 	Env     []string
 }
 
-// Find returns the pin of an entry, as the file has it without the values of variables. runs
+// findPin returns the pin of an entry, as the file has it without the values of variables. runs
 // is the npm package that is known to run, as name@version, or "".
 //
-// For an entry that is not trusted, Find starts only the npm of PATH, with the name of the
+// For an entry that is not trusted, findPin starts only the npm of PATH, with the name of the
 // package. uv is not started for it: it would build and run the package of the entry.
-func Find(ctx context.Context, entry config.Server, start Start, runs string) (Pin, error) {
+func findPin(ctx context.Context, entry config.Server, start asking, runs string) (pinned, error) {
 	use, ok := packages.Of(entry.Command, entry.Args)
 	if !ok || entry.Transport != config.Stdio || strings.HasPrefix(use.Specs[0].Text, "-") {
-		return Pin{}, ErrPinned
+		return pinned{}, errPinned
 	}
 	if len(use.Specs) > 1 {
-		return Pin{}, errors.New("it needs several packages; write their versions by hand")
+		return pinned{}, errors.New("it needs several packages; write their versions by hand")
 	}
 	spec := use.Specs[0]
 	if use.KeepsData(entry.Env) {
-		return Pin{}, errors.New("its data is in its package's folder; set MEMORY_FILE_PATH first")
+		return pinned{}, errors.New("its data is in its package's folder; set MEMORY_FILE_PATH first")
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -72,25 +69,25 @@ func Find(ctx context.Context, entry config.Server, start Start, runs string) (P
 	}
 	text, err := version(ctx, start, spec, runs)
 	if err != nil {
-		return Pin{}, err
+		return pinned{}, err
 	}
 	if option, _, joined := strings.Cut(entry.Args[spec.Arg], "="); joined && strings.HasPrefix(option, "-") {
 		text = option + "=" + text
 	}
-	return Pin{spec.Arg, text}, nil
+	return pinned{spec.Arg, text}, nil
 }
 
 // npmVersion matches a version of npm: a range such as 1.2 does not match.
 var npmVersion = lazy.Regexp(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 
 // ofNPM returns the spec with the version that runs, else with the one that npm would take.
-func ofNPM(ctx context.Context, start Start, spec packages.Spec, runs string) (string, error) {
+func ofNPM(ctx context.Context, start asking, spec packages.Spec, runs string) (string, error) {
 	name, version := spec.Text, ""
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		name, version = name[:at], name[at+1:]
 	}
 	if npmVersion().MatchString(version) {
-		return "", ErrPinned
+		return "", errPinned
 	}
 	if is, ok := strings.CutPrefix(runs, name+"@"); ok && npmVersion().MatchString(is) {
 		return name + "@" + is, nil
@@ -115,17 +112,17 @@ func npmOf(command string) string {
 var pythonName = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?`)
 
 // ofUV returns the spec with the version that uvx takes.
-func ofUV(ctx context.Context, start Start, spec packages.Spec, _ string) (string, error) {
+func ofUV(ctx context.Context, start asking, spec packages.Spec, _ string) (string, error) {
 	match := pythonName().FindStringSubmatch(spec.Text)
 	if match == nil {
-		return "", ErrPinned
+		return "", errPinned
 	}
 	whole, name := match[0], match[1]
 	switch rest := strings.TrimSpace(spec.Text[len(whole):]); {
 	case strings.HasPrefix(rest, "==") && !strings.ContainsAny(rest, "*,"), strings.HasPrefix(rest, "@") && exact().MatchString(strings.TrimSpace(rest[1:])):
-		return "", ErrPinned
+		return "", errPinned
 	case strings.HasPrefix(rest, "@") && strings.TrimSpace(rest[1:]) != "latest", rest != "" && !strings.ContainsAny(rest[:1], "@<>=~!"):
-		return "", ErrPinned // a URL, a folder or something unknown
+		return "", errPinned // a URL, a folder or something unknown
 	case !spec.From && (rest != "" && rest[0] != '@' || whole != name):
 		return "", fmt.Errorf("write %s after --from, so that its version can be pinned", spec.Text)
 	}
@@ -152,7 +149,7 @@ func ofUV(ctx context.Context, start Start, spec packages.Spec, _ string) (strin
 }
 
 // output returns the text that npm or uv prints. Their processes end with ctx.
-func output(ctx context.Context, start Start, command string, args ...string) ([]byte, error) {
+func output(ctx context.Context, start asking, command string, args ...string) ([]byte, error) {
 	path := command
 	if filepath.Base(command) == command {
 		var ok bool
@@ -203,11 +200,11 @@ func reason(printed []byte) string {
 // 100 MB.
 const maxAsked = 4
 
-// FindAll returns the pins of these servers of a configuration, which is only read as text. It
+// findPins returns the pins of these servers of a configuration, which is only read as text. It
 // notes which packages can't be pinned. start says how npm and uv are asked for an entry. runs
 // are the npm packages that are known to run, by server.
-func FindAll(ctx context.Context, out *console.Console, c config.Config, servers []string, start func(config.Server) (Start, error), runs map[string]string) (map[string]Pin, error) {
-	pins := make(map[string]Pin)
+func findPins(ctx context.Context, out *console.Console, c config.Config, servers []string, start func(config.Server) (asking, error), runs map[string]string) (map[string]pinned, error) {
+	pins := make(map[string]pinned)
 	failed := make(map[string]error)
 	var mu sync.Mutex // guards both
 	var g errgroup.Group
@@ -217,17 +214,17 @@ func FindAll(ctx context.Context, out *console.Console, c config.Config, servers
 			continue
 		}
 		g.Go(func() error {
-			var p Pin
+			var p pinned
 			how, err := start(s)
 			if err == nil {
-				p, err = Find(ctx, s, how, runs[s.Name])
+				p, err = findPin(ctx, s, how, runs[s.Name])
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
 				pins[s.Name] = p
-			case !errors.Is(err, ErrPinned):
+			case !errors.Is(err, errPinned):
 				failed[s.Name] = err
 			}
 			return nil

@@ -1,6 +1,6 @@
 //go:build unix
 
-package pin
+package edit
 
 import (
 	"errors"
@@ -68,11 +68,11 @@ func TestFind(t *testing.T) {
 	} {
 		words := strings.Fields(line)
 		entry := config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]}
-		start := Start{entry.Command, entry.Args, t.TempDir(), append(os.Environ(), "REGISTRY=7.0.0")}
-		p, err := Find(t.Context(), entry, start, "runs@3.2.1")
+		start := asking{entry.Command, entry.Args, t.TempDir(), append(os.Environ(), "REGISTRY=7.0.0")}
+		p, err := findPin(t.Context(), entry, start, "runs@3.2.1")
 		got := ""
 		switch {
-		case errors.Is(err, ErrPinned):
+		case errors.Is(err, errPinned):
 			got = nothing
 		case err != nil:
 			got = err.Error()
@@ -97,14 +97,14 @@ func TestFindUntrusted(t *testing.T) {
 	} {
 		expect.OK(t, os.WriteFile(path, []byte(text), 0o700))
 	}
-	start := Start{Dir: t.TempDir(), Env: []string{"PATH=" + dir + ":/usr/bin:/bin"}}
+	start := asking{Dir: t.TempDir(), Env: []string{"PATH=" + dir + ":/usr/bin:/bin"}}
 	for command, want := range map[string]string{
 		"npx":         "a@2.0.1",
 		evil + "/npx": "a@2.0.1",
 		"uvx":         "uv would run it; run metarouter doctor --pin after the import",
 		evil + "/uvx": "uv would run it; run metarouter doctor --pin after the import",
 	} {
-		p, err := Find(t.Context(), config.Server{Transport: config.Stdio, Command: command, Args: []string{"a"}, Cwd: evil, Env: map[string]string{"PATH": evil}}, start, "")
+		p, err := findPin(t.Context(), config.Server{Transport: config.Stdio, Command: command, Args: []string{"a"}, Cwd: evil, Env: map[string]string{"PATH": evil}}, start, "")
 		if got := p.Text; got != want && (err == nil || err.Error() != want) {
 			t.Errorf("%s: %q, %v", command, got, err)
 		}

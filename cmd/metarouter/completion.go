@@ -1,7 +1,4 @@
-// Package completion suggests to shells the words that can follow on the command line. It
-// starts no server and asks no router: it reads the configuration's files and the stored catalog at
-// most.
-package completion
+package main
 
 import (
 	"maps"
@@ -18,10 +15,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Add adds the suggestions for the commands below root. configs are the values of
-// --config. A command without an entry here takes words of the user's own, so no file
-// names are suggested for it.
-func Add(root *cobra.Command, configs *[]string) {
+// addCompletion adds the words that shells suggest for the commands below root. It starts no server and asks no
+// router. configs are the values of --config. A command without an entry here takes words of the user's own, so no
+// file names are suggested for it.
+func addCompletion(root *cobra.Command, configs *[]string) {
 	fixed := func(values ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	}
@@ -88,7 +85,7 @@ func isRemote(s config.Server) bool { return s.URL != "" }
 // trust: it shows names, and runs nothing of the file.
 func serverNames(configs *[]string, fits func(config.Server) bool) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, _ := read(*configs)
+		c, _ := configured(*configs)
 		var names []cobra.Completion
 		for _, s := range c.Servers {
 			if fits(s) {
@@ -101,7 +98,7 @@ func serverNames(configs *[]string, fits func(config.Server) bool) cobra.Complet
 
 func profileNames(configs *[]string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, _ := read(*configs)
+		c, _ := configured(*configs)
 		return printable(slices.Sorted(maps.Keys(c.Router.Profiles))), cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -110,7 +107,7 @@ func profileNames(configs *[]string) cobra.CompletionFunc {
 // tool, the keys of its arguments. No server is started for it.
 func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, named := read(*configs)
+		c, named := configured(*configs)
 		data, err := cmd.Flags().GetString("data")
 		if err != nil || data == "" {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -149,9 +146,9 @@ func both(a, b cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// read returns the configuration as text, an empty one if it can't be read. named says that
+// configured returns the configuration as text, an empty one if it can't be read. named says that
 // --config names it.
-func read(configs []string) (c config.Config, named bool) {
+func configured(configs []string) (c config.Config, named bool) {
 	paths, named, err := configpath.Find(configs)
 	if err == nil {
 		c, err = config.LoadText(paths...)

@@ -1,6 +1,4 @@
-// Package oneshot runs a router in the process of a command, for that command alone. It starts only
-// the servers that are needed, and stops them when the command is done.
-package oneshot
+package service
 
 import (
 	"context"
@@ -12,8 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/process"
@@ -102,16 +99,16 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	o.OnDemand = true
 	o.Audit = func(e audit.Event) { r.Files.Record(e) }
 	if r.Observed {
-		observers, err := service.OpenObservers(c, r.Version, r.Files.Data, false, log)
+		observers, err := OpenObservers(c, r.Version, r.Files.Data, false, log)
 		if err != nil {
 			return configfile.InConfig(c, err)
 		}
 		defer observers.Close()
 		observers.ObserveRouter(&o)
 	}
-	err = service.RunRouter(ctx, adapter.New(c, o), nil, do)
+	err = RunRouter(ctx, adapter.New(c, o), nil, do)
 	if ctx.Err() != nil {
-		return exit.Interrupted
+		return console.Interrupted
 	}
 	return err
 }

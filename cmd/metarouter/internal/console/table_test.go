@@ -1,4 +1,4 @@
-package terminal
+package console
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 		{30, 0, "NAME    N  SAYS\na      12\n日本       what a long story …\nevil    3  e\u0301"},
 		{0, 3, "NAME   N  SAYS\na     12\n… and 2 more"},
 		{0, 4, "NAME    N  SAYS\na      12\n日本       what a long story it is\nevil    3  e\u0301"},
-		{14, 0, "NAME   N  SAYS\na     12\n日本      wha…\nevi…   3  e\u0301"},
+		{14, 0, "NAME    N  SA…\na      12\n日本       wh…\nevil    3  e\u0301"},
 		{5, 1, "… an…"},
 	} {
 		got := strings.Join(Table(rows, tc.columns, tc.lines, false), "\n")

@@ -1,10 +1,4 @@
-// Package terminal shows changing text on a terminal: a few lines that are drawn again
-// in their place, below everything else that is printed meanwhile.
-//
-// A [Screen] is a writer to a terminal. While [Screen.Live] runs, lines that are
-// written to it scroll by above the live ones, and no line is ever torn. [Table] lays out
-// rows for the width that there is; it is pure, as is all that decides which lines are shown.
-package terminal
+package console
 
 import (
 	"bytes"

@@ -1,5 +1,4 @@
-// Package exit has the program's exit codes and the errors that carry them.
-package exit
+package console
 
 import (
 	"errors"
