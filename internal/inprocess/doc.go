@@ -39,30 +39,6 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("%s did not answer within %s", e.What, e.Limit)
 }
 
-// ModelInput is the input schema of a language model. Tools that have it stand in for each other. The
-// names are from OpenAI's chat API, except prompt and system.
-const ModelInput = `{"type":"object","properties":{` +
-	`"prompt":{"type":"string","minLength":1,"description":"What to ask. Comes after messages, if there are any."},` +
-	`"system":{"type":"string","description":"What holds for the whole answer: role, tone, form."},` +
-	`"messages":{"type":"array","minItems":1,"description":"A conversation so far, oldest first.","items":{"type":"object","properties":{` +
-	`"role":{"enum":["system","developer","user","assistant"]},` +
-	`"content":{"type":["string","array"],"description":"A text, or parts as the chat API has them: {\"type\":\"text\",\"text\":…}, {\"type\":\"image_url\",\"image_url\":{\"url\":…}}.","items":{}}},` +
-	`"required":["role","content"]}},` +
-	`"max_tokens":{"type":"integer","minimum":1,"description":"The most tokens of the answer, reasoning included."},` +
-	`"temperature":{"type":"number","minimum":0,"maximum":2},` +
-	`"top_p":{"type":"number","minimum":0,"maximum":1},` +
-	`"stop":{"type":["string","array"],"items":{"type":"string"},"description":"The answer ends before these."},` +
-	`"seed":{"type":"integer"},` +
-	`"reasoning_effort":{"type":"string","description":"For models that reason: minimal, low, medium or high."},` +
-	`"response_format":{"type":"object","description":"As the chat API has it, such as {\"type\":\"json_object\"}."}` +
-	`},"additionalProperties":false}`
-
-// IsModel reports whether the tool is a language model: it has [ModelInput] and the
-// capabilities ai and chat.
-func IsModel(t *registry.NormalizedTool) bool {
-	return slices.Contains(t.Capabilities, "ai") && slices.Contains(t.Capabilities, "chat") && string(t.InputSchema) == ModelInput
-}
-
 // NewTool returns the tool of an MCP tool definition, cleaned as tools of servers are, with the given
 // capabilities and others that the taxonomy, which may be nil, infers.
 func NewTool(provider string, x *capability.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {

@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/openai"
+	"github.com/mcp-metarouter/metarouter/providers/openai"
 )
 
 // Ask a model of an AI service, and print its answer as it comes.

@@ -2,7 +2,7 @@
 // servers in a .mcp.json, a function of its own, or a model of an AI service. It prints why,
 // and the result.
 //
-//	go run ./examples/orchestrator -config .mcp.json.example \
+//	go -C providers run ./orchestrator -config ../.mcp.json.example \
 //		'How many metres are 6 feet? {"value": 6, "from_unit": "ft", "to_unit": "m"}' \
 //		'How many days are between two dates? {"from": "2026-01-01", "to": "2026-03-01"}'
 //
@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/mux"
-	"github.com/mcp-metarouter/metarouter/adapter/openai"
+	"github.com/mcp-metarouter/metarouter/providers/mux"
+	"github.com/mcp-metarouter/metarouter/providers/openai"
 )
 
 func main() {

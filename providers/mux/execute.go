@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/providers/internal/model"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -104,21 +105,21 @@ func (m *Mux) standIns(t *registry.NormalizedTool, owner *source, routes map[str
 	if t.Hints.IsDestructive() || t.Doubt != "" {
 		return nil
 	}
-	alike, model := make(map[*source][]*registry.NormalizedTool), make(map[*source]*registry.NormalizedTool)
+	alike, models := make(map[*source][]*registry.NormalizedTool), make(map[*source]*registry.NormalizedTool)
 	for _, other := range m.Tools() {
 		p := routes[other.ID].to
 		switch {
 		case p == owner, other.Hints.IsDestructive(), other.Doubt != "", t.Reads() && !other.Reads():
 		case execute.Alike(other, t):
 			alike[p] = append(alike[p], other)
-		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && taglist.Count(other.Capabilities, t.Capabilities) == len(t.Capabilities):
-			model[p] = other
+		case models[p] == nil && model.Is(t) && model.Is(other) && taglist.Count(other.Capabilities, t.Capabilities) == len(t.Capabilities):
+			models[p] = other
 		}
 	}
 	var found []*registry.NormalizedTool
 	for _, p := range m.providers {
-		if len(alike[p]) == 0 && model[p] != nil {
-			alike[p] = append(alike[p], model[p])
+		if len(alike[p]) == 0 && models[p] != nil {
+			alike[p] = append(alike[p], models[p])
 		}
 		found = append(found, alike[p]...)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // embedded is what main begins with. The test binary is the router's helper as the
@@ -58,9 +59,7 @@ func TestOrchestrator(t *testing.T) {
 	defer ai.Close()
 	t.Setenv("OPENAI_API_KEY", "of good news")
 	config := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(config, []byte(`{"mcpServers": {"utilities": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(config, []byte(`{"mcpServers": {"utilities": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600))
 	var out bytes.Buffer
 	err := run(t.Context(), embedded, []string{"-config", config, "-chat", ai.URL + "/v1"}, strings.NewReader(`
 How many metres are 6 feet? Convert the unit. {"value": 6, "from_unit": "ft", "to_unit": "m"}
@@ -68,9 +67,7 @@ How many days are between New Year and the first of March?
 Write a haiku about a frog
 Roll the dice {"count": 101}
 `), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Log(out.String())
 	rest := settled(out.String())
 	for _, want := range []string{
@@ -115,10 +112,8 @@ func settled(printed string) string {
 // docs/go.md shows what it prints.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("../../docs/go.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, _ := strings.Cut(string(page), "\n$ go run ./examples/orchestrator ")
+	expect.OK(t, err)
+	_, shown, _ := strings.Cut(string(page), "\n$ go -C providers run ./orchestrator ")
 	shown, _, _ = strings.Cut(shown, "```")
 	var args []string
 	for line, more := "", true; more; {
@@ -131,7 +126,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	t.Setenv("OPENAI_BASE_URL", "")
-	t.Chdir("../..")
+	t.Chdir("..")
 	var out bytes.Buffer
 	if err := run(t.Context(), embedded, args, nil, &out); err != nil {
 		t.Fatal(err)
@@ -147,14 +142,10 @@ func TestNamesakes(t *testing.T) {
 	defer ai.Close()
 	t.Setenv("OPENAI_API_KEY", "of good news")
 	config := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(config, []byte(`{"mcpServers": {"ai": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(config, []byte(`{"mcpServers": {"ai": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600))
 	var out bytes.Buffer
 	err := run(t.Context(), embedded, []string{"-config", config, "-chat", ai.URL + "/v1", "Write a haiku about a frog", "Count the days between two dates"}, nil, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, want := range []string{"ai/ai:small-talk", "result: An old pond", `{"days":59}`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())

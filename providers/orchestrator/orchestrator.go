@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/mux"
+	"github.com/mcp-metarouter/metarouter/providers/mux"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
-	"github.com/mcp-metarouter/metarouter/adapter/mux"
+	"github.com/mcp-metarouter/metarouter/providers/mux"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )

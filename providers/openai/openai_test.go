@@ -19,9 +19,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/providers/internal/model"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -169,7 +170,7 @@ func TestRequestAndResult(t *testing.T) {
 		if got := strings.Join(tool.Capabilities, " "); got != "ai chat code reasoning vision" || !strings.HasPrefix(tool.Description, "Ask the language model gpt-5-mini. Quick and cheap. ") {
 			t.Errorf("%s: %s", got, tool.Description)
 		}
-		if !inprocess.IsModel(tool) {
+		if !model.Is(tool) {
 			t.Errorf("the schema of a model is %s", tool.InputSchema)
 		}
 		if got := c.FindByCapability("poetry"); len(got) != 1 || got[0].ID != "ai:llama3:8b" {

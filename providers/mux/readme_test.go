@@ -1,4 +1,4 @@
-package adapter_test
+package mux_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
-	"github.com/mcp-metarouter/metarouter/adapter/mux"
-	"github.com/mcp-metarouter/metarouter/adapter/openai"
+	"github.com/mcp-metarouter/metarouter/providers/mux"
+	"github.com/mcp-metarouter/metarouter/providers/openai"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -68,7 +68,7 @@ func check(err error) {
 
 // The program of docs/go.md is the one above, with the same output.
 func TestReadme(t *testing.T) {
-	page, err := os.ReadFile("../docs/go.md")
+	page, err := os.ReadFile("../../docs/go.md")
 	expect.OK(t, err)
 	source, err := os.ReadFile("readme_test.go")
 	expect.OK(t, err)
@@ -83,10 +83,8 @@ func TestReadme(t *testing.T) {
 	ai := httptest.NewServer(http.NotFoundHandler()) // without models, so that confidences are always the same
 	defer ai.Close()
 	t.Setenv("OPENAI_BASE_URL", ai.URL+"/v1")
-	servers, err := os.ReadFile("testdata/mcp.json")
-	expect.OK(t, err)
 	t.Chdir(t.TempDir())
-	expect.OK(t, os.WriteFile(".mcp.json", servers, 0o600))
+	expect.OK(t, os.WriteFile(".mcp.json", []byte(`{"mcpServers": {"utilities": {"command": "metarouter", "args": ["builtin", "utilities"]}}}`), 0o600))
 	expect.Equal(t, printed(t, readme), output, "the example of docs/go.md prints")
 }
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/mux"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/providers/mux"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 

@@ -15,10 +15,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/providers/internal/model"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -90,7 +91,7 @@ func (p *provider) tool(m Model) (registry.NormalizedTool, error) {
 		"name":         m.ID,
 		"title":        "Ask " + m.ID,
 		"description":  descriptionOf(m),
-		"inputSchema":  json.RawMessage(inprocess.ModelInput),
+		"inputSchema":  json.RawMessage(model.Input),
 		"outputSchema": json.RawMessage(outputSchema),
 		"annotations":  registry.Hints{ReadOnly: new(true), OpenWorld: new(true)},
 	}
