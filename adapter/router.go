@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
@@ -135,7 +134,7 @@ func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit), scripts: newEngine(o.DataDir)}
 	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
-	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, offerstore.NewStore(o.DataDir, o.Log), o.Log)
+	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, o.DataDir, o.Log)
 	logins := login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },

@@ -1,5 +1,4 @@
-// Package offerstore keeps the offers of servers on disk from one run to the next.
-package offerstore
+package catalog
 
 import (
 	"bytes"
@@ -16,28 +15,27 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A Store keeps the offers of servers on disk, so that they are known before
+// A store keeps the offers of servers on disk, so that they are known before
 // their server has started: one file a server, in the folder "catalog" of a data
 // directory, readable by its owner alone. Files are replaced as a whole, so that
 // many processes may read and write them at once.
-type Store struct {
-	dir string // "" keeps nothing
+type store struct {
+	dir string // "" keeps nothing and finds nothing; it need not exist
 	log *zap.Logger
 }
 
-// NewStore returns the store in the data directory, which need not exist. With
-// "" nothing is kept and nothing found.
-func NewStore(data string, log *zap.Logger) *Store {
-	s := &Store{log: log.Named("store")}
+func newStore(data string, log *zap.Logger) store {
 	if data != "" {
-		s.dir = filepath.Join(data, "catalog")
+		data = filepath.Join(data, "catalog")
 	}
-	return s
+	return store{data, log.Named("store")}
 }
 
 // maxStored is the most bytes of a stored file. The lists of a server have at most 64 MiB
@@ -46,14 +44,14 @@ const maxStored = 256 << 20
 
 // A stored file is a line of magic and the checksum of the rest: a server's offer as encode returns
 // it, or an index as JSON.
-const magic = "metarouter catalog 4 "
+const magic = "metarouter catalog 5 "
 
 // maxOffer is the most bytes of definitions in an offer that is kept: to encode them takes
 // a multiple of that in memory.
 const maxOffer = 64 << 20
 
 // sizeOf returns the bytes of the definitions.
-func sizeOf(o *registry.Offer) (n int) {
+func sizeOf(o registry.Offer) (n int) {
 	for i := range o.Tools {
 		t := &o.Tools[i]
 		n += len(t.Definition) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Flat) + len(t.Description)
@@ -70,13 +68,13 @@ func sizeOf(o *registry.Offer) (n int) {
 	return n
 }
 
-// Save keeps the offer of a server under a key of letters and digits, in place
+// save keeps the offer of a server under a key of letters and digits, in place
 // of what was kept under it before. If it fails, that is still there.
-func (s *Store) Save(key, server string, o registry.Offer) error {
+func (s store) save(key, server string, o registry.Offer) error {
 	if s.dir == "" {
 		return nil
 	}
-	if size := sizeOf(&o); size > maxOffer {
+	if size := sizeOf(o); size > maxOffer {
 		return fmt.Errorf("store the offer of %q: its definitions have %d MiB, more than the %d MiB that are kept", server, size>>20, maxOffer>>20)
 	}
 	body, err := encode(server, o)
@@ -90,7 +88,7 @@ func (s *Store) Save(key, server string, o registry.Offer) error {
 }
 
 // replace replaces a file of the store.
-func (s *Store) replace(path string, body []byte) error {
+func (s store) replace(path string, body []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -99,7 +97,7 @@ func (s *Store) replace(path string, body []byte) error {
 
 // parse reads a file of the store, which may be about a server, and calls f with the bytes behind
 // its header. A damaged file, or one about which f returns an error, is removed.
-func (s *Store) parse(path, server string, f func(body []byte) error) bool {
+func (s store) parse(path, server string, f func(body []byte) error) bool {
 	data, err := safefile.ReadOwn(path, maxStored)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -115,13 +113,14 @@ func (s *Store) parse(path, server string, f func(body []byte) error) bool {
 		s.log.Warn("dropped a damaged stored file", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
 		return false
 	}
-	touch(path)
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // it is in use, for prune; a failure does no harm
 	return true
 }
 
-// Load returns the offer of a server that was kept under the key, if there is
+// load returns the offer of a server that was kept under the key, if there is
 // one. A file that is damaged or of another version is removed.
-func (s *Store) Load(key, server string) (registry.Offer, bool) {
+func (s store) load(key, server string) (registry.Offer, bool) {
 	if s.dir == "" {
 		return registry.Offer{}, false
 	}
@@ -137,18 +136,18 @@ func (s *Store) Load(key, server string) (registry.Offer, bool) {
 	return o, true
 }
 
-// An Index is what is stored of a configuration besides the offers of its servers.
-type Index struct {
+// An index is what is stored of a configuration besides the offers of its servers.
+type index struct {
 	Keys   map[string]string // of the offers in use, by server: after an edit of an entry, its older offer is found
 	Claims registry.Claims
 }
 
-// SaveIndex keeps the index of a configuration, which place identifies by letters and digits.
-func (s *Store) SaveIndex(place string, index Index) error {
+// saveIndex keeps the index of a configuration, which place identifies by letters and digits.
+func (s store) saveIndex(place string, i index) error {
 	if s.dir == "" || place == "" {
 		return nil
 	}
-	body, err := json.Marshal(index)
+	body, err := json.Marshal(i)
 	if err == nil {
 		err = s.replace(s.indexPath(place), body)
 	}
@@ -158,20 +157,20 @@ func (s *Store) SaveIndex(place string, index Index) error {
 	return nil
 }
 
-// LoadIndex returns the stored index; an empty one without it.
-func (s *Store) LoadIndex(place string) (index Index) {
+// loadIndex returns the stored index; an empty one without it.
+func (s store) loadIndex(place string) (i index) {
 	if s.dir != "" && place != "" {
-		s.parse(s.indexPath(place), "", func(body []byte) error { return json.Unmarshal(body, &index) })
+		s.parse(s.indexPath(place), "", func(body []byte) error { return json.Unmarshal(body, &i) })
 	}
-	return index
+	return i
 }
 
-func (s *Store) indexPath(place string) string {
+func (s store) indexPath(place string) string {
 	return filepath.Join(s.dir, "index-"+clean(place)+".json")
 }
 
-// Prune removes the files that were neither saved nor loaded for maxAge.
-func (s *Store) Prune(maxAge time.Duration) error {
+// prune removes the files that were neither saved nor loaded for maxAge.
+func (s store) prune(maxAge time.Duration) error {
 	if s.dir == "" {
 		return nil
 	}
@@ -197,7 +196,7 @@ func (s *Store) Prune(maxAge time.Duration) error {
 
 // path returns the file of a server: its name, as far as it can be part of a
 // file's name, and the key.
-func (s *Store) path(key, server string) string {
+func (s store) path(key, server string) string {
 	name := strings.Trim(clean(server), "_.")
 	return filepath.Join(s.dir, name[:min(len(name), 60)]+"-"+clean(key)+".tools")
 }
@@ -230,8 +229,13 @@ func cut(data []byte) (body []byte, err error) {
 	return body, nil
 }
 
-// touch notes that a file is in use, for Prune; a failure does no harm.
-func touch(path string) {
-	now := time.Now()
-	_ = os.Chtimes(path, now, now)
+// StoredOffers returns the offers of a configuration's servers that are stored in the data folder, by server.
+func StoredOffers(c config.Config, dataDir string) map[string]registry.Offer {
+	all, t := make(map[string]registry.Offer), &Tagger{tags: c.Router.Capabilities}
+	for _, s := range c.Servers {
+		if o, ok := newStore(dataDir, zap.NewNop()).load(t.storeKey(s), s.Name); ok && supervisor.Startable(s) {
+			all[s.Name] = o
+		}
+	}
+	return all
 }

@@ -5,17 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/changes"
-	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/registry"
-)
-
-// Bounds of the log line on changed definitions.
-const (
-	maxChanges = 10  // tools of one server that are described
-	maxChanged = 160 // characters of a member, before and after
 )
 
 // Bounds of the definitions that are kept until a person has seen how they changed.
@@ -24,28 +18,27 @@ const (
 	maxLastSeenBytes = 4 << 20 // together
 )
 
-// changesOf compares two lists of a server's tools. It counts the definitions that changed, are new and
-// are gone, and describes the first changes.
-func changesOf(before, after []registry.NormalizedTool) (changed, added, removed int, details []string) {
-	was := byServerName(before)
+// logChanges logs how many definitions differ from the server's list before, in this run or an earlier
+// one: a server that was harmless when a person looked may have changed since.
+func logChanges(log *zap.Logger, server string, before, after []registry.NormalizedTool) {
+	was, changed, added := byServerName(before), 0, 0
 	for i := range after {
-		t := &after[i]
-		old, known := was[t.ServerName()]
-		delete(was, t.ServerName())
-		switch {
-		case !known:
+		old, known := was[after[i].ServerName()]
+		delete(was, after[i].ServerName())
+		if !known {
 			added++
-		case bytes.Equal(old.Definition, t.Definition):
-		default:
-			if diff := changes.Diff(old.Definition, t.Definition, maxChanged); diff != nil {
-				if changed++; changed <= maxChanges {
-					details = append(details, plain.Line(t.Name)+": "+strings.Join(diff, "; "))
-				}
-			}
+		} else if differ(old.Definition, after[i].Definition) {
+			changed++
 		}
 	}
-	return changed, added, len(was), details
+	if changed+added+len(was) > 0 {
+		log.Info("the server lists other tools than before", zap.String("server", server),
+			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", len(was)))
+	}
 }
+
+// differ reports whether two definitions differ in what matters to a model's use of the tool.
+func differ(a, b json.RawMessage) bool { return !bytes.Equal(a, b) && changes.Diff(a, b, 0) != nil }
 
 func byServerName(tools []registry.NormalizedTool) map[string]*registry.NormalizedTool {
 	all := make(map[string]*registry.NormalizedTool, len(tools))
@@ -61,7 +54,7 @@ func lastSeen(before registry.Offer, after []registry.NormalizedTool, hold bool)
 	now, kept, size := byServerName(after), make(map[string]json.RawMessage), 0
 	keep := func(name string, seen json.RawMessage) {
 		t, listed := now[name]
-		if listed && seen != nil && (bytes.Equal(seen, t.Definition) || changes.Diff(seen, t.Definition, 0) == nil) {
+		if listed && seen != nil && !differ(seen, t.Definition) {
 			return // as it was
 		}
 		if len(kept) >= maxLastSeen || size+len(seen) > maxLastSeenBytes {

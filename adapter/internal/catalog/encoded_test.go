@@ -1,4 +1,4 @@
-package offerstore
+package catalog
 
 import (
 	"bytes"
@@ -67,11 +67,11 @@ func BenchmarkLoad(b *testing.B) {
 		t.Definition = bytes.Join([][]byte{[]byte(`{"name":"t","inputSchema":`), t.InputSchema, []byte(`}`)}, nil)
 		o.Tools = append(o.Tools, t)
 	}
-	s := NewStore(b.TempDir(), zap.NewNop())
-	expect.OK(b, s.Save("k", "s", o))
+	s := newStore(b.TempDir(), zap.NewNop())
+	expect.OK(b, s.save("k", "s", o))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := s.Load("k", "s"); !ok {
+		if _, ok := s.load("k", "s"); !ok {
 			b.Fatal("it is not stored")
 		}
 	}

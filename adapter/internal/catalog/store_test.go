@@ -1,4 +1,4 @@
-package offerstore
+package catalog
 
 import (
 	"encoding/json"
@@ -40,7 +40,7 @@ func stored(t *testing.T, server string) registry.Offer {
 	return o
 }
 
-func storeFile(t *testing.T, s *Store) string {
+func storeFile(t *testing.T, s store) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "*"))
 	if err != nil || len(files) != 1 {
@@ -50,20 +50,20 @@ func storeFile(t *testing.T, s *Store) string {
 }
 
 func TestStoreKeepsEveryByte(t *testing.T) {
-	s := NewStore(filepath.Join(t.TempDir(), "new"), zap.NewNop())
-	if _, ok := s.Load("k1", "a b/ü"); ok {
+	s := newStore(filepath.Join(t.TempDir(), "new"), zap.NewNop())
+	if _, ok := s.load("k1", "a b/ü"); ok {
 		t.Error("loaded what was never saved")
 	}
 	want := stored(t, "a b/ü")
-	expect.OK(t, s.Save("k1", "a b/ü", want))
-	got, ok := s.Load("k1", "a b/ü")
+	expect.OK(t, s.save("k1", "a b/ü", want))
+	got, ok := s.load("k1", "a b/ü")
 	if !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("loaded %v\n%+v\nwant\n%+v", ok, got, want)
 	}
-	if _, ok := s.Load("k2", "a b/ü"); ok {
+	if _, ok := s.load("k2", "a b/ü"); ok {
 		t.Error("loaded under another key")
 	}
-	if _, ok := s.Load("k1", "a_b/ü"); ok {
+	if _, ok := s.load("k1", "a_b/ü"); ok {
 		t.Error("loaded another server's offer")
 	}
 	file := storeFile(t, s)
@@ -79,53 +79,53 @@ func TestStoreKeepsEveryByte(t *testing.T) {
 
 // An offer that would take too much memory is not kept, and what was kept before stays.
 func TestStoreTooLarge(t *testing.T) {
-	s := NewStore(t.TempDir(), zap.NewNop())
+	s := newStore(t.TempDir(), zap.NewNop())
 	o := stored(t, "a")
-	expect.OK(t, s.Save("k", "a", o))
+	expect.OK(t, s.save("k", "a", o))
 	large := o
 	large.Tools = make([]registry.NormalizedTool, 65)
 	for i := range large.Tools {
 		large.Tools[i].Definition = make(json.RawMessage, 1<<20) // all zero: it is not looked at
 	}
-	expect.Error(t, s.Save("k", "a", large), "64 MiB")
-	if got, ok := s.Load("k", "a"); !ok || !reflect.DeepEqual(got, o) {
+	expect.Error(t, s.save("k", "a", large), "64 MiB")
+	if got, ok := s.load("k", "a"); !ok || !reflect.DeepEqual(got, o) {
 		t.Error("what was kept before is gone")
 	}
 }
 
 func TestStoreWithoutDirectory(t *testing.T) {
-	s := NewStore("", zap.NewNop())
-	expect.OK(t, s.Save("k", "s", stored(t, "s")))
-	if _, ok := s.Load("k", "s"); ok {
+	s := newStore("", zap.NewNop())
+	expect.OK(t, s.save("k", "s", stored(t, "s")))
+	if _, ok := s.load("k", "s"); ok {
 		t.Error("loaded something")
 	}
-	expect.OK(t, s.Prune(0))
+	expect.OK(t, s.prune(0))
 }
 
 func TestStoreStaysInItsDirectory(t *testing.T) {
-	s := NewStore(t.TempDir(), zap.NewNop())
+	s := newStore(t.TempDir(), zap.NewNop())
 	for _, server := range []string{"../../up", "/", "..", "", "C:\\x", strings.Repeat("long", 100), "nul\x00"} {
-		if err := s.Save("../k", server, registry.Offer{}); err != nil {
+		if err := s.save("../k", server, registry.Offer{}); err != nil {
 			t.Errorf("%q: %v", server, err)
 		}
 		if rel, err := filepath.Rel(s.dir, s.path("../k", server)); err != nil || rel != filepath.Base(rel) {
 			t.Errorf("%q is kept in %q", server, rel)
 		}
-		if _, ok := s.Load("../k", server); !ok {
+		if _, ok := s.load("../k", server); !ok {
 			t.Errorf("%q was not found again", server)
 		}
 	}
 }
 
 func TestStoreDropsDamage(t *testing.T) {
-	s := NewStore(t.TempDir(), zap.NewNop())
-	expect.OK(t, s.Save("k", "s", stored(t, "s")))
+	s := newStore(t.TempDir(), zap.NewNop())
+	expect.OK(t, s.save("k", "s", stored(t, "s")))
 	path := storeFile(t, s)
 	good, err := os.ReadFile(path)
 	expect.OK(t, err)
 	damage := map[string][]byte{
 		"empty":         {},
-		"other version": []byte(strings.Replace(string(good), "catalog 4", "catalog 1", 1)),
+		"other version": []byte(strings.Replace(string(good), "catalog 5", "catalog 1", 1)),
 		"header only":   good[:len(magic)+65],
 	}
 	for i := 0; i < len(good); i += 7 {
@@ -136,7 +136,7 @@ func TestStoreDropsDamage(t *testing.T) {
 	}
 	for name, bad := range damage {
 		expect.OK(t, os.WriteFile(path, bad, 0o600))
-		if o, ok := s.Load("k", "s"); ok {
+		if o, ok := s.load("k", "s"); ok {
 			t.Errorf("%s: loaded %v", name, o)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -148,18 +148,18 @@ func TestStoreDropsDamage(t *testing.T) {
 func TestStoreFailsWithoutHarm(t *testing.T) {
 	root := t.TempDir()
 	expect.OK(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
-	under := NewStore(filepath.Join(root, "file"), zap.NewNop())
-	if err := under.Save("k", "s", stored(t, "s")); err == nil {
+	under := newStore(filepath.Join(root, "file"), zap.NewNop())
+	if err := under.save("k", "s", stored(t, "s")); err == nil {
 		t.Error("saved below a file")
 	}
-	if _, ok := under.Load("k", "s"); ok {
+	if _, ok := under.load("k", "s"); ok {
 		t.Error("loaded from below a file")
 	}
 
-	s := NewStore(root, zap.NewNop())
+	s := newStore(root, zap.NewNop())
 	blocked := s.path("k", "s")
 	expect.OK(t, os.MkdirAll(filepath.Join(blocked, "full"), 0o700))
-	if err := s.Save("k", "s", stored(t, "s")); err == nil {
+	if err := s.save("k", "s", stored(t, "s")); err == nil {
 		t.Error("saved over a directory")
 	}
 	expect.Equal(t, storeFile(t, s), blocked, "a failed save left")
@@ -167,77 +167,77 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("the rest needs a user whom permissions bind")
 	}
-	s = NewStore(t.TempDir(), zap.NewNop())
+	s = newStore(t.TempDir(), zap.NewNop())
 	want := stored(t, "s")
-	expect.OK(t, s.Save("k", "s", want))
+	expect.OK(t, s.save("k", "s", want))
 	expect.OK(t, os.Chmod(s.dir, 0o500))
 	defer os.Chmod(s.dir, 0o700)
-	if err := s.Save("k", "s", registry.Offer{}); err == nil {
+	if err := s.save("k", "s", registry.Offer{}); err == nil {
 		t.Error("saved in a read-only directory")
 	}
-	if got, ok := s.Load("k", "s"); !ok || !reflect.DeepEqual(got, want) {
+	if got, ok := s.load("k", "s"); !ok || !reflect.DeepEqual(got, want) {
 		t.Error("the failed save harmed what was there")
 	}
 }
 
 func TestStoreIsSharedByManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	expect.OK(t, NewStore(dir, zap.NewNop()).Save("k", "s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "t0", "")}}))
+	expect.OK(t, newStore(dir, zap.NewNop()).save("k", "s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "t0", "")}}))
 	var all sync.WaitGroup
 	for w := range 4 {
-		s := NewStore(dir, zap.NewNop())
+		s := newStore(dir, zap.NewNop())
 		all.Go(func() {
 			for i := range 50 {
 				listing := make([]registry.NormalizedTool, 1+(w+i)%20)
 				for j := range listing {
 					listing[j] = tool("s", fmt.Sprintf("t%d", j), strings.Repeat("x", 1000))
 				}
-				if err := s.Save("k", "s", registry.Offer{Tools: listing}); err != nil && runtime.GOOS != "windows" {
+				if err := s.save("k", "s", registry.Offer{Tools: listing}); err != nil && runtime.GOOS != "windows" {
 					t.Error(err) // Windows refuses while a reader has the file open
 				}
 			}
 		})
 		all.Go(func() {
 			for range 50 {
-				if o, ok := s.Load("k", "s"); !ok || len(o.Tools) == 0 {
+				if o, ok := s.load("k", "s"); !ok || len(o.Tools) == 0 {
 					t.Error("found nothing, or half of it")
 				}
 			}
 		})
 	}
 	all.Wait()
-	storeFile(t, NewStore(dir, zap.NewNop()))
+	storeFile(t, newStore(dir, zap.NewNop()))
 }
 
 func TestStorePrune(t *testing.T) {
-	s := NewStore(t.TempDir(), zap.NewNop())
-	if err := s.Prune(0); err != nil {
+	s := newStore(t.TempDir(), zap.NewNop())
+	if err := s.prune(0); err != nil {
 		t.Errorf("before the first save: %v", err)
 	}
 	old := time.Now().Add(-48 * time.Hour)
 	for _, key := range []string{"unused", "used", "fresh"} {
-		expect.OK(t, s.Save(key, "s", stored(t, "s")))
+		expect.OK(t, s.save(key, "s", stored(t, "s")))
 		if key != "fresh" {
 			expect.OK(t, os.Chtimes(s.path(key, "s"), old, old))
 		}
 	}
-	s.Load("used", "s")
-	expect.OK(t, s.Prune(24*time.Hour))
+	s.load("used", "s")
+	expect.OK(t, s.prune(24*time.Hour))
 	for key, want := range map[string]bool{"unused": false, "used": true, "fresh": true} {
-		if _, ok := s.Load(key, "s"); ok != want {
+		if _, ok := s.load(key, "s"); ok != want {
 			t.Errorf("%s is there: %v", key, ok)
 		}
 	}
 }
 
 func TestStoredIndex(t *testing.T) {
-	store := NewStore(t.TempDir(), zap.NewNop())
-	if got := store.LoadIndex("p"); got.Claims != nil || got.Keys != nil {
+	store := newStore(t.TempDir(), zap.NewNop())
+	if got := store.loadIndex("p"); got.Claims != nil || got.Keys != nil {
 		t.Errorf("loaded %v", got)
 	}
-	kept := Index{map[string]string{"owner": "key"}, registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}}
-	expect.OK(t, store.SaveIndex("p", kept))
-	if stored := store.LoadIndex("p"); !reflect.DeepEqual(stored, kept) || store.LoadIndex("q").Keys != nil {
+	kept := index{map[string]string{"owner": "key"}, registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}}
+	expect.OK(t, store.saveIndex("p", kept))
+	if stored := store.loadIndex("p"); !reflect.DeepEqual(stored, kept) || store.loadIndex("q").Keys != nil {
 		t.Errorf("loaded %v", stored)
 	}
 }
