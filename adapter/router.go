@@ -19,11 +19,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -73,10 +75,6 @@ type Options struct {
 	// Tracer makes spans of all calls; may be nil.
 	Tracer trace.Tracer
 
-	// Watched says that a person is shown how the servers start, so that the log need not
-	// say so.
-	Watched bool
-
 	// OnSecrets is called with the values of references such as ${keyring:NAME}, before they
 	// are used; may be nil.
 	OnSecrets func(values []string)
@@ -86,9 +84,9 @@ type Options struct {
 	OnToken func(token string)
 
 	// Audit records approvals, and logins at remote servers; nil records nothing.
-	Audit AuditRecorder
+	Audit audit.Recorder
 
-	Play Player // plays commands in this process, for tests; may be nil
+	Play process.Player // plays commands in this process, for tests; may be nil
 
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
@@ -188,9 +186,6 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	g.Go(func() error { return r.sorting.run(ctx, r.current) })
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx)) // they outlive the node, which may have calls for others under way
 	g.Go(func() error { return r.supervisor.Run(servers, configs) })
-	if !r.options.OnDemand && !r.options.Watched {
-		g.Go(func() error { logStarts(ctx, r.supervisor, r.options.Log); return nil })
-	}
 	g.Go(func() error {
 		started := r.current.load().file.Router
 		for {
