@@ -54,9 +54,9 @@ func newMemory() *Store { return new(Store) }
 
 // A content is everything in a store.
 type content struct {
-	Logins  map[string]storedLogin  `json:"logins"`  // by key
-	Pins    map[string]string       `json:"pins"`    // issuers, by key of the server and the client of its settings
-	Clients map[string]oauth.Client `json:"clients"` // by key of the issuer and the origin of the server
+	Logins  map[string]storedLogin  `json:"accounts"` // by key
+	Pins    map[string]string       `json:"pins"`     // issuers, by key of the server and the client of its settings
+	Clients map[string]oauth.Client `json:"clients"`  // by key of the issuer and the origin of the server
 }
 
 // A record is a login in the store.

@@ -197,7 +197,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-var errTooLong = fmt.Errorf("the answer is longer than %d bytes", maxBody)
+var errTooLong = errors.New("the answer is longer than it may be")
 
 // bounded is the body of an answer that ends with an error when it is too long.
 type bounded struct {
