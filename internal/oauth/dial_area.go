@@ -12,7 +12,7 @@ import (
 
 // An area is how private an address is. A request may go to areas up to the area of the
 // server for which it is made, so a greater area includes the lesser ones.
-type area int32
+type area int
 
 const (
 	public   area = iota
