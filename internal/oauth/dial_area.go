@@ -222,6 +222,15 @@ func originOf(u *url.URL) string {
 	return scheme + "://" + host
 }
 
+// Origin returns the part of a URL that says who answers there: the scheme, the host and the port.
+func Origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	return originOf(u)
+}
+
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" && strings.EqualFold(u.Scheme, "https") {
