@@ -43,6 +43,35 @@ func (a *account) read(ctx context.Context, fresh bool) (*storedLogin, error) {
 	return l, nil
 }
 
+const (
+	// lookTime is the time between two looks at the file while a caller waits for a login.
+	lookTime = time.Second
+	// readTime bounds reading the file then: its key may be in a keyring that asks its user.
+	readTime = 30 * time.Second
+)
+
+// awaitOther waits until there is another token than the seen one, as mark identifies it. It reports
+// false if ctx ends first.
+func (a *account) awaitOther(ctx context.Context, seen string) bool {
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	for {
+		written := a.store.wrote.Next()
+		bounded, cancel := context.WithTimeout(ctx, readTime)
+		l, err := a.store.login(bounded, a.key, false)
+		cancel()
+		if err == nil && mark(l) != seen { // a file that can't be read may be readable later
+			return true
+		}
+		select {
+		case <-look.C:
+		case <-written:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // note keeps the reason why a login is needed, after the token of l.
 func (a *account) note(why status.LoginReason, l *storedLogin) {
 	a.mu.Lock()
@@ -130,11 +159,14 @@ func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, err
 	if err != nil {
 		return nil, err
 	}
-	if found, ok := c.Clients[hash(issuer, origin(a.server.URL), owner)]; ok {
+	if found, ok := c.Clients[clientKey(issuer, a.server)]; ok {
 		return &found, nil
 	}
 	return nil, nil
 }
+
+// clientKey returns the name of the client in the content.
+func clientKey(issuer string, s oauth.Server) string { return hash(issuer, oauth.Origin(s.URL), owner) }
 
 // keepClient keeps the client that was registered with the issuer. The zero value removes it.
 func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Client) error {
@@ -142,7 +174,7 @@ func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Cl
 		return err
 	}
 	return a.store.edit(ctx, func(c *content) error {
-		key := hash(issuer, origin(a.server.URL), owner)
+		key := clientKey(issuer, a.server)
 		if client.ID == "" {
 			delete(c.Clients, key)
 			return nil

@@ -29,7 +29,7 @@ type flow struct {
 	found    oauth.Found
 	scopes   []string
 	redirect string
-	port     int // of the loopback listener; 0 without
+	listener *loopback // nil unless it comes back to this machine
 	grantor  *oauth.Grantor
 	reused   bool // the client was registered for an earlier login
 	device   *oauth.Device
@@ -52,7 +52,7 @@ func (f *flow) prepare(ctx context.Context) (page string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := f.source.account.permit(ctx, found.Issuer.ID); err != nil {
+	if err := f.source.account.permit(ctx, found.Issuer.ID, false); err != nil {
 		return "", err
 	}
 	if f.scopes, err = f.toAsk(challenge, saved); err != nil {
@@ -84,7 +84,7 @@ func (f *flow) prepareDevice(ctx context.Context) (string, error) {
 	if f.found.Issuer.DeviceEndpoint == "" {
 		return "", fmt.Errorf("its issuer %s has no logins by device code; log in without", f.found.Issuer.ID)
 	}
-	if err := f.source.account.pin(ctx, f.found.Issuer.ID); err != nil {
+	if err := f.source.account.permit(ctx, f.found.Issuer.ID, true); err != nil {
 		return "", err
 	}
 	device, err := f.grantor.StartDevice(ctx, f.scopes)
@@ -201,7 +201,7 @@ func (f *flow) redeem(ctx context.Context, answer url.Values) error {
 	if err != nil {
 		return f.explain(err)
 	}
-	if err := f.source.account.pin(ctx, f.found.Issuer.ID); err != nil {
+	if err := f.source.account.permit(ctx, f.found.Issuer.ID, true); err != nil {
 		return f.explain(err)
 	}
 	token, err := f.grantor.Exchange(ctx, code, f.verifier, f.redirect, f.scopes)

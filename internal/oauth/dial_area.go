@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -11,7 +12,7 @@ import (
 
 // An area is how private an address is. A request may go to areas up to the area of the
 // server for which it is made, so a greater area includes the lesser ones.
-type area int32
+type area int
 
 const (
 	public   area = iota
@@ -209,16 +210,40 @@ func (r *reach) check(ctx context.Context, u *url.URL) error {
 }
 
 // SameHost reports whether two URLs have the same host and port.
-func SameHost(a, b *url.URL) bool {
-	return strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+func SameHost(a, b *url.URL) bool { return hostPort(a) == hostPort(b) }
+
+// originOf returns the scheme, host and port of a URL, in one spelling.
+func originOf(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	scheme := strings.ToLower(u.Scheme)
+	if port := u.Port(); scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return scheme + "://" + host
 }
 
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case strings.EqualFold(u.Scheme, "https"):
-		return "443"
+// Origin returns the part of a URL that says who answers there: the scheme, the host and the port.
+func Origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
 	}
-	return "80"
+	return originOf(u)
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" && strings.EqualFold(u.Scheme, "https") {
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(port, "80"))
+}
+
+// hostOf returns the host and port of a URL; "" without one.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return hostPort(u)
 }

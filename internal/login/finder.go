@@ -12,26 +12,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-const (
-	// discoverTime bounds the search for the issuer of a server's tokens.
-	discoverTime = 30 * time.Second
-	// closeTime is how long a refresh under way may go on when the router ends.
-	closeTime = 5 * time.Second
-)
+// discoverTime bounds the search for the issuer of a server's tokens.
+const discoverTime = 30 * time.Second
 
 var errClosing = errors.New("the router ends")
 
 // tasks are the discoveries and refreshes of a source, which go on if their callers end.
 type tasks struct {
+	life    *life
 	flights singleflight.Group
-	running sync.WaitGroup
-	watches *sync.WaitGroup    // goroutines of Changed, which do not keep the source
-	ctx     context.Context    // ends with close, or when nothing refers to the source any more
-	stop    context.CancelFunc // ends ctx
-
-	mu      sync.Mutex // guards the fields below
-	closed  bool
-	watched map[string]chan struct{} // results of Changed, by the token that was read before
 }
 
 // do runs the task in a goroutine, unless one with the name is under way, and waits for its end or
@@ -47,30 +36,14 @@ func (t *tasks) do(ctx context.Context, name string, limit time.Duration, task f
 
 func (t *tasks) start(name string, limit time.Duration, task func(context.Context) (any, error)) <-chan singleflight.Result {
 	return t.flights.DoChan(name, func() (any, error) {
-		t.mu.Lock()
-		if t.closed {
-			t.mu.Unlock()
+		if !t.life.begin() {
 			return nil, errClosing
 		}
-		t.running.Add(1)
-		t.mu.Unlock()
-		defer t.running.Done()
-		ctx, cancel := context.WithTimeout(t.ctx, limit)
+		defer t.life.work.Done()
+		ctx, cancel := context.WithTimeout(t.life.late, limit)
 		defer cancel()
 		return task(ctx)
 	})
-}
-
-// close waits for a refresh under way, and aborts it if it takes long.
-func (t *tasks) close() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	late := time.AfterFunc(closeTime, t.stop)
-	defer late.Stop()
-	t.running.Wait()
-	t.stop()
-	t.watches.Wait()
 }
 
 // A finder finds the issuer of a server's tokens, and remembers it.
@@ -95,7 +68,7 @@ func (f *finder) find(ctx context.Context, c oauth.Challenge, again bool) (*oaut
 		return nil, fmt.Errorf("find the issuer of its tokens: %w", err)
 	}
 	found := result.(*oauth.Found)
-	if !found.Asserted && found.Issuer.TokenEndpoint == "" {
+	if found.Issuer.TokenEndpoint == "" {
 		return nil, ErrNoOAuth
 	}
 	f.learn(found)
