@@ -16,14 +16,14 @@ import (
 
 // Options returns where a router records the acts of its administrators and principals. The
 // File is "" if it does not: the configuration says false, or it names no file and the router
-// serves no clients over HTTP or has no data folder.
-func Options(c config.Config, data string, overHTTP bool) audit.Options {
+// has no data folder.
+func Options(c config.Config, data string) audit.Options {
 	a := c.Router.Audit
 	o := audit.Options{File: a.File, MaxSize: a.MaxSize, MaxFiles: a.MaxFiles}
 	switch {
 	case a.Off:
 		o.File = ""
-	case a.File == "" && overHTTP && data != "":
+	case a.File == "" && data != "":
 		o.File = File(data)
 	}
 	return o
@@ -37,7 +37,7 @@ func Check(c config.Config) error {
 	if c.Router.Audit.Off || c.Router.Audit.File == "" {
 		return nil
 	}
-	if err := audit.Check(Options(c, "", false)); err != nil {
+	if err := audit.Check(Options(c, "")); err != nil {
 		return fmt.Errorf("metarouter.audit: %w", err)
 	}
 	return nil
@@ -49,7 +49,7 @@ const maxShown = 100_000
 // noAuditLog explains that a log does not exist.
 func noAuditLog(file string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf(`there is no audit log %s: a router that serves over HTTP writes it, or one whose configuration has "audit" with a file`, file)
+		return fmt.Errorf(`there is no audit log %s: a router with a data folder writes it, unless its configuration has "audit": false`, file)
 	}
 	return err
 }

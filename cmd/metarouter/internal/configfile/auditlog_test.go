@@ -14,18 +14,16 @@ func TestOptions(t *testing.T) {
 	off := named
 	off.Off = true
 	for name, c := range map[string]struct {
-		audit    config.Audit
-		data     string
-		overHTTP bool
-		want     string
+		audit config.Audit
+		data  string
+		want  string
 	}{
-		"over HTTP":              {config.Audit{}, "/data", true, filepath.Join("/data", "audit.jsonl")},
-		"over HTTP without data": {config.Audit{}, "", true, ""},
-		"over stdio":             {config.Audit{}, "/data", false, ""},
-		"named":                  {named, "/data", false, "/logs/a.jsonl"},
-		"off":                    {off, "/data", true, ""},
+		"default":      {config.Audit{}, "/data", filepath.Join("/data", "audit.jsonl")},
+		"without data": {config.Audit{}, "", ""},
+		"named":        {named, "/data", "/logs/a.jsonl"},
+		"off":          {off, "/data", ""},
 	} {
-		o := Options(config.Config{Router: config.Router{Audit: c.audit}}, c.data, c.overHTTP)
+		o := Options(config.Config{Router: config.Router{Audit: c.audit}}, c.data)
 		expect.Equal(t, o.File, c.want, "%s", name)
 	}
 }

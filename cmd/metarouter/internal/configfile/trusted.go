@@ -107,7 +107,7 @@ const auditTime = 5 * time.Second
 // written is noted: the command has done its work.
 func (s *Source) Record(e audit.Event) {
 	c, _ := s.Usable()
-	o := Options(c, s.Data, true)
+	o := Options(c, s.Data)
 	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
 		return
 	}

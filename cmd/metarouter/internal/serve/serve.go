@@ -263,7 +263,7 @@ func (p *process) trusted() func(config.Config) error {
 
 // run runs the service with the observers that its configuration asks for.
 func (p *process) run(ctx context.Context, s *service.Service) (err error) {
-	if s.Observers, err = service.OpenObservers(s.Config, p.Version, s.Options.DataDir, s.Metrics, s.Log); err != nil {
+	if s.Observers, err = service.OpenObservers(s.Config, p.Version, s.Options.DataDir, s.Log); err != nil {
 		return configfile.InConfig(s.Config, err)
 	}
 	defer s.Observers.Close()

@@ -99,7 +99,7 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	o.OnDemand = true
 	o.Audit = func(e audit.Event) { r.Files.Record(e) }
 	if r.Observed {
-		observers, err := OpenObservers(c, r.Version, r.Files.Data, false, log)
+		observers, err := OpenObservers(c, r.Version, "", log)
 		if err != nil {
 			return configfile.InConfig(c, err)
 		}
