@@ -177,13 +177,12 @@ type configuration struct {
 
 // An entry is the entry of a server, as the router understands it.
 type entry struct {
-	Name      string            `json:"name"`
-	Transport string            `json:"transport"`
-	Command   string            `json:"command,omitempty"`  // with its arguments, as a person would type it
-	URL       string            `json:"url,omitempty"`      // without user and query
-	Env       []string          `json:"env,omitempty"`      // names
-	Headers   []string          `json:"headers,omitempty"`  // names
-	Settings  map[string]string `json:"settings,omitempty"` // values other than the default: timeout, lazy, group …
+	Name      string   `json:"name"`
+	Transport string   `json:"transport"`
+	Command   string   `json:"command,omitempty"` // with its arguments, as a person would type it
+	URL       string   `json:"url,omitempty"`     // without user and query
+	Env       []string `json:"env,omitempty"`     // names
+	Headers   []string `json:"headers,omitempty"` // names
 }
 
 // An edit has the differences that a change of the files made.
@@ -191,15 +190,9 @@ type edit struct {
 	At      time.Time `json:"at"`
 	Added   []string  `json:"added"` // servers
 	Removed []string  `json:"removed"`
-	Changed []change  `json:"changed"`
+	Changed []string  `json:"changed"`
 	Router  bool      `json:"router"`  // the "metarouter" object
 	Restart []string  `json:"restart"` // keys of that object that take effect at the router's next start
-}
-
-// A change lists the differences of an entry that existed before.
-type change struct {
-	Server string   `json:"server"`
-	Fields []string `json:"fields"` // such as "args" or "lazy default → true"
 }
 
 // GET /dashboard/profiles answers with the profiles, by name.
