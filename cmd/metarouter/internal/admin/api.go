@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
+	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
@@ -41,17 +43,9 @@ type clientList struct {
 // A clientInfo is a client with a session, or one without that sent a request in the last 10
 // minutes; clients without a session that give themselves the same name count as one.
 type clientInfo struct {
-	Name            string    `json:"name"` // as the client says; over plain JSON-RPC, from its User-Agent
-	Version         string    `json:"version"`
-	Era             string    `json:"era"` // "legacy", "modern" or "", for plain JSON-RPC
-	ProtocolVersion string    `json:"protocol_version"`
-	Transport       string    `json:"transport"` // "stdio", "http" or "plain"
-	Mode            string    `json:"mode"`      // "direct", "search" or "code"
-	Profiles        []string  `json:"profiles"`  // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
-	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash
-	Calls           int64     `json:"calls"`
-	Since           time.Time `json:"since"`
-	Last            time.Time `json:"last,omitzero"` // its last request; absent with a session
+	server.Client
+	Era      string   `json:"era"`      // "legacy", "modern" or "", for plain JSON-RPC
+	Profiles []string `json:"profiles"` // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
 }
 
 type clusterInfo struct {
@@ -66,19 +60,10 @@ type clusterInfo struct {
 }
 
 type nodeInfo struct {
-	Node     string    `json:"node"`
-	Key      string    `json:"key"`
-	Self     bool      `json:"self"`
-	Trusted  bool      `json:"trusted"`
-	Alive    bool      `json:"alive"`
-	Version  string    `json:"version"`
-	Servers  []string  `json:"servers"` // the shared ones
-	Tools    int       `json:"tools"`   // of the shared servers
-	Latency  float64   `json:"latency_ms"`
+	adapter.NodeInfo
 	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
-	Problem  string    `json:"problem,omitempty"`
-	Sent     traffic   `json:"sent"`     // calls of this router's clients that the node was asked to run
-	Received traffic   `json:"received"` // calls of the node's clients that this router was asked to run
+	Sent     traffic   `json:"sent"`               // calls of this router's clients that the node was asked to run
+	Received traffic   `json:"received"`           // calls of the node's clients that this router was asked to run
 }
 
 // A traffic counts calls since the router's start.
