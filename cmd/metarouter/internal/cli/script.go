@@ -86,15 +86,15 @@ func readFile(stdin io.Reader, argument, path string, limit int64) ([]byte, erro
 }
 
 // printScript prints what the script of a file has given.
-func printScript(e *Env, file string, ran admin.Script) error {
+func printScript(e *Env, file string, ran script.Outcome) error {
 	if e.JSON {
-		if err := e.PrintJSON(ran); err != nil || ran.Error == nil {
+		if err := e.PrintJSON(ran); err != nil || ran.Err == nil {
 			return err
 		}
 		return &console.Error{Code: console.Failed}
 	}
 	fmt.Fprint(e.Err, ran.Log)
-	if ran.Error != nil {
+	if ran.Err != nil {
 		return errors.New(failureOf(file, ran))
 	}
 	if text, ok := wire.String(ran.Value); ok {
@@ -111,19 +111,15 @@ func printScript(e *Env, file string, ran admin.Script) error {
 }
 
 // failureOf says where and why a script failed, and which calls took effect.
-func failureOf(file string, ran admin.Script) string {
+func failureOf(file string, ran script.Outcome) string {
 	if file == "-" {
 		file = "stdin"
 	}
-	if ran.Error.Line > 0 {
-		file = fmt.Sprintf("%s:%d", file, ran.Error.Line)
+	if ran.Err.Line > 0 {
+		file = fmt.Sprintf("%s:%d", file, ran.Err.Line)
 	}
-	if ran.Error.Column > 0 {
-		file = fmt.Sprintf("%s:%d", file, ran.Error.Column)
+	if ran.Err.Column > 0 {
+		file = fmt.Sprintf("%s:%d", file, ran.Err.Column)
 	}
-	made := make([]script.Made, len(ran.Calls))
-	for i, c := range ran.Calls {
-		made[i] = script.Made{Call: script.Call{Tool: c.Tool, Line: c.Line}, OK: c.OK, Reads: c.Reads}
-	}
-	return fmt.Sprintf("%s: %s: %s\n%s", file, ran.Error.Name, ran.Error.Message, script.Effects(made))
+	return fmt.Sprintf("%s: %s: %s\n%s", file, ran.Err.Name, ran.Err.Message, script.Effects(ran.Calls))
 }

@@ -48,7 +48,7 @@ func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
 		switch {
 		case e.JSON:
-			return printToolsAsJSON(e, found.Tools)
+			return e.PrintJSON(found.Tools)
 		case found.Described:
 			return describeTool(e, normalized(found.Tools[0]))
 		}
@@ -119,26 +119,6 @@ func printChanges(e *Env, tools []admin.Tool) error {
 		}
 	}
 	return nil
-}
-
-func printToolsAsJSON(e *Env, tools []admin.Tool) error {
-	type row struct {
-		ID           string          `json:"id"`
-		Tool         string          `json:"tool"` // the same
-		Server       string          `json:"server"`
-		Name         string          `json:"name"`
-		ExposedName  string          `json:"exposed_name"`
-		Capabilities []string        `json:"capabilities"`
-		Hints        registry.Hints  `json:"hints"`           // as the server declares them
-		Doubt        string          `json:"doubt,omitempty"` // why they are not believed
-		Description  string          `json:"description"`
-		InputSchema  json.RawMessage `json:"input_schema"`
-	}
-	rows := []row{}
-	for _, t := range tools {
-		rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, t.ExposedName, t.Capabilities, t.Hints, t.Doubt, t.Description, t.InputSchema})
-	}
-	return e.PrintJSON(rows)
 }
 
 func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {

@@ -2,7 +2,7 @@
 // terminal. All that is printed is cleaned as package plain does.
 //
 // A [Screen] is a writer to a terminal. While [Screen.Live] runs, lines that are written to it scroll by above the live
-// ones, and no line is ever torn. An [Error] carries the exit code of the program.
+// one, and no line is ever torn. An [Error] carries the exit code of the program.
 package console
 
 import (

@@ -16,8 +16,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// frameEvery is how often live lines are looked at. They are written if they are
-// others than before.
+// frameEvery is how often the live line is looked at. It is written if it is
+// another one than before.
 const frameEvery = 125 * time.Millisecond
 
 // A Screen is a terminal to write to. It may be used by many goroutines at once.
@@ -29,9 +29,8 @@ type Screen struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
 	live    bool
-	lines   []string // that are drawn, the cursor in the row below them
-	width   int      // of the terminal when they were
-	partial []byte   // of a line, which waits for its end while live lines are shown
+	line    string // that is drawn, the cursor at its end; "" for none
+	partial []byte // of a line, which waits for its end while a live line is shown
 }
 
 // Open returns the screen that the stream is. ok is false if it is no terminal, or one
@@ -60,19 +59,14 @@ func (s *Screen) Colours() bool { return s.colour }
 
 // Width returns how many columns the screen has.
 func (s *Screen) Width() int {
-	width, _ := s.bounds()
+	width, _, err := s.size()
+	if err != nil || width < 1 {
+		return 80
+	}
 	return width
 }
 
-func (s *Screen) bounds() (width, height int) {
-	width, height, err := s.size()
-	if err != nil || width < 1 || height < 1 {
-		return 80, 24
-	}
-	return width, height
-}
-
-// Write writes the text p, above the live lines if there are any. It is cleaned as package
+// Write writes the text p, above the live line if there is one. It is cleaned as package
 // plain does, but for colours.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -87,22 +81,29 @@ func (s *Screen) Write(p []byte) (int, error) {
 	if end == 0 {
 		return len(p), nil
 	}
-	var b bytes.Buffer
-	width, _ := s.bounds()
-	s.erase(&b, width)
-	b.Write(s.partial[:end])
-	s.paint(&b, s.lines, width)
+	whole := string(s.partial[:end])
 	s.partial = slices.Clone(s.partial[end:])
-	if _, err := s.out.Write(b.Bytes()); err != nil {
+	if err := s.draw(whole, s.line); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Live shows the lines of frame until done is closed: at first after delay, and then
-// whenever it returns something else. width and height, at least 1, are the space that a frame may
-// fill. At the end nothing of it is left.
-func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now time.Time, width, height int) []string) {
+// draw writes a text and then the live line, in place of the one that is there.
+func (s *Screen) draw(text, line string) error {
+	if s.line != "" {
+		text = "\r\x1b[K" + text
+	}
+	if s.line = line; text+line == "" {
+		return nil
+	}
+	_, err := io.WriteString(s.out, text+line)
+	return err
+}
+
+// Live shows the line of frame until done is closed: at first after delay, and then
+// whenever it returns something else. It is cut to the width. At the end nothing of it is left.
+func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now time.Time) string) {
 	select {
 	case <-done:
 		return
@@ -120,10 +121,13 @@ func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now 
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
 	for !signal.IsClosed(done) { // which it may be since before the delay, or the tick
-		width, height := s.bounds()
-		// The last column stays free, since terminals differ in where the cursor is
-		// after it, and the last row is the cursor's.
-		s.show(frame(time.Now(), max(1, width-1), max(1, height-1)))
+		// The last column stays free, since terminals differ in where the cursor is after it.
+		line := Cut(frame(time.Now()), max(1, s.Width()-1))
+		s.mu.Lock()
+		if line != s.line {
+			s.draw("", line)
+		}
+		s.mu.Unlock()
 		select {
 		case <-done:
 		case <-tick.C:
@@ -131,59 +135,12 @@ func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now 
 	}
 }
 
-// show draws the lines in place of those that are there.
-func (s *Screen) show(lines []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	width, _ := s.bounds()
-	if slices.Equal(lines, s.lines) && width == s.width {
-		return
-	}
-	var b bytes.Buffer
-	if width != s.width {
-		s.erase(&b, width) // they may have been broken
-	} else if n := len(s.lines); n > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\r", n)
-	}
-	s.paint(&b, lines, width)
-	s.lines = slices.Clone(lines)
-	s.out.Write(b.Bytes())
-}
-
-// paint writes lines where the cursor is, over the present text.
-func (s *Screen) paint(b *bytes.Buffer, lines []string, width int) {
-	s.width = width
-	for _, line := range lines {
-		b.WriteString(line)
-		b.WriteString("\x1b[K\n")
-	}
-	b.WriteString("\x1b[J")
-}
-
-// erase takes the drawn lines away, which a terminal that is narrower now has broken. If
-// there are no live lines, the row of the cursor may hold the text of others.
-func (s *Screen) erase(b *bytes.Buffer, width int) {
-	rows := 0
-	for _, line := range s.lines {
-		rows += max(1, (Width(line)+width-1)/width)
-	}
-	if rows > 0 {
-		fmt.Fprintf(b, "\x1b[%dA\r\x1b[J", rows)
-	}
-}
-
-// clear takes the live lines away, and writes the unfinished line.
+// clear takes the live line away, and writes the unfinished one.
 func (s *Screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var b bytes.Buffer
-	width, _ := s.bounds()
-	s.erase(&b, width)
-	b.Write(s.partial)
-	s.live, s.lines, s.partial, s.width = false, nil, nil, 0
-	if b.Len() > 0 {
-		s.out.Write(b.Bytes())
-	}
+	s.draw(string(s.partial), "")
+	s.live, s.partial = false, nil
 }
 
 // spinner turns once a second.
