@@ -98,7 +98,10 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 		return
 	}
 	p.URL, p.Device = page, p.flow.device
-	p.Expires = p.expiry()
+	p.Expires = time.Now().Add(l.lifetime)
+	if d := p.Device; d != nil && d.Expires.Before(p.Expires) {
+		p.Expires = d.Expires
+	}
 	l.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
 		zap.String("by", p.key.who()), zap.String("way", string(p.flow.way)))
 	if p.flow.listener != nil {
@@ -118,15 +121,6 @@ func (p *Pending) cause(ctx context.Context) error {
 		return errClosed
 	}
 	return context.Cause(ctx)
-}
-
-// expiry returns when the login expires that begins now.
-func (p *Pending) expiry() time.Time {
-	expires := time.Now().Add(p.logins.lifetime)
-	if d := p.Device; d != nil && !d.Expires.IsZero() && d.Expires.Before(expires) {
-		return d.Expires
-	}
-	return expires
 }
 
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
