@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -123,7 +124,18 @@ func (a *account) save(ctx context.Context, r record) error {
 	if c := &r.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
 		c.Secret = ""
 	}
-	if err := a.store.put(ctx, a.key, r); err != nil {
+	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
+	if err := bounded(l); err != nil {
+		return err
+	}
+	err := a.store.replace(ctx, a.key, func(c *content) error {
+		if _, ok := c.Logins[a.key]; !ok && len(c.Logins) >= maxLogins {
+			return fmt.Errorf("there are %d logins already, and no more fit; log out from some servers", maxLogins)
+		}
+		c.Logins[a.key] = l
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -135,8 +147,13 @@ func (a *account) save(ctx context.Context, r record) error {
 // forget removes the login from the store, under the lock of refreshes, and returns it; nil if the
 // server had no login. Changed fires.
 func (a *account) forget(ctx context.Context) (*record, error) {
-	l, err := a.store.remove(ctx, a.key)
-	if err != nil || l == nil || l.Token.Access == "" && l.Token.Refresh == "" {
+	var l storedLogin
+	err := a.store.replace(ctx, a.key, func(c *content) error {
+		l = c.Logins[a.key]
+		delete(c.Logins, a.key)
+		return nil
+	})
+	if err != nil || l.Token.Access == "" && l.Token.Refresh == "" {
 		return nil, err
 	}
 	l.Client = withSecret(a.server, l.Client)

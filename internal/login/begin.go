@@ -62,7 +62,7 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 		return nil, ctx.Err()
 	}
 	if p.URL == "" {
-		return nil, p.outcome()
+		return nil, p.err
 	}
 	return p, nil
 }

@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"html/template"
@@ -50,7 +49,7 @@ func (l *Logins) withState(state string) *Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.pending {
-		if subtle.ConstantTimeCompare([]byte(p.flow.state), []byte(state)) == 1 {
+		if p.flow.state == state {
 			return p
 		}
 	}

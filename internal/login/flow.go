@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,10 @@ func (f *flow) prepare(ctx context.Context) (page string, err error) {
 	if f.way == Device {
 		return f.prepareDevice(ctx)
 	}
-	return webURL(f.grantor.AuthorizationURL(f.state, f.verifier, f.redirect, f.scopes))
+	if page = f.grantor.AuthorizationURL(f.state, f.verifier, f.redirect, f.scopes); page == "" {
+		return "", errors.New("the issuer names a login page that is no web address")
+	}
+	return page, nil
 }
 
 func (f *flow) prepareDevice(ctx context.Context) (string, error) {
@@ -93,10 +97,7 @@ func (f *flow) prepareDevice(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the login at %s failed: %w", f.found.Issuer.ID, err)
 	}
 	f.device = device
-	if device.CompleteURL != "" {
-		return webURL(device.CompleteURL)
-	}
-	return webURL(device.URL)
+	return cmp.Or(device.CompleteURL, device.URL), nil
 }
 
 // grantor returns the client of the issuer that asks for tokens for the server.
@@ -109,15 +110,6 @@ func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *
 		g.Resource = s.Resource
 	}
 	return g
-}
-
-// webURL returns the text if a browser may be sent there: no script, no file.
-func webURL(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return "", errors.New("the issuer names a login page that is no web address")
-	}
-	return text, nil
 }
 
 // discover returns the issuer of the server's tokens, and the server's challenge to a request

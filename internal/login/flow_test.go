@@ -216,7 +216,7 @@ func TestFinish(t *testing.T) {
 				with(u, "state", "x").String():     "another login",
 				with(u, "code", "").String():       "no answer of the issuer",
 				"http://127.0.0.1/callback?code=1": "no answer of the issuer",
-				"https://x.example/?state=a;b=%zz&code=1":        "damaged",
+				"https://x.example/?state=a;b=%zz&code=1":        "no such address",
 				"?state=" + strings.Repeat("x", maxRedirected+1): "no such address",
 			} {
 				if wrong == p.URL {

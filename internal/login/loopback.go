@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -25,32 +24,29 @@ const (
 // A loopback listens on a port of this machine for the answer to one login.
 type loopback struct {
 	port      int
-	listeners []net.Listener // on both loopback addresses, since "localhost" may be either
+	listeners []net.Listener // of a fixed port on both loopback addresses, since "localhost" may be either
 	server    *http.Server
 }
 
 // listen listens on a port; 0 is any.
 func listen(port int) (*loopback, error) {
-	for range 10 {
-		four, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			return nil, err
-		}
-		l := &loopback{port: four.Addr().(*net.TCPAddr).Port, listeners: []net.Listener{four}}
-		six, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(l.port)))
-		switch {
-		case err == nil:
-			l.listeners = append(l.listeners, six)
-			return l, nil
-		case !hasIPv6():
-			return l, nil
-		}
-		four.Close()
-		if port != 0 {
-			return nil, err
-		}
+	four, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("all ports that were tried are in use")
+	l := &loopback{port: four.Addr().(*net.TCPAddr).Port, listeners: []net.Listener{four}}
+	if port == 0 { // whose redirect says 127.0.0.1
+		return l, nil
+	}
+	six, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(port)))
+	switch {
+	case err == nil:
+		l.listeners = append(l.listeners, six)
+	case hasIPv6():
+		four.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 func hasIPv6() bool {

@@ -63,9 +63,10 @@ type Pending struct {
 	done   chan struct{}           // closed when the login is done, has failed or has expired
 
 	// The mutex of logins guards the following.
-	claimed bool  // an answer was accepted: there is no second one
-	ended   bool  // done is closed
-	err     error // why the login failed
+	claimed bool // an answer was accepted: there is no second one
+	ended   bool // done is closed soon
+
+	err error // why the login failed; set before done is closed
 }
 
 var (
@@ -98,7 +99,10 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 		return
 	}
 	p.URL, p.Device = page, p.flow.device
-	p.Expires = p.expiry()
+	p.Expires = time.Now().Add(l.lifetime)
+	if d := p.Device; d != nil && d.Expires.Before(p.Expires) {
+		p.Expires = d.Expires
+	}
 	l.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
 		zap.String("by", p.key.who()), zap.String("way", string(p.flow.way)))
 	if p.flow.listener != nil {
@@ -120,20 +124,11 @@ func (p *Pending) cause(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// expiry returns when the login expires that begins now.
-func (p *Pending) expiry() time.Time {
-	expires := time.Now().Add(p.logins.lifetime)
-	if d := p.Device; d != nil && !d.Expires.IsZero() && d.Expires.Before(expires) {
-		return d.Expires
-	}
-	return expires
-}
-
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
 func (p *Pending) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
-		return p.outcome()
+		return p.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -142,12 +137,6 @@ func (p *Pending) Wait(ctx context.Context) error {
 // Done returns a channel that is closed when the login is done, has failed or has expired.
 func (p *Pending) Done() <-chan struct{} { return p.done }
 
-func (p *Pending) outcome() error {
-	p.logins.mu.Lock()
-	defer p.logins.mu.Unlock()
-	return p.err
-}
-
 // Finish completes the login with the URL to which the browser was sent, which a person has copied.
 // A URL that does not belong to this login is an error, and the login waits on.
 func (p *Pending) Finish(ctx context.Context, redirected string) error {
@@ -155,34 +144,24 @@ func (p *Pending) Finish(ctx context.Context, redirected string) error {
 		return fmt.Errorf("the login at %s waits for a code that you enter at %s, not for an address", p.Server, p.URL)
 	}
 	advice := fmt.Sprintf("copy the whole address to which the browser was sent after the login; it begins with %s?", p.flow.redirect)
-	query, ok := redirectedQuery(redirected)
-	if !ok {
-		return fmt.Errorf("this is no such address; %s", advice)
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return fmt.Errorf("the address is damaged; %s", advice)
-	}
-	switch values.Get("state") {
-	case p.flow.state:
-	case "":
-		return fmt.Errorf("%w; %s", errNoCode, advice)
+	values, err := redirectedQuery(redirected)
+	switch {
+	case err != nil:
+	case values.Get("state") == p.flow.state:
+		if err = p.complete(ctx, values); !errors.Is(err, errNoCode) {
+			return err
+		}
+	case values.Get("state") == "":
+		err = errNoCode
 	default:
-		return fmt.Errorf("this is the address of another login; %s", advice)
+		err = errors.New("this is the address of another login")
 	}
-	err = p.complete(ctx, values)
-	if errors.Is(err, errNoCode) {
-		return fmt.Errorf("%w; %s", err, advice)
-	}
-	return err
+	return fmt.Errorf("%w; %s", err, advice)
 }
 
 // redirectedQuery returns the query of a URL that a person has copied. Terminals and mail break
 // long lines, and some people copy quotes with the text.
-func redirectedQuery(text string) (query string, ok bool) {
-	if len(text) > maxRedirected {
-		return "", false
-	}
+func redirectedQuery(text string) (url.Values, error) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune("\"'`<>“”‘’", r) {
 			return -1
@@ -193,7 +172,11 @@ func redirectedQuery(text string) (query string, ok bool) {
 		text = after
 	}
 	text, _, _ = strings.Cut(text, "#")
-	return text, strings.Contains(text, "=")
+	values, err := url.ParseQuery(text)
+	if err != nil || len(text) > maxRedirected || !strings.Contains(text, "=") {
+		return nil, errors.New("this is no such address")
+	}
+	return values, nil
 }
 
 // complete accepts the answer of the issuer, once, and waits until the login is done or ctx
@@ -202,16 +185,17 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 	if !answer.Has("code") && !answer.Has("error") {
 		return errNoCode
 	}
-	if p.claim() {
-		p.logins.life.start(func() {
-			ctx, cancel := context.WithTimeout(p.logins.life.ctx, exchangeTime)
-			defer cancel()
-			err := errExpired
-			if !expired(p) { // else the machine slept
-				err = p.flow.redeem(ctx, answer)
-			}
-			p.end(err)
-		})
+	redeem := func() {
+		ctx, cancel := context.WithTimeout(p.logins.life.ctx, exchangeTime)
+		defer cancel()
+		err := errExpired
+		if !expired(p) { // else the machine slept
+			err = p.flow.redeem(ctx, answer)
+		}
+		p.end(err)
+	}
+	if p.claim() && !p.logins.life.start(redeem) {
+		p.end(errClosed)
 	}
 	return p.Wait(ctx)
 }

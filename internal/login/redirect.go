@@ -74,16 +74,13 @@ func loopbackURI(host string, port int) string {
 
 // portOf returns the port of this machine that the client was registered with, 0 without one.
 func portOf(c *oauth.Client) int {
-	if c == nil || !c.Registered {
+	if c == nil {
 		return 0
 	}
 	u, err := url.Parse(c.RedirectURI)
-	if err != nil || u.Hostname() != "127.0.0.1" || u.Path != loopbackPath {
+	if err != nil || u.Hostname() != "127.0.0.1" {
 		return 0
 	}
 	port, _ := strconv.Atoi(u.Port())
-	if port < 1024 || port > 65535 {
-		return 0
-	}
 	return port
 }

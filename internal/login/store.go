@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -184,51 +183,20 @@ func (s *Store) editMemory(change func(string) (string, error)) error {
 	return err
 }
 
-// put replaces the login with the key by a new one.
-func (s *Store) put(ctx context.Context, key string, r record) error {
-	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
-	if err := bounded(l); err != nil {
-		return err
-	}
-	return s.underLock(ctx, key, func() error {
-		return s.edit(ctx, func(c *content) error {
-			if _, ok := c.Logins[key]; !ok && len(c.Logins) >= maxLogins {
-				return fmt.Errorf("there are %d logins already, and no more fit; log out from some servers", maxLogins)
-			}
-			c.Logins[key] = l
-			return nil
-		})
-	})
-}
-
-// remove removes the login with the key and returns it, nil if the store did not have it.
-func (s *Store) remove(ctx context.Context, key string) (was *storedLogin, err error) {
-	err = s.underLock(ctx, key, func() error {
-		return s.edit(ctx, func(c *content) error {
-			if l, ok := c.Logins[key]; ok {
-				was = &l
-			}
-			delete(c.Logins, key)
-			return nil
-		})
-	})
-	return was, err
-}
-
-// underLock runs do, which ends the login with the key, while no router refreshes its token.
-func (s *Store) underLock(ctx context.Context, key string, do func() error) error {
+// replace edits the content so that the login with the key ends, while no router refreshes its token.
+func (s *Store) replace(ctx context.Context, key string, change func(*content) error) error {
 	old, err := s.login(ctx, key, true)
 	if err != nil {
 		return err
 	}
 	if old == nil {
-		return do()
+		return s.edit(ctx, change)
 	}
 	unlock, err := s.lock(ctx, old.ID)
 	if err != nil {
 		return err
 	}
-	err = do()
+	err = s.edit(ctx, change)
 	unlock()
 	if err == nil {
 		s.dropLock(old.ID)

@@ -27,29 +27,26 @@ const (
 // # Where it connects to
 //
 // The server names URLs, so that the client must not be a way into networks that the server can't
-// reach itself. Each connection is checked after the name was resolved:
+// reach itself. Each connection is checked after the name was resolved. Permitted are:
 //
-//   - A public address is always permitted.
-//   - An address in a private network (10/8, 172.16/12, 192.168/16, 100.64/10, 198.18/15, fc00::/7)
-//     is permitted if all addresses of the server are private ones, or the server is on this machine.
-//   - An address of this machine (127/8, ::1) is permitted if the server's URL says localhost or
-//     such an address.
-//   - No other address is permitted: link-local ones such as 169.254.169.254, clouds'
-//     metadata services, unspecified, multicast and reserved ones.
+//   - public addresses;
+//   - addresses in private networks if all addresses of the server are private ones, or the server is
+//     on this machine;
+//   - addresses of this machine if the server's URL says localhost or such an address.
 //
-// An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4) counts as that one. The
-// hosts that the configuration names, with their ports, are permitted whatever their addresses:
-// the server, and [Settings].AuthServerMetadataURL, which counts as the server does for the
-// addresses above.
+// All others are not: link-local ones such as 169.254.169.254, clouds' metadata services, unspecified,
+// multicast and reserved ones. An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4)
+// counts as that one. The hosts that the configuration names, with their ports, are permitted whatever
+// their addresses: the server, and [Settings].AuthServerMetadataURL, which counts as the server does.
 //
 // With a proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) it is the proxy that resolves names and
 // connects. Then only addresses that stand in URLs are checked.
 //
 // # Requests and answers
 //
-// It requires https, except on this machine. It follows up to 5 redirects of a GET. It does
-// not follow redirects of another method, since the body may hold secrets, from https to http, or
-// to another host that is not public. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
+// It requires https, except on this machine. It follows up to 5 redirects of a GET, but none of
+// another method, since the body may hold secrets, none from https to http, and none to another host
+// that is not public. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
 // an answer's body with an error after 1 MiB. It keeps no connections, so that it needs no Close.
 func NewHTTPClient(server Server) *http.Client {
 	return newClient(reachOf(server), http.ProxyFromEnvironment)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -33,21 +34,17 @@ func (a area) String() string {
 	return "link-local, reserved or of a cloud's metadata service"
 }
 
-// metadataServices are addresses at which a cloud gives credentials to its machines, outside of the
-// link-local ones.
-var metadataServices = prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")
-
 var (
-	privatePrefixes = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7")
-
+	// metadataServices are addresses at which a cloud gives credentials to its machines, outside of the
+	// link-local ones.
+	metadataServices = prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")
+	privatePrefixes  = prefixes("100.64.0.0/10", "198.18.0.0/15") // besides those of [netip.Addr.IsPrivate]
 	reservedPrefixes = prefixes(
 		"0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24",
-		"203.0.113.0/24", "224.0.0.0/3",
-		"2001::/23", "2001:db8::/32", "3fff::/20")
-
-	globalIPv6 = netip.MustParsePrefix("2000::/3")
+		"203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "3fff::/20")
 	nat64      = prefixes("64:ff9b::/96", "64:ff9b:1::/48")
-	sixToFour  = netip.MustParsePrefix("2002::/16")
+	sixToFour  = prefixes("2002::/16")
+	globalIPv6 = prefixes("2000::/3")
 )
 
 func prefixes(all ...string) []netip.Prefix {
@@ -58,38 +55,32 @@ func prefixes(all ...string) []netip.Prefix {
 	return parsed
 }
 
-func within(ip netip.Addr, all []netip.Prefix) bool {
-	for _, p := range all {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
-}
-
 // areaOf returns the area of an address. An IPv6 address that stands for an IPv4 address has the
 // area of that one.
 func areaOf(ip netip.Addr) area {
 	ip = ip.Unmap().WithZone("")
+	within := func(all []netip.Prefix) bool {
+		return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(ip) })
+	}
 	switch {
-	case !ip.IsValid() || within(ip, metadataServices):
+	case !ip.IsValid() || within(metadataServices):
 		return nowhere
 	case ip.IsLoopback():
 		return loopback
-	case within(ip, privatePrefixes):
+	case ip.IsPrivate() || within(privatePrefixes):
 		return private
-	case within(ip, reservedPrefixes):
+	case within(reservedPrefixes):
 		return nowhere
 	case ip.Is4():
 		return public
 	}
 	bytes := ip.As16()
 	switch {
-	case within(ip, nat64):
+	case within(nat64):
 		return areaOf(netip.AddrFrom4([4]byte(bytes[12:])))
-	case sixToFour.Contains(ip):
+	case within(sixToFour):
 		return areaOf(netip.AddrFrom4([4]byte(bytes[2:6])))
-	case globalIPv6.Contains(ip):
+	case within(globalIPv6):
 		return public
 	}
 	return nowhere
@@ -136,12 +127,7 @@ func reachOf(s Server) *reach {
 
 // names reports whether the configuration names the URL's host and port.
 func (r *reach) names(u *url.URL) bool {
-	for _, named := range r.named {
-		if SameHost(u, named) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameHost(u, named) })
 }
 
 // area returns the area of the most private URL that the configuration names. A name has
