@@ -119,7 +119,10 @@ func (d *display) current() *displayed {
 		if !next.catalog.Code {
 			next.catalog.Pinned = slices.Clone(o.Pinned)
 		}
-		next.info = serverInfo(o.Name, d.version)
+		next.info = d.serverInfo(o)
+	}
+	if o.Itself != "" { // its version may be another one now
+		next.info = d.serverInfo(o)
 	}
 	d.now.Store(next)
 	return next
@@ -130,15 +133,17 @@ func (d *displayed) is(o *Options, s *registry.Snapshot, decision *decision) boo
 	return d != nil && d.options == o && d.snapshot == s && d.decision == decision
 }
 
-// serverInfo returns the router's serverInfo. Clients show the title, so a router with a
-// name of its own has no title.
-func serverInfo(name, version string) json.RawMessage {
+// serverInfo returns the serverInfo of the router, or of the server that is shown as itself. Clients show the title, so a
+// router with a name of its own has no title.
+func (d *display) serverInfo(o *Options) json.RawMessage {
 	i := struct {
 		Name    string `json:"name"`
 		Title   string `json:"title,omitempty"`
 		Version string `json:"version"`
-	}{cmp.Or(name, defaultName), "", version}
-	if i.Name == defaultName {
+	}{cmp.Or(o.Itself, o.Name, defaultName), "", d.version}
+	if o.Itself != "" {
+		i.Version = cmp.Or(d.router.Snapshot().Offer(o.Itself).Version, d.version)
+	} else if i.Name == defaultName {
 		i.Title = "Metarouter"
 	}
 	return wire.Marshal(i)
@@ -187,7 +192,7 @@ func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTo
 		case "read_result":
 			lists = o.LimitsResults || mine.Scripts
 		case "list_categories", "classify_text":
-			lists = o.Classifies
+			lists = o.Classifies && o.Itself == ""
 		case "run_script":
 			lists = true
 		}

@@ -22,7 +22,8 @@ type greeting struct {
 	router  Router
 	info    func() json.RawMessage // our serverInfo
 	catalog *catalog.Catalog
-	decided func() bool // whether it is certain which tools the client will see
+	decided func() bool   // whether it is certain which tools the client will see
+	itself  func() string // the server that is shown as itself; "" for none
 }
 
 // initialize answers a client of the legacy era.
@@ -113,6 +114,9 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 func (g *greeting) instructions() string {
 	view := g.catalog.View()
 	snapshot, o := view.Snapshot, view.Options
+	if itself := g.itself(); itself != "" {
+		return snapshot.Offer(itself).Instructions
+	}
 	servers := slices.DeleteFunc(slices.Clone(g.router.Servers()), func(s adapter.ServerInfo) bool { return s.State == "disabled" || s.State == "self" })
 	if len(servers) == 0 && len(snapshot.Tools()) == 0 {
 		return emptyInstructions

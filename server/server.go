@@ -62,6 +62,7 @@ type Options struct {
 	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in each mode but "code"
 	FillArguments  bool          // whether route_task asks the person for missing arguments and for agreement
 	Scripts        bool          // whether clients may run scripts; else mode "code" is "search"
+	Itself         string        // the only server that clients see, which is shown as itself; "" for none
 
 	// Rules are the rules of the profiles of the clients, in any form; nil if there are no rules. A
 	// request that was suspended under rules that differ, as [reflect.DeepEqual] has it, is not
@@ -142,7 +143,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
 	subscriptions := newSubscriptions(&watches{router: r, locate: find, exists: s.catalog.HasServer, log: s.log}, servers.bounds.subscriptions)
-	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }}
+	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }, itself: func() string { return s.display.options().Itself }}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Log: s.log, Budgets: servers.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,

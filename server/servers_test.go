@@ -46,6 +46,12 @@ func (p *fakeProfiles) profiles() Profiles {
 			if len(chosen) == 0 {
 				return all, Options{Mode: exposure.Direct}
 			}
+			itself := ""
+			for _, name := range chosen {
+				if server, ok := strings.CutPrefix(name, "s/"); ok {
+					itself = server
+				}
+			}
 			var tools []registry.NormalizedTool
 			seen := newFake()
 			for _, server := range []string{"a", "b"} {
@@ -57,8 +63,13 @@ func (p *fakeProfiles) profiles() Profiles {
 			for _, t := range tools {
 				seen.replace(t.Server, t)
 			}
+			if itself != "" && len(tools) > 0 {
+				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Instructions: "Use " + itself + "."})
+				return seen, Options{Mode: exposure.Direct, Names: exposure.Bare, Itself: itself, Classifies: true}
+			}
 			return seen, Options{Mode: exposure.Direct}
 		},
+		Only: func(servers ...string) string { return "s/" + strings.Join(servers, ",") },
 		Exists: func(name string) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -170,7 +181,7 @@ func serveProfiles(t *testing.T, p *fakeProfiles, o HTTPOptions) (*Servers, *web
 
 // toolNames returns the names in a list of tools.
 func toolNames(list string) (names []string) {
-	for _, found := range regexp.MustCompile(`"name":"(\w+__\w+)"`).FindAllStringSubmatch(list, -1) {
+	for _, found := range regexp.MustCompile(`"name":"(\w+__\w+|x|y)"`).FindAllStringSubmatch(list, -1) {
 		names = append(names, found[1])
 	}
 	return names
@@ -200,6 +211,22 @@ func TestProfileOfURL(t *testing.T) {
 		}
 	}
 	w.gets("a method of the name p", http.StatusNotFound, `"code":-32601`, http.MethodPost, "/mcp/p", "{}")
+}
+
+// A server alone is as itself: its name, version, instructions and names of tools; within a profile too.
+func TestServerOfURL(t *testing.T) {
+	_, w := serveProfiles(t, newFakeProfiles(map[string]string{"work": "a", "s/a": "a", "s/b": "b"}), HTTPOptions{})
+	for path, want := range map[string][]string{"/mcp/s/a": {"x"}, "/mcp/s/b/": {"y"}, "/mcp/p/work/s/a": {"x"}, "/mcp/p/work": {"a__x"}} {
+		status, body := w.text(http.MethodPost, path, rpc("tools/list", ""))
+		if got := toolNames(body); status != http.StatusOK || !slices.Equal(got, want) {
+			t.Errorf("%s: %d, tools %q, want %q", path, status, got, want)
+		}
+	}
+	w.gets("initialize", http.StatusOK, `"serverInfo":{"name":"a","version":"7"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
+	w.gets("a call", http.StatusOK, `x`, http.MethodPost, "/mcp/s/a/tools/call", `{"name":"x","arguments":{}}`)
+	for _, path := range []string{"/mcp/s/none", "/mcp/s/A", "/mcp/p/work/s/b", "/mcp/p/none/s/a", "/mcp/s/a/s/b", "/mcp/s/a,b"} {
+		w.gets(path, http.StatusNotFound, `"error"`, http.MethodPost, path, rpc("tools/list", ""))
+	}
 }
 
 // No request tells whether there is a profile that its client may not choose.

@@ -57,6 +57,9 @@ func choiceOf(all map[string]config.Profile, chosen string) choice {
 	if chosen == ReadOnly {
 		return choice{compile(ReadOnly, config.Profile{ReadOnly: true})}
 	}
+	if servers := OnlyOf(chosen); servers != nil {
+		return choice{compile(chosen, onlyServers(servers))}
+	}
 	var c choice
 	for _, name := range profilesOf(chosen) {
 		p, ok := all[name]

@@ -16,7 +16,7 @@ const or = "|"
 
 // Union returns a choice, such as "dev|ops", that allows the items that any of the profiles allows; ""
 // for no profiles. The order of the names does not matter. A name that no profile can have
-// gives nothing, also if it is [ReadOnly] or itself a union.
+// gives nothing, also if it is [ReadOnly], made by [Only], or itself a union.
 //
 // A tool that several of the profiles allow has the fixed arguments and the rule to ask of the one
 // that restricts it least: the fewest fixed arguments first, then no question before a question,
@@ -27,7 +27,7 @@ func Union(names ...string) string {
 	}
 	sorted := make([]string, len(names))
 	for i, name := range names {
-		if name != ReadOnly && !strings.Contains(name, or) {
+		if isProfile(name) && !strings.Contains(name, or) {
 			sorted[i] = name
 		}
 	}
@@ -47,17 +47,16 @@ func profilesOf(chosen string) []string {
 	return slices.Compact(slices.Sorted(strings.SplitSeq(chosen, or)))
 }
 
-// Exists reports whether a choice exists: the profile, one of the profiles of a union, or
-// [ReadOnly].
+// Exists reports whether a choice exists: the profile, one of the profiles of a union, [ReadOnly], or any servers.
 func Exists(all map[string]config.Profile, chosen string) bool {
-	return chosen == ReadOnly || slices.ContainsFunc(profilesOf(chosen), func(name string) bool { _, ok := all[name]; return ok })
+	return !isProfile(chosen) || slices.ContainsFunc(profilesOf(chosen), func(name string) bool { _, ok := all[name]; return ok })
 }
 
 // Applying returns the choices that apply to clients with these choices: the same, and the profile
 // "default" if there is one and they have chosen no profile. [ReadOnly] limits them, but is no
 // choice of a profile. There may be no profile of a name.
 func Applying(all map[string]config.Profile, chosen []string) []string {
-	if _, ok := all[config.DefaultProfile]; ok && !slices.ContainsFunc(chosen, func(name string) bool { return name != ReadOnly }) {
+	if _, ok := all[config.DefaultProfile]; ok && !slices.ContainsFunc(chosen, isProfile) {
 		return append(slices.Clip(chosen), config.DefaultProfile)
 	}
 	return chosen
@@ -67,6 +66,10 @@ func Applying(all map[string]config.Profile, chosen []string) []string {
 func Existing(all map[string]config.Profile, chosen []string) map[string]config.Profile {
 	existing := make(map[string]config.Profile)
 	for _, choice := range Applying(all, chosen) {
+		if servers := OnlyOf(choice); servers != nil {
+			existing[choice] = onlyServers(servers)
+			continue
+		}
 		for _, name := range profilesOf(choice) {
 			if p, ok := all[name]; ok {
 				existing[name] = p

@@ -119,7 +119,7 @@ func (h *authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var found bool
-	if q.backend, found = h.views.of(q.target.profile, c.Principal.Profile, c.Principal.Reads); !found {
+	if q.backend, found = h.views.of(q.target, c.Principal.Profile, c.Principal.Reads); !found {
 		q.target.method = ""
 		nothingThere(w, r)
 		return

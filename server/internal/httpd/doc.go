@@ -13,6 +13,7 @@
 //	  ├─ /mcp            plain: JSON-RPC without sessions and streams
 //	  ├─ /mcp/<method>   plain: REST style
 //	  ├─ /mcp/p/NAME     the same three, for the clients of a profile
+//	  ├─ /mcp/s/NAME     the same three, with one server alone, as itself
 //	  ├─ /v1/mesh_scan   info
 //	  └─ anything else   page, behind a login for browsers
 //

@@ -76,6 +76,9 @@ type Backends struct {
 	// ReadOnly may be chosen like a profile, and allows only tools that just read.
 	ReadOnly string
 
+	// Only returns what may be chosen like a profile, and allows one server alone.
+	Only func(server string) string
+
 	Whole   Router // the router without a profile
 	Node    string // this machine, as in node_id
 	Version string
@@ -95,7 +98,7 @@ type Backend struct {
 
 // A Handler serves MCP over HTTP: streamable HTTP of both eras and plain JSON-RPC at
 // /mcp, each method at /mcp/<method> in the style of REST, the same for the profile NAME at
-// /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and the paths that logins at remote
+// /mcp/p/NAME, with the server NAME alone at /mcp/s/NAME, the state of the router at /health and /v1/mesh_scan, and the paths that logins at remote
 // servers need below /oauth/. It must be closed.
 type Handler struct {
 	http.Handler // the chain

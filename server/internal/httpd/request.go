@@ -24,7 +24,8 @@ type request struct {
 type target struct {
 	route   route
 	profile string // that the path names; may be ""
-	path    string // without the profile that it names
+	server  string // that the path names, which is shown as itself; may be ""
+	path    string // without the profile or server that it names
 	method  string // in the style of REST, that the path names; may be ""
 }
 
@@ -56,7 +57,8 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{rules: l.settings.current()}
 	r = unprefixed(r, q.rules.clients, l.pages)
 	q.target.route = routeOf(r.URL.Path, isPage(l.pages, r))
-	q.target.profile, q.target.path = splitProfile(r.URL.Path)
+	q.target.profile, q.target.path = split(r.URL.Path, identity.ProfilePrefix)
+	q.target.server, q.target.path = split(q.target.path, serverPrefix)
 	q.target.method = restMethod(q.target.path)
 	if q.target.route == routeMetadata && !q.rules.clients.HasIssuers() {
 		q.target.route = routeElse

@@ -109,7 +109,10 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allowed, why string) {
 // nothingThere refuses a request for a path that is not served.
 func nothingThere(w http.ResponseWriter, r *http.Request) {
 	none := "there is nothing at "
-	if requestOf(r).target.profile != "" {
+	switch to := requestOf(r).target; {
+	case to.server != "":
+		none = "there is no such server, or not for this client: "
+	case to.profile != "":
 		none = "there is no such profile, or not for this client: "
 	}
 	refuse(w, r, http.StatusNotFound, nil, conversation.InvalidRequest(none+conversation.Brief(r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))

@@ -114,18 +114,21 @@ func isBare(r *http.Request) bool {
 	return err == nil && q.rules.clients.Prefix != "" && r.URL.Path == "/" && asked.Path == q.rules.clients.Prefix
 }
 
-// splitProfile returns the profile that a path names, which may be "", and the path without
-// it.
-func splitProfile(path string) (profile, rest string) {
-	named, ok := strings.CutPrefix(path, identity.ProfilePrefix)
-	profile, method, more := strings.Cut(named, "/")
+// serverPrefix begins the paths that name a server: /mcp/s/NAME is as /mcp with this server alone, shown as itself. It may
+// follow the name of a profile: /mcp/p/PROFILE/s/NAME.
+const serverPrefix = "/mcp/s/"
+
+// split returns the name that follows the prefix of a path, which may be "", and the path without both.
+func split(path, prefix string) (name, rest string) {
+	named, ok := strings.CutPrefix(path, prefix)
+	name, method, more := strings.Cut(named, "/")
 	switch {
-	case !ok || profile == "":
+	case !ok || name == "":
 		return "", path
 	case more:
-		return profile, "/mcp/" + method
+		return name, "/mcp/" + method
 	}
-	return profile, "/mcp"
+	return name, "/mcp"
 }
 
 // views are the router as clients see it.
@@ -134,16 +137,17 @@ type views struct {
 	standard *Backend // of clients that have chosen no profile
 }
 
-// of returns the router for a client that has chosen the profile of the URL and the one of
+// of returns the router for a client that has chosen the profile and the server of the URL, and the profile of
 // its token; may be "". reads says that it may use only tools that just read. It reports false if one
-// of them does not exist, or if both together, or with those that all clients have, allow no
+// of them does not exist, or if all together, or with those that all clients have, allow no
 // server: a client can't find out which profiles there are.
-func (v *views) of(url, token string, reads bool) (*Backend, bool) {
+func (v *views) of(to target, token string, reads bool) (*Backend, bool) {
 	var chosen []string
+	url := to.profile
 	switch {
 	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "":
 		return nil, false // no path can name a union of profiles, nor the rule that allows only reading
-	case url == "" && token == "" && !reads:
+	case url == "" && token == "" && to.server == "" && !reads:
 		return v.standard, true
 	case reads:
 		chosen = []string{v.ReadOnly}
@@ -153,8 +157,11 @@ func (v *views) of(url, token string, reads bool) (*Backend, bool) {
 			chosen = append(chosen, profile)
 		}
 	}
+	if to.server != "" {
+		chosen = append(chosen, v.Only(to.server))
+	}
 	b, ok := v.Of(chosen...)
-	narrowed := url != "" && url != token && (token != "" || v.Limited || reads)
+	narrowed := to.server != "" || url != "" && url != token && (token != "" || v.Limited || reads)
 	return b, ok && (!narrowed || len(b.Router.Servers()) > 0)
 }
 
@@ -174,7 +181,7 @@ func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversatio
 	if _, ok := q.backend.Catalog.Listed(name); ok {
 		return false
 	}
-	whole, ok := v.of(q.target.profile, q.client.Principal.Profile, false)
+	whole, ok := v.of(q.target, q.client.Principal.Profile, false)
 	if !ok {
 		return false
 	}

@@ -56,6 +56,7 @@ type Joiner struct {
 type Client struct {
 	Program  string   // see [Program]
 	Profile  string   // its choice; "" without one
+	Only     []string // the servers that it sees; all if it is empty
 	Mode     string   // its choice; "" for the configuration's
 	Names    string   // likewise
 	LogLevel string   // the least severe lines of the log that it wants
@@ -69,7 +70,7 @@ const maxJoin = 8 << 20
 // values returns the request of the client's process.
 func (c Client) values(t Terms, text string) url.Values {
 	v := url.Values{
-		"text": {text}, "program": {c.Program}, "profile": {c.Profile}, "mode": {c.Mode}, "names": {c.Names}, "level": {c.LogLevel}, "folder": {c.Folder},
+		"text": {text}, "program": {c.Program}, "profile": {c.Profile}, "only": c.Only, "mode": {c.Mode}, "names": {c.Names}, "level": {c.LogLevel}, "folder": {c.Folder},
 		"variable": c.Environ,
 	}
 	for name, value := range t {
@@ -87,7 +88,7 @@ func clientOf(v url.Values) (c Client, t Terms, text string) {
 		}
 	}
 	return Client{
-		Program: v.Get("program"), Profile: v.Get("profile"), Mode: v.Get("mode"), Names: v.Get("names"), LogLevel: v.Get("level"),
+		Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], Mode: v.Get("mode"), Names: v.Get("names"), LogLevel: v.Get("level"),
 		Folder: v.Get("folder"), Environ: v["variable"],
 	}, t, v.Get("text")
 }

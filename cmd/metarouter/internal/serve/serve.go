@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -38,8 +39,9 @@ import (
 // Flags has the flags and the command line of serve.
 type Flags struct {
 	Mode, Names string
-	Profile     string // "" without one
-	Cluster     string // URLs of NATS; "" if the configuration says
+	Profile     string   // "" without one
+	Only        []string // servers; all if it is empty
+	Cluster     string   // URLs of NATS; "" if the configuration says
 	NoWatch     bool
 	Web         web.Flags
 	OverHTTP    bool // --http was given
@@ -81,6 +83,20 @@ func (f Flags) override(r *config.Router) error {
 	return nil
 }
 
+// checkOnly fails if --only names a server that the configuration lacks. Servers of other nodes are not known yet.
+func (f Flags) checkOnly(c config.Config) error {
+	var names []string
+	for _, s := range c.Servers {
+		names = append(names, s.Name)
+	}
+	for _, name := range f.Only {
+		if !slices.Contains(names, name) && !strings.Contains(name, "@") {
+			return fmt.Errorf("--only: there is no server %q; the servers are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
 type process struct {
 	*service.Runner
 	flags Flags
@@ -112,6 +128,9 @@ func Run(ctx context.Context, local *service.Runner, f Flags) error {
 	}
 	if f.Host != "" {
 		return p.hostClients(ctx, c)
+	}
+	if err := f.checkOnly(c); err != nil {
+		return console.Usage(err)
 	}
 	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
 		return err
@@ -241,6 +260,7 @@ func (p *process) service(c config.Config) *service.Service {
 		Override: func(r *config.Router) { _ = p.flags.override(r) }, // Run has checked the flags
 		Trusted:  p.trusted(),
 		Profile:  p.flags.Profile,
+		Only:     p.flags.Only,
 		View:     server.View{Mode: p.flags.Mode, Names: p.flags.Names},
 		Watch:    !p.flags.NoWatch,
 		Hangup:   make(chan os.Signal, 1),

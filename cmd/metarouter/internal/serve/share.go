@@ -25,6 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -89,7 +90,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		Terms:   p.terms(c.Files),
 		Text:    func() string { return s.c.Text.Digest() },
 		Client: daemon.Client{
-			Program: p.flags.Program, Profile: p.flags.Profile, Mode: p.flags.Mode, Names: p.flags.Names, LogLevel: p.out.LogLevel,
+			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, Mode: p.flags.Mode, Names: p.flags.Names, LogLevel: p.out.LogLevel,
 			Environ: os.Environ(),
 		},
 		Host:  append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
@@ -224,7 +225,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	}
 	c = p.Settle(ctx, c)
 	s := p.service(c)
-	s.Profile, s.View = "", server.View{} // each client has its own
+	s.Profile, s.Only, s.View = "", nil, server.View{} // each client has its own
 	s.Admin.Edits = &admin.Edits{Unwatched: p.flags.NoWatch}
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := p.host(s, terms, r, m, &lines)
@@ -252,6 +253,9 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 			var profiles []string
 			if client.Profile != "" {
 				profiles = []string{client.Profile}
+			}
+			if len(client.Only) > 0 {
+				profiles = append(profiles, profile.Only(client.Only...))
 			}
 			chosen, ok := m.Seen(server.View{Mode: client.Mode, Names: client.Names}, profiles...)
 			if !ok {

@@ -46,6 +46,7 @@ type Service struct {
 	Override func(*config.Router)              // sets the options of the command line in each configuration that is read
 	Trusted  func(config.Config) error         // why an edited configuration may not be used
 	Profile  string                            // of all clients; "" without one
+	Only     []string                          // the servers that all clients see; all if it is empty
 	View     server.View                       // of clients that choose no other
 	Watch    bool                              // read the configuration again when its files change
 	Hangup   chan os.Signal                    // a value makes the router read the configuration again
@@ -155,6 +156,9 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 	if s.Profile != "" {
 		always = []string{s.Profile}
 	}
+	if len(s.Only) > 0 {
+		always = append(always, profile.Only(s.Only...))
+	}
 	return server.NewServers(server.Profiles{
 		Always: always,
 		View:   s.View,
@@ -166,12 +170,21 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 			options.Runner = view
 			return view, options
 		},
-		Exists:   func(chosen string) bool { return profile.Exists(r.Config().Router.Profiles, chosen) },
+		Exists: func(chosen string) bool {
+			return profile.Exists(r.Config().Router.Profiles, chosen) && !slices.ContainsFunc(profile.OnlyOf(chosen), func(server string) bool { return !has(r, server) })
+		},
 		Edited:   r.Edited,
 		ReadOnly: profile.ReadOnly,
+		Only:     profile.Only,
 		Whole:    r,
 		Address:  r.Address, DialRouter: r.DialRouter,
 	})
+}
+
+// has reports whether a server is in the configuration, or on another node.
+func has(r *adapter.Parts, server string) bool {
+	return slices.ContainsFunc(r.Config().Servers, func(s config.Server) bool { return s.Name == server }) ||
+		slices.ContainsFunc(r.Servers(), func(s adapter.ServerInfo) bool { return s.Name == server })
 }
 
 func serverOptions(c config.Config, v server.View, chosen []string) *server.Options {
@@ -184,7 +197,7 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 	if len(applying) > 0 {
 		limits = profile.Existing(c.Router.Profiles, chosen)
 	}
-	return &server.Options{
+	options := &server.Options{
 		Mode: cmp.Or(rules.Mode(), v.Mode, c.Router.Mode), Names: cmp.Or(v.Names, c.Router.Names), Separator: c.Router.Separator,
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
@@ -194,6 +207,12 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 		LimitsResults: slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 }),
 		Classifies:    c.Router.Classification != nil,
 	}
+	for _, choice := range chosen {
+		if servers := profile.OnlyOf(choice); len(servers) == 1 {
+			options.Itself, options.Mode, options.Names = servers[0], "direct", "bare"
+		}
+	}
+	return options
 }
 
 // RunRouter runs do while the router runs, and returns when both have ended.
