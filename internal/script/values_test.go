@@ -140,10 +140,10 @@ func TestManyBlocks(t *testing.T) {
 // The host is not asked for a description of half a million tools, or for the tools of a task of megabytes.
 func TestLongQuestions(t *testing.T) {
 	for code, want := range map[string]string{
-		`await describe(Array(5e5).fill("s:w"))`: "describe: its argument has 3000001 bytes as JSON; give at most 1048576",
-		`await search("x".repeat(2e6))`:          "search: its argument has 2000002 bytes as JSON; give at most 1048576",
-		`await describe([[[]]])`:                 "describe: the ids are no list of strings",
-		`result("x".repeat(10e6))`:               "is no handle of a call's result",
+		`await describe(["x".repeat(2e6)])`: "describe: its argument has 2000004 bytes as JSON; give at most 1048576",
+		`await search("x".repeat(2e6))`:     "search: its argument has 2000002 bytes as JSON; give at most 1048576",
+		`await describe([[[]]])`:            "describe: the ids are no list of strings",
+		`result("x".repeat(10e6))`:          "is no handle of a call's result",
 	} {
 		o := run1(t, code)
 		if o.Err == nil || !strings.Contains(o.Err.Message, want) || len(o.Err.Message) > 1000 {
