@@ -48,7 +48,7 @@ func Identify(ctx context.Context, c *http.Client, s Server, i Issuer, r Redirec
 	}
 	client, err := register(ctx, c, s.Settings, i, r)
 	switch {
-	case errors.As(err, new(*Refusal)), errors.As(err, new(*statusError)):
+	case errors.As(err, new(*Refusal)):
 		return Client{}, unknownClient(s.Settings, i, r, err)
 	case err != nil:
 		return Client{}, fmt.Errorf("register the router as a client: %w", err)
@@ -194,7 +194,7 @@ func readClient(r reply, asked string, i Issuer, redirect Redirect) (Client, err
 		if client.Secret == "" {
 			return Client{}, fmt.Errorf("the issuer registers the router for %s, but sends no client_secret", client.AuthMethod)
 		}
-		if at := secondsOf(r.fields["client_secret_expires_at"]); at > 0 { // 0 is never
+		if at := secondsOf(r["client_secret_expires_at"]); at > 0 { // 0 is never
 			client.Expires = time.Unix(int64(at/time.Second), 0)
 		}
 	default:
