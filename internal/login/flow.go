@@ -145,7 +145,7 @@ func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oaut
 func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth.Challenge, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	answered := false
+	err = errors.New("no request was sent")
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		req, failed := http.NewRequestWithContext(ctx, method, s.URL, nil)
 		if failed != nil {
@@ -155,16 +155,15 @@ func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth
 		req.Header.Set("Content-Type", "application/json")
 		resp, failed := c.Do(req)
 		if failed != nil { // such as a redirect of a POST
-			err = failed
+			if err != nil {
+				err = failed
+			}
 			continue
 		}
 		resp.Body.Close() // it may be a stream without an end
 		if resp.StatusCode == http.StatusUnauthorized {
 			return oauth.ChallengeOf(resp), true, nil
 		}
-		answered = true
-	}
-	if answered {
 		err = nil
 	}
 	return challenge, false, err
@@ -173,20 +172,16 @@ func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth
 // toAsk returns the scopes to ask for. Scopes of the settings are not widened: they are the most
 // that the router may have.
 func (f *flow) toAsk(challenge oauth.Challenge, saved *record) ([]string, error) {
-	settings := f.server.Settings
-	if len(settings.Scopes) == 0 {
-		granted := f.asked
-		if saved != nil && saved.Found.Issuer.ID == f.found.Issuer.ID {
-			granted = oauth.Union(saved.Token.Scopes, granted)
-		}
-		return oauth.ScopesToAsk(settings, &f.found, challenge, granted), nil
+	settings, granted := f.server.Settings, f.asked
+	if saved != nil && saved.Found.Issuer.ID == f.found.Issuer.ID {
+		granted = oauth.Union(saved.Token.Scopes, granted)
 	}
 	for _, scope := range f.asked {
-		if !slices.Contains(settings.Scopes, scope) {
+		if len(settings.Scopes) > 0 && !slices.Contains(settings.Scopes, scope) {
 			return nil, fmt.Errorf("the login must permit %q, which oauth.scopes of the configuration leaves out; add it there and log in again", scope)
 		}
 	}
-	return oauth.ScopesToAsk(settings, &f.found, challenge, nil), nil
+	return oauth.ScopesToAsk(settings, &f.found, challenge, granted), nil
 }
 
 // redeem turns the answer of the issuer into tokens in the store.
