@@ -10,7 +10,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -21,7 +20,6 @@ const (
 	maxToken       = 64 << 10 // bytes of a token, a code
 	maxID          = 4 << 10  // bytes of a client's ID, a URL
 	maxDescription = 300      // characters of an issuer's words
-	requestTime    = 30 * time.Second
 )
 
 // A reply is an issuer's answer to a request, a JSON object.
@@ -60,16 +58,14 @@ func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 var ErrNotSent = errors.New("the request was not sent")
 
 // post sends a request to an endpoint of an issuer. The error is a [*Refusal] if the issuer sent
-// one, and wraps [ErrNotSent] if no connection to it was made. kind
-// names the endpoint; no error has the secrets, nor the query of the endpoint.
+// one, and wraps [ErrNotSent] if no connection to it was made. kind names the endpoint; no error
+// has the secrets, nor the query of the endpoint. The client bounds the time.
 func post(ctx context.Context, c *http.Client, kind, endpoint string, header http.Header, body string, secrets []string) (reply, error) {
 	if err := checkEndpoint(kind, endpoint); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("the %s endpoint is not a URL", kind)
