@@ -27,29 +27,20 @@ const (
 // session of the principal by. The error is for a person; the login of another principal
 // counts as unknown.
 func (l *Logins) Callback(ctx context.Context, by string, query string) (server string, err error) {
-	if len(query) > maxRedirected {
-		return "", errUnknown
-	}
-	answer, err := url.ParseQuery(query)
-	if err != nil {
-		return "", errUnknown
-	}
-	if len(answer["state"]) != 1 {
-		return "", errUnknown
-	}
-	p := l.withState(answer.Get("state"))
-	if p == nil || !signal.IsClosed(p.ready) || p.flow.way != Public || p.key.by != by {
+	answer, err := url.ParseQuery(query[:min(len(query), maxRedirected)])
+	p := l.withState(answer["state"])
+	if err != nil || p == nil || !signal.IsClosed(p.ready) || p.flow.way != Public || p.key.by != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)
 }
 
-// withState returns the pending login with the state; nil if no login has it.
-func (l *Logins) withState(state string) *Pending {
+// withState returns the pending login with the only state of an answer; nil if no login has it.
+func (l *Logins) withState(of []string) *Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.pending {
-		if p.flow.state == state {
+		if slices.Equal(of, []string{p.flow.state}) {
 			return p
 		}
 	}

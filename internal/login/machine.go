@@ -12,7 +12,6 @@ import (
 // one in memory.
 type machine struct {
 	*Source
-	issuer issuer
 
 	mu   sync.Mutex // guards last
 	last issued

@@ -29,34 +29,17 @@ const (
 	youngTime = 30 * time.Second
 )
 
-// A refresher replaces the token of a login.
-type refresher struct {
-	account *account
-	finder  *finder
-	tasks   *tasks
-	outage  *outage
-	issuer  issuer
-	log     *zap.Logger
-}
-
-// startEarly refreshes the token in the background. An error shows when the token has expired.
-func (r *refresher) startEarly(l *storedLogin) {
-	if r.outage.recent() == nil {
-		r.start(l, nil)
-	}
-}
-
-// token returns the token that follows on the token of l. It waits for a refresh that another caller
+// nextToken returns the token that follows on the token of l. It waits for a refresh that another caller
 // has started. challenge is the server's when it refused the token, nil if it did not.
-func (r *refresher) token(ctx context.Context, l *storedLogin, challenge *oauth.Challenge) (string, error) {
+func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth.Challenge) (string, error) {
 	if l.Token.Refresh == "" {
-		return "", r.account.needed(ended(l), l, nil)
+		return "", s.account.needed(ended(l), l, nil)
 	}
-	if failed := r.outage.recent(); failed != nil {
-		return "", r.account.needed(status.IssuerUnreachable, l, failed)
+	if failed := s.outage.recent(); failed != nil {
+		return "", s.account.needed(status.IssuerUnreachable, l, failed)
 	}
 	select {
-	case result := <-r.start(l, challenge):
+	case result := <-s.start(l, challenge):
 		token, _ := result.Val.(string)
 		return token, result.Err
 	case <-ctx.Done():
@@ -66,44 +49,44 @@ func (r *refresher) token(ctx context.Context, l *storedLogin, challenge *oauth.
 
 // start refreshes the token in a goroutine of the source, unless that is under way. The
 // refresh has a context of its own, since the issuer's answer must not be lost with its caller.
-func (r *refresher) start(l *storedLogin, challenge *oauth.Challenge) <-chan singleflight.Result {
-	return r.tasks.start("refresh "+l.Generation, refreshTime, func(ctx context.Context) (any, error) {
+func (s *Source) start(l *storedLogin, challenge *oauth.Challenge) <-chan singleflight.Result {
+	return s.tasks.start("refresh "+l.Generation, refreshTime, func(ctx context.Context) (any, error) {
 		if challenge != nil {
-			if err := r.moved(ctx, l, *challenge); err != nil {
+			if err := s.moved(ctx, l, *challenge); err != nil {
 				return nil, err
 			}
 		}
-		now, err := r.refresh(ctx, l)
+		now, err := s.refresh(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		r.account.note("", now)
+		s.account.note("", now)
 		return now.Token.Access, nil
 	})
 }
 
 // replaceRefused replaces the token of the login, after the server has refused token.
-func (r *refresher) replaceRefused(ctx context.Context, l *storedLogin, token string, c oauth.Challenge) error {
+func (s *Source) replaceRefused(ctx context.Context, l *storedLogin, token string, c oauth.Challenge) error {
 	if l.Token.Access != token { // the stored one has expired
-		_, err := r.token(ctx, l, nil)
+		_, err := s.nextToken(ctx, l, nil)
 		return err
 	}
 	now := wall()
 	age, life := ageOf(l.Token, now), now.Sub(l.Token.Obtained)
 	isNew := age == young && life >= 0 && life < newTime(l.Token)
 	if !isNew && l.Token.Refresh != "" {
-		_, err := r.token(ctx, l, &c)
+		_, err := s.nextToken(ctx, l, &c)
 		return err
 	}
-	if err := r.moved(ctx, l, c); err != nil {
+	if err := s.moved(ctx, l, c); err != nil {
 		return err
 	}
 	if isNew {
-		return r.account.needed(status.TokenRejected, l, nil)
+		return s.account.needed(status.TokenRejected, l, nil)
 	}
 	why := ended(l)
-	_, err := r.account.store.swap(ctx, r.account.key, l.Generation, func(l *storedLogin) { l.Token.Access, l.Ended = "", why })
-	return errors.Join(r.account.needed(why, l, nil), err)
+	_, err := s.account.store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Token.Access, l.Ended = "", why })
+	return errors.Join(s.account.needed(why, l, nil), err)
 }
 
 // newTime returns how long after its issue the token is new.
@@ -115,12 +98,12 @@ func newTime(t oauth.Token) time.Duration {
 }
 
 // moved returns an error if the server trusts another issuer than the login's.
-func (r *refresher) moved(ctx context.Context, l *storedLogin, c oauth.Challenge) error {
-	found, err := r.finder.find(ctx, c, true)
+func (s *Source) moved(ctx context.Context, l *storedLogin, c oauth.Challenge) error {
+	found, err := s.finder.find(ctx, c, true)
 	if err != nil || !found.Asserted || found.Issuer.ID == l.Found.Issuer.ID {
 		return nil // without an answer, the issuer is the same as before
 	}
-	moved := r.account.needed(status.LoginExpired, l,
+	moved := s.account.needed(status.LoginExpired, l,
 		fmt.Errorf("the server accepts tokens of %s now, and the login is one at %s", found.Issuer.ID, l.Found.Issuer.ID))
 	moved.Issuer = found.Issuer.ID
 	return moved
@@ -128,84 +111,84 @@ func (r *refresher) moved(ctx context.Context, l *storedLogin, c oauth.Challenge
 
 // refresh replaces the token of the login, or finds that another router has done so, and returns
 // the login with a valid token.
-func (r *refresher) refresh(ctx context.Context, l *storedLogin) (*storedLogin, error) {
-	store := r.account.store
+func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, error) {
+	store := s.account.store
 	unlock, err := store.lock(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := store.login(ctx, r.account.key, true)
+	now, err := store.login(ctx, s.account.key, true)
 	switch {
 	case err != nil:
 		return nil, err
 	case now == nil || now.ID != l.ID:
 		store.dropLock(l.ID)
-		return r.account.usable(now)
+		return s.account.usable(now)
 	case now.Generation != l.Generation:
-		return r.account.usable(now)
+		return s.account.usable(now)
 	case now.Token.Refresh == "":
-		return nil, r.account.needed(ended(now), now, nil)
+		return nil, s.account.needed(ended(now), now, nil)
 	}
 	interrupted := now.Refreshing
 	if !interrupted {
-		if now, err = store.swap(ctx, r.account.key, l.Generation, func(l *storedLogin) { l.Refreshing = true }); err != nil {
+		if now, err = store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Refreshing = true }); err != nil {
 			return nil, err
 		}
 		if now == nil || now.Generation != l.Generation {
-			return r.account.usable(now)
+			return s.account.usable(now)
 		}
 	}
-	token, err := r.issuer.refresh(ctx, r.account.server, now.record)
+	token, err := s.issuer.refresh(ctx, s.server, now.record)
 	if err != nil {
-		return nil, r.failed(ctx, now, interrupted, err)
+		return nil, s.failed(ctx, now, interrupted, err)
 	}
-	r.outage.end()
-	return r.account.change(ctx, now, func(l *storedLogin) {
+	s.outage.end()
+	return s.account.change(ctx, now, func(l *storedLogin) {
 		l.Token, l.Generation, l.Refreshing, l.Ended = token, rand.Text(), false, ""
 	})
 }
 
 // failed keeps the reason why the token of the login was not refreshed.
-func (r *refresher) failed(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
+func (s *Source) failed(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
 	refusal, refused := errors.AsType[*oauth.Refusal](err)
 	switch {
 	case refused && refusal.Code == "invalid_grant":
-		return r.lost(ctx, l, interrupted, err)
+		return s.lost(ctx, l, interrupted, err)
 	case refusesClient(err):
 		if l.Client.Registered {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
-			r.account.dropClient(bounded, l.Found.Issuer.ID)
+			s.account.dropClient(bounded, l.Found.Issuer.ID)
 			cancel()
 		}
-		return r.lost(ctx, l, false, err)
+		return s.lost(ctx, l, false, err)
 	}
-	r.outage.begin(err)
+	s.outage.begin(err)
 	if refused && refusal.Status < http.StatusInternalServerError || errors.Is(err, oauth.ErrNotSent) { // it issued nothing
-		if _, err := r.account.change(ctx, l, func(l *storedLogin) { l.Refreshing = interrupted }); err != nil {
-			r.log.Warn("a login can't be written", zap.Error(err))
+		if _, err := s.account.change(ctx, l, func(l *storedLogin) { l.Refreshing = interrupted }); err != nil {
+			s.account.log.Warn("a login can't be written", zap.Error(err))
 		}
 	}
-	r.log.Info("a token can't be refreshed now", zap.String("issuer", l.Found.Issuer.ID), zap.Error(err))
-	return r.account.needed(status.IssuerUnreachable, l, err)
+	s.account.log.Info("a token can't be refreshed now", zap.String("issuer", l.Found.Issuer.ID), zap.Error(err))
+	return s.account.needed(status.IssuerUnreachable, l, err)
 }
 
 // lost ends a login because the issuer refuses its refresh token. Its access token is used until it
 // expires.
-func (r *refresher) lost(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
-	r.outage.end()
+func (s *Source) lost(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
+	s.outage.end()
 	why := status.LoginExpired
 	if interrupted {
 		why = status.RefreshInterrupted
 	}
-	r.log.Info("a login has ended", zap.String("issuer", l.Found.Issuer.ID), zap.String("why", string(why)), zap.Error(err))
-	_, failed := r.account.change(ctx, l, func(l *storedLogin) {
+	s.account.log.Info("a login has ended", zap.String("issuer", l.Found.Issuer.ID), zap.String("why", string(why)), zap.Error(err))
+	_, failed := s.account.change(ctx, l, func(l *storedLogin) {
 		l.Token.Refresh, l.Refreshing, l.Ended = "", false, why
 		if ageOf(l.Token, wall()) == tooOld {
 			l.Token.Access = ""
 		}
 	})
-	return r.account.needed(why, l, errors.Join(err, failed))
+	return s.account.needed(why, l, errors.Join(err, failed))
 }
 
 // An outage is a time in which the issuer does not answer, and is left alone. The zero value is no

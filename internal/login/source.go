@@ -22,13 +22,13 @@ var ErrNoOAuth = errors.New("the server describes no issuer of tokens")
 // A Source gives requests to one server their token. Its methods may be called by many goroutines
 // at once.
 type Source struct {
-	server    oauth.Server
-	account   account
-	tasks     tasks
-	finder    finder
-	outage    outage
-	refresher refresher
-	machine   machine
+	server  oauth.Server
+	account account
+	tasks   tasks
+	finder  finder
+	outage  outage
+	machine machine
+	issuer  issuer
 
 	mu    sync.Mutex                 // guards steps
 	steps map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
@@ -48,13 +48,11 @@ type issuer interface {
 
 // newSource returns the source of the server's tokens, which the issuer gives.
 func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
-	log := o.Log.With(zap.String("server", server.Name))
-	s := &Source{server: server, steps: make(map[string]map[string]bool)}
+	s := &Source{server: server, issuer: i, steps: make(map[string]map[string]bool)}
 	s.tasks.life = l
-	s.account = account{server: server, store: o.Store, key: key(server.URL), log: log}
+	s.account = account{server: server, store: o.Store, key: key(server.URL), log: o.Log.With(zap.String("server", server.Name))}
 	s.finder = finder{server: server, issuer: i, tasks: &s.tasks}
-	s.refresher = refresher{account: &s.account, finder: &s.finder, tasks: &s.tasks, outage: &s.outage, issuer: i, log: log}
-	s.machine = machine{Source: s, issuer: i}
+	s.machine.Source = s
 	return s
 }
 
@@ -76,10 +74,12 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	case age == young, age == old && l.Token.Refresh == "":
 		return l.Token.Access, nil
 	case age == old:
-		s.refresher.startEarly(l)
+		if s.outage.recent() == nil {
+			s.start(l, nil) // an error shows when the token has expired
+		}
 		return l.Token.Access, nil
 	}
-	return s.refresher.token(ctx, l, nil)
+	return s.nextToken(ctx, l, nil)
 }
 
 // Refused is called with a response of the status 401 or 403 to a request with this token, which
@@ -108,7 +108,7 @@ func (s *Source) Refused(ctx context.Context, token string, resp *http.Response)
 	case forbidden:
 		return s.stepUp(l, challenge)
 	}
-	return s.refresher.replaceRefused(ctx, l, token, challenge)
+	return s.replaceRefused(ctx, l, token, challenge)
 }
 
 // notLoggedIn returns the error of a server without a login.

@@ -335,10 +335,10 @@ func TestLoserDeletesNothing(t *testing.T) {
 	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
 	loser, err := s.account.read(t.Context(), true)
 	expect.OK(t, err)
-	if _, err := s.refresher.refresh(t.Context(), loser); err != nil { // as another router does
+	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
 		t.Fatal(err)
 	}
-	_ = s.refresher.lost(t.Context(), loser, false, errors.New("invalid_grant"))
+	_ = s.lost(t.Context(), loser, false, errors.New("invalid_grant"))
 	wantToken(t, s, "token 1")
 	if saved, err := s.account.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
 		t.Errorf("in the store there is %v, %v", saved, err)

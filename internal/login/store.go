@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -245,16 +244,10 @@ func makeRoom[V any](m map[string]V, key string, most int) {
 	}
 }
 
-// validID matches the IDs of logins: they are parts of paths.
-var validID = lazy.Regexp(`^[A-Z2-7]{1,64}$`)
-
 // lock takes the lock of the login with the ID, which all routers of the user share, until unlock is
 // called or the process ends. It waits while another one has it.
 func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) {
 	if s.folder != "" {
-		if !validID().MatchString(id) {
-			return nil, errors.New("the stored login is damaged; log out and log in again")
-		}
 		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
 	}
 	select {
@@ -268,9 +261,9 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 // dropLock removes the lock of a login that has ended. A router that still waits for the lock finds
 // another login, or no login.
 func (s *Store) dropLock(id string) {
-	if s.folder != "" && validID().MatchString(id) {
+	if s.folder != "" {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
 	}
 }
 
-func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+id+".lock") }
+func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+hash(id)+".lock") }

@@ -76,10 +76,10 @@ func readDevice(r reply, at time.Time) (*Device, error) {
 	if d.CompleteURL != "" && checkEndpoint("verification", d.CompleteURL) != nil {
 		d.CompleteURL = ""
 	}
-	if life := secondsOf(r.fields["expires_in"]); life > 0 && life < deviceLife {
+	if life := secondsOf(r["expires_in"]); life > 0 && life < deviceLife {
 		d.Expires = at.Add(life)
 	}
-	if interval := secondsOf(r.fields["interval"]); interval > 0 {
+	if interval := secondsOf(r["interval"]); interval > 0 {
 		d.interval = min(max(interval, minInterval), maxInterval)
 	}
 	return d, nil

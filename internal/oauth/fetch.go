@@ -50,9 +50,6 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	if err != nil {
 		return errors.New("this is no url") // the error may hold the query
 	}
-	if err := f.reach.check(ctx, r.URL); err != nil {
-		return err
-	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("MCP-Protocol-Version", "2025-11-25")
 	resp, err := f.client.Do(r)
@@ -117,18 +114,21 @@ func (f fetcher) issuer(ctx context.Context, id string) (*Issuer, error) {
 
 // checkEndpoints checks the URLs of an issuer, of which the needed ones must be there.
 func (f fetcher) checkEndpoints(ctx context.Context, i *Issuer, needed ...*string) error {
-	for name, endpoint := range map[string]*string{
-		"authorization_endpoint": &i.AuthorizationEndpoint, "token_endpoint": &i.TokenEndpoint, "registration_endpoint": &i.RegistrationEndpoint,
-		"device_authorization_endpoint": &i.DeviceEndpoint, "revocation_endpoint": &i.RevocationEndpoint,
-		"introspection_endpoint": &i.IntrospectionEndpoint, "jwks_uri": &i.KeysURL,
+	for _, e := range []struct {
+		name string
+		url  *string
+	}{
+		{"authorization_endpoint", &i.AuthorizationEndpoint}, {"token_endpoint", &i.TokenEndpoint}, {"registration_endpoint", &i.RegistrationEndpoint},
+		{"device_authorization_endpoint", &i.DeviceEndpoint}, {"revocation_endpoint", &i.RevocationEndpoint},
+		{"introspection_endpoint", &i.IntrospectionEndpoint}, {"jwks_uri", &i.KeysURL},
 	} {
-		u, err := url.Parse(*endpoint)
+		u, err := url.Parse(*e.url)
 		switch {
-		case *endpoint == "" && !slices.Contains(needed, endpoint):
+		case *e.url == "" && !slices.Contains(needed, e.url):
 			continue
-		case *endpoint == "":
+		case *e.url == "":
 			err = errors.New("is missing")
-		case err != nil || len(*endpoint) > maxURL || u.Fragment != "":
+		case err != nil || len(*e.url) > maxURL || u.Fragment != "":
 			err = fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
 		default:
 			if err = f.reach.check(ctx, u); err == nil {
@@ -136,7 +136,7 @@ func (f fetcher) checkEndpoints(ctx context.Context, i *Issuer, needed ...*strin
 			}
 			err = fmt.Errorf("is wrong: %w", err)
 		}
-		return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(i.ID), name, err)
+		return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(i.ID), e.name, err)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func Identify(ctx context.Context, c *http.Client, s Server, i Issuer, r Redirec
 	}
 	client, err := register(ctx, c, s.Settings, i, r)
 	switch {
-	case errors.As(err, new(*Refusal)), errors.As(err, new(*statusError)):
+	case errors.As(err, new(*Refusal)):
 		return Client{}, unknownClient(s.Settings, i, r, err)
 	case err != nil:
 		return Client{}, fmt.Errorf("register the router as a client: %w", err)
@@ -103,39 +103,26 @@ func unknownClient(s Settings, i Issuer, r Redirect, refused error) error {
 	return err
 }
 
-// register registers the router as a client (RFC 7591). An issuer that refuses a way to say who
-// the client is gets asked with the next one.
+// register registers the router as a client (RFC 7591), which says who it is in the first way that the
+// issuer lists.
 func register(ctx context.Context, c *http.Client, s Settings, i Issuer, r Redirect) (Client, error) {
-	var refused error
-	for _, method := range []string{authNone, authBasic, authPost} {
-		if i.AuthMethods != nil && !slices.Contains(i.AuthMethods, method) {
-			continue
-		}
-		client, err := registerAs(ctx, c, method, s, i, r)
-		if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Code == "invalid_client_metadata" {
-			refused = err
-			continue
-		}
-		return client, err
+	methods := []string{authNone, authBasic, authPost}
+	if i.AuthMethods != nil {
+		methods = slices.DeleteFunc(methods, func(method string) bool { return !slices.Contains(i.AuthMethods, method) })
 	}
-	if refused == nil {
+	if len(methods) == 0 {
 		return Client{}, fmt.Errorf(`the issuer %s knows no client that registers itself without a key (it lists %s): register a client there by hand, and put "oauth": {"clientId": "…", "privateKey": "…"} into the server's entry`,
 			oneLine(i.ID), oneLine(strings.Join(i.AuthMethods, ", ")))
 	}
-	return Client{}, refused
-}
-
-func registerAs(ctx context.Context, c *http.Client, method string, s Settings, i Issuer, r Redirect) (Client, error) {
-	body, err := json.Marshal(metadata(method, s, i, r))
+	body, err := json.Marshal(metadata(methods[0], s, i, r))
 	if err != nil {
 		return Client{}, fmt.Errorf("describe the client: %w", err)
 	}
-	header := http.Header{"Content-Type": {"application/json"}}
-	answer, err := post(ctx, c, "registration", i.RegistrationEndpoint, header, string(body), nil)
+	answer, err := post(ctx, c, "registration", i.RegistrationEndpoint, http.Header{"Content-Type": {"application/json"}}, string(body), nil)
 	if err != nil {
 		return Client{}, err
 	}
-	return readClient(answer, method, i, r)
+	return readClient(answer, methods[0], i, r)
 }
 
 // metadata describes the router to the issuer.
@@ -194,7 +181,7 @@ func readClient(r reply, asked string, i Issuer, redirect Redirect) (Client, err
 		if client.Secret == "" {
 			return Client{}, fmt.Errorf("the issuer registers the router for %s, but sends no client_secret", client.AuthMethod)
 		}
-		if at := secondsOf(r.fields["client_secret_expires_at"]); at > 0 { // 0 is never
+		if at := secondsOf(r["client_secret_expires_at"]); at > 0 { // 0 is never
 			client.Expires = time.Unix(int64(at/time.Second), 0)
 		}
 	default:

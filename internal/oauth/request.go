@@ -10,7 +10,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -21,19 +20,15 @@ const (
 	maxToken       = 64 << 10 // bytes of a token, a code
 	maxID          = 4 << 10  // bytes of a client's ID, a URL
 	maxDescription = 300      // characters of an issuer's words
-	requestTime    = 30 * time.Second
 )
 
 // A reply is an issuer's answer to a request, a JSON object.
-type reply struct {
-	status int
-	fields map[string]json.RawMessage
-}
+type reply map[string]json.RawMessage
 
 // text returns a field that is a string; "" if it is not there or something else.
 func (r reply) text(name string) string {
 	var text string
-	json.Unmarshal(r.fields[name], &text)
+	json.Unmarshal(r[name], &text)
 	return text
 }
 
@@ -41,7 +36,7 @@ func (r reply) text(name string) string {
 func (g *Grantor) form(ctx context.Context, kind, endpoint string, form url.Values) (reply, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if err := g.authenticate(form, header); err != nil {
-		return reply{}, unsent{err}
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	return post(ctx, g.HTTP, kind, endpoint, header, form.Encode(), g.secretsOf(form, header))
 }
@@ -62,25 +57,18 @@ func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 // ErrNotSent is in the error of a request that was not sent: the issuer did nothing for it.
 var ErrNotSent = errors.New("the request was not sent")
 
-// An unsent is why a request was not sent.
-type unsent struct{ error }
-
-func (e unsent) Unwrap() []error { return []error{e.error, ErrNotSent} }
-
 // post sends a request to an endpoint of an issuer. The error is a [*Refusal] if the issuer sent
-// one, and wraps [ErrNotSent] if no connection to it was made. kind
-// names the endpoint; no error has the secrets, nor the query of the endpoint.
+// one, and wraps [ErrNotSent] if no connection to it was made. kind names the endpoint; no error
+// has the secrets, nor the query of the endpoint. The client bounds the time.
 func post(ctx context.Context, c *http.Client, kind, endpoint string, header http.Header, body string, secrets []string) (reply, error) {
 	if err := checkEndpoint(kind, endpoint); err != nil {
-		return reply{}, unsent{err}
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(body))
 	if err != nil {
-		return reply{}, fmt.Errorf("the %s endpoint is not a URL", kind)
+		return nil, fmt.Errorf("the %s endpoint is not a URL", kind)
 	}
 	req.Header = header.Clone()
 	req.Header.Set("Accept", "application/json") // GitHub answers with a form otherwise
@@ -89,49 +77,39 @@ func post(ctx context.Context, c *http.Client, kind, endpoint string, header htt
 	if err != nil {
 		err = fmt.Errorf("ask the %s: %w", at, urls.Cause(err))
 		if !connected {
-			err = unsent{err}
+			err = fmt.Errorf("%w: %w", ErrNotSent, err)
 		}
-		return reply{}, err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(&bounded{resp.Body, maxBody})
 	if err != nil {
-		return reply{}, fmt.Errorf("read the answer of the %s: %w", at, err)
+		return nil, fmt.Errorf("read the answer of the %s: %w", at, err)
 	}
 	return readReply(at, resp.StatusCode, data, secrets)
 }
 
 // readReply reads an answer of the endpoint at.
 func readReply(at string, status int, data []byte, secrets []string) (reply, error) {
-	r := reply{status: status}
-	err := json.Unmarshal(data, &r.fields)
+	var r reply
+	err := json.Unmarshal(data, &r)
 	code := r.text("error")
 	switch {
 	case status >= 300 && status < 400:
-		return reply{}, fmt.Errorf("the %s redirects (status %d): a request with credentials does not follow", at, status)
+		return nil, fmt.Errorf("the %s redirects (status %d): a request with credentials does not follow", at, status)
 	case status >= 500, status == http.StatusTooManyRequests && code == "":
-		return reply{}, fmt.Errorf("the %s fails for now (status %d)", at, status)
+		return nil, fmt.Errorf("the %s fails for now (status %d)", at, status)
 	case code != "": // with any status: GitHub sends 200
-		return reply{}, newRefusal(code, r.text("error_description"), status, secrets)
+		return nil, newRefusal(code, r.text("error_description"), status, secrets)
 	case status < 200 || status >= 300:
-		return reply{}, &statusError{at, status}
-	case err != nil || r.fields == nil:
-		return reply{}, fmt.Errorf("the answer of the %s is %w", at, errNoObject)
+		return nil, newRefusal(fmt.Sprintf("HTTP %d", status), "", status, nil)
+	case err != nil || r == nil:
+		return nil, fmt.Errorf("the answer of the %s is %w", at, errNoObject)
 	}
 	return r, nil
 }
 
 var errNoObject = errors.New("not a JSON object")
-
-// A statusError is a refusal without an error of OAuth.
-type statusError struct {
-	at     string
-	status int
-}
-
-func (e *statusError) Error() string {
-	return fmt.Sprintf("the %s refuses without saying why (status %d)", e.at, e.status)
-}
 
 // unredirected returns the client, but without redirects: they would send credentials elsewhere.
 func unredirected(c *http.Client) *http.Client {

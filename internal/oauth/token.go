@@ -44,7 +44,7 @@ func readToken(r reply, at time.Time, asked []string) (Token, error) {
 		return Token{}, fmt.Errorf("the issuer grants a refresh token that is longer than %d bytes, or has characters that none may have", maxToken)
 	}
 	// A life that is not positive says nothing: such a token would be refreshed before each request.
-	if life := secondsOf(r.fields["expires_in"]); life > 0 {
+	if life := secondsOf(r["expires_in"]); life > 0 {
 		t.Expires = at.Add(min(life, maxLife))
 	}
 	return t, nil
