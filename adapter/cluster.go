@@ -38,8 +38,8 @@ type clusterNode interface {
 	Status() []status.Status
 	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
-	Nodes() []clusternode.Info
-	Report() clusternode.Report
+	Nodes() []NodeInfo
+	Report() ClusterReport
 	Key() string // of this node
 	Sign(data []byte) ([]byte, error)
 }
