@@ -159,7 +159,7 @@ func TestStandInsOfHost(t *testing.T) {
 		box.Servers[i].Group = "g"
 	}
 	r := runningAsNode(t, inCluster(box, "gpu", "open"))
-	tool, _ := r.parts.Tool("open:echo")
+	tool, _ := r.Tool("open:echo")
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
 	replace(t, r, "gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})

@@ -17,7 +17,6 @@ import (
 // out work needs only the [Router].
 type Parts struct {
 	*View // without any limit, also if there is a profile "default"
-	*fleet
 	*accounts
 	administration
 }

@@ -150,7 +150,7 @@ func New(c config.Config, o Options) *Router {
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
-	r.parts = &Parts{all.view(), &fleet{r.current, r.supervisor, r.members}, r.accounts, administration{r}}
+	r.parts = &Parts{all.view(), r.accounts, administration{r}}
 	r.writer.Configure(c)
 	if c.Router.Cluster != nil {
 		r.members.join()

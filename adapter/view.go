@@ -42,9 +42,6 @@ func (c catalogView) Exists() bool { return c.scope.Exists() }
 // Snapshot returns the visible part of the catalog, as it is known now. It does not block.
 func (c catalogView) Snapshot() *registry.Snapshot { return c.scope.Visible().Snapshot }
 
-// Tool returns the tool of that ID, "server:name".
-func (c catalogView) Tool(id string) (*registry.NormalizedTool, bool) { return c.Snapshot().Tool(id) }
-
 // Changed returns a channel that is closed at the next change of the whole catalog or the
 // configuration. Take it before the snapshot, and no change is missed while the router runs.
 func (c catalogView) Changed() <-chan struct{} { return c.router.changed.Next() }
