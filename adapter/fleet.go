@@ -70,19 +70,19 @@ func (a administration) Try(ctx context.Context, names ...string) {
 			names = append(names, s.Name)
 		}
 	}
-	until(ctx, a.router.supervisor, func() bool { return a.areNot(names, status.Starting, status.Idle) }, names)
+	until(ctx, a.router.supervisor, func() bool { return a.router.areNot(names, status.Starting, status.Idle) }, names)
 	a.router.members.settled(ctx)
 }
 
 // Started returns when no server is starting, or when ctx ends.
 func (a administration) Started(ctx context.Context) {
-	until(ctx, a.router.supervisor, func() bool { return a.areNot(nil, status.Starting) }, nil)
+	until(ctx, a.router.supervisor, func() bool { return a.router.areNot(nil, status.Starting) }, nil)
 }
 
 // areNot reports whether the named servers, or all servers if names is nil, are in other states.
-func (a administration) areNot(names []string, states ...status.State) bool {
-	servers := a.router.supervisor.Status()
-	return len(servers) == len(a.router.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
+func (r *Router) areNot(names []string, states ...status.State) bool {
+	servers := r.supervisor.Status()
+	return len(servers) == len(r.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
 		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
 	})
 }
