@@ -127,7 +127,7 @@ func TestHostAllows(t *testing.T) {
 	}
 }
 
-// Hints that the router does not believe are not announced, and equal offers stay the same.
+// Hints that the router does not believe are not announced.
 func TestOffers(t *testing.T) {
 	c := inCluster(configOf(nil, "a"), "*")
 	c.Servers[0].Timeout, c.Servers[0].ToolTimeouts = time.Minute, map[string]time.Duration{"x": time.Hour}
@@ -146,10 +146,6 @@ func TestOffers(t *testing.T) {
 		t.Errorf("announced: %s", tools)
 	}
 	expect.Equal(t, first["a"].Terms.Timeout, time.Hour, "the timeout")
-	second, _ := h.Offers()
-	if &second["a"].Tools[0] != &tools[0] {
-		t.Error("definitions that did not change were made again")
-	}
 }
 
 // A node that carries out a call never sends it on to a stand-in that is not shared.
