@@ -13,36 +13,10 @@
 //   - Package providers/mux combines several providers into one, with one catalog and one
 //     ranking. It uses another provider's tool where the first can't answer.
 //
-// # Example
+// # Use
 //
-// A program with all of them:
-//
-//	router, err := adapter.Open(ctx, adapter.Options{}, ".mcp.json")
-//	…
-//	own := functions.New("own", functions.Options{})
-//	err = functions.Add(own, functions.Function{Name: "add", Description: "Add two numbers."}, add)
-//	…
-//	models, err := openai.New("openai", openai.Options{})
-//	…
-//	all, err := mux.New("all", router, own, models)
-//	…
-//	defer all.Close()
-//
-// [selector.Route] does a task: it selects the tool, checks the arguments, decides whether
-// the tool may run, and runs it:
-//
-//	request := selector.RouteRequest{
-//		Query:     selector.Query{Task: "How many metres are 6 feet?"},
-//		Call:      selector.Call{Arguments: arguments},
-//		Threshold: 0.5,
-//	}
-//	routed, err := selector.Route(ctx, all, request)
-//	…
-//	fmt.Println(adapter.Why(ctx, all, request.Query, routed.Selection))
-//	if routed.Ran {
-//		fmt.Println(routed.Result.Text())
-//	}
-//
+// [selector.Route] does a task with a provider: it selects the tool, checks the arguments, decides
+// whether the tool may run, and runs it; [Why] says in a line why it chose the tool.
 // With a [Router] alone, pass [Router.Parts] to Route. A program that decides by itself
 // calls Select and Execute of the provider instead.
 //
@@ -57,8 +31,8 @@
 // false on one machine), degraded (another tool was used instead), arguments_checked (they
 // were validated against the schema), attempts, latency_ms and timestamp.
 //
-// The examples below are complete. providers/orchestrator in the source is a small program of
-// this kind. providers is a module of its own.
+// The examples below are complete. docs/go.md has a program with all providers, and providers/orchestrator
+// is a larger one. providers is a module of its own.
 //
 // # Frontends
 //

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -51,20 +52,26 @@ func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
 	s.now.Store(classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.servers, s.folder, s.log))
 }
 
-// run runs the classifier, and follows the keys "classification" and "capabilities", until
-// ctx ends.
+// run runs the classifier, and makes another one when an edit changes the keys "classification" or "capabilities", until ctx
+// ends.
 func (s *sorting) run(ctx context.Context, current *holder) error {
-	type keys struct {
-		classification *config.Classification
-		capabilities   map[string][]string
-	}
-	part := func(r config.Router) any { return keys{r.Classification, r.Capabilities} }
-	inUse := part(current.load().config.Router)
-	return current.whileEqual(ctx, part, func(ctx context.Context, now *setup) error {
-		if next := part(now.config.Router); !reflect.DeepEqual(inUse, next) {
-			inUse = next
-			s.adopt(now.config, catalog.NewTagger(now.config.Router.Capabilities, s.log))
+	now := current.load()
+	for {
+		bounded, cancel := context.WithCancel(ctx)
+		var running errgroup.Group
+		running.Go(func() error { return s.now.Load().Run(bounded, s.onDemand) })
+		old := now.config.Router
+		for next := old; ctx.Err() == nil && reflect.DeepEqual(next.Classification, old.Classification) && reflect.DeepEqual(next.Capabilities, old.Capabilities); next = now.config.Router {
+			select {
+			case <-now.replaced:
+				now = current.load()
+			case <-ctx.Done():
+			}
 		}
-		return s.now.Load().Run(ctx, s.onDemand)
-	})
+		cancel()
+		if err := running.Wait(); err != nil || ctx.Err() != nil {
+			return err
+		}
+		s.adopt(now.config, catalog.NewTagger(now.config.Router.Capabilities, s.log))
+	}
 }

@@ -38,8 +38,8 @@ type clusterNode interface {
 	Status() []status.Status
 	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
-	Nodes() []clusternode.Info
-	Report() clusternode.Report
+	Nodes() []NodeInfo
+	Report() ClusterReport
 	Key() string // of this node
 	Sign(data []byte) ([]byte, error)
 }
@@ -50,7 +50,6 @@ type membership struct {
 	current *holder
 	log     *zap.Logger
 	newNode func() (clusterNode, *remotes)
-	left    func()                 // called when the router has left a cluster
 	changed func() <-chan struct{} // closed at the next change of the router
 
 	services *services
@@ -131,7 +130,7 @@ func (m *membership) leave() {
 	}
 	now.remotes.close()
 	m.now.Store(nil)
-	m.left()
+	m.services.clear()
 }
 
 // with returns the node in its cluster if it reaches the server on another node, else nil. A server of
@@ -178,7 +177,6 @@ func newMembership(r *Router) *membership {
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.Next}
 	host := newClusterHost(r, &m.counts)
 	m.services = newServices(r, m.load)
-	m.left = m.services.clear
 	m.services.forgotten = func(server string) {
 		if all := m.remotes(); all != nil {
 			all.Forget(server)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -56,19 +55,6 @@ func badness(s status.State) int {
 		return i
 	}
 	return len(usable)
-}
-
-// policy returns the policy of a service that this router does not have itself. It reports false for
-// another name.
-func (m *membership) policy(service string, maxResultTokens int) (p execute.Policy, ok bool) {
-	node, s, replica := m.node(), m.services.grouping().services[service], m.replica(service)
-	if node == nil || s == nil || replica == "" {
-		return p, false
-	}
-	terms, ok := node.Terms(replica)
-	p = policyOf(terms, m.name(), maxResultTokens)
-	p.Service = s
-	return p, ok
 }
 
 // describe adds to the statuses of servers on other nodes the service that they are replicas of, or

@@ -19,7 +19,7 @@ type clusterHost struct {
 	mu     sync.Mutex // guards the fields below
 	views  map[string]*View
 	rules  map[string]*profile.Rules // by their text
-	offers map[string]*hostOffer     // of servers, as they were last asked for
+	offers map[string]hostOffer      // by server
 }
 
 // maxViews is how many scopes and rules of other nodes' clients are kept.
@@ -28,7 +28,7 @@ const maxViews = 256
 func newClusterHost(r *Router, counts *clusternode.Counts) *clusterHost {
 	return &clusterHost{
 		router: r, counts: counts,
-		views: make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer),
+		views: make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]hostOffer),
 	}
 }
 

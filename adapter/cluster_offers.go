@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
@@ -35,11 +34,10 @@ func sharedServers(c config.Config) map[string]bool {
 	return shared
 }
 
-// A hostOffer is a server's offer to other nodes, and the listing that it was made from.
+// A hostOffer is what is known of a server that other nodes may use, also while it does not run.
 type hostOffer struct {
-	listing registry.Listing
-	asks    bool // the server has asked clients for something
-	clusternode.Offer
+	asks     bool // the server has asked clients for something
+	protocol string
 }
 
 // Offers implements [cluster.Host].
@@ -58,30 +56,17 @@ func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 		if !setup.shared[entry.Name] || listing.Capabilities == nil && len(listing.Tools) == 0 { // it is not listed yet
 			continue
 		}
-		o := h.offers[entry.Name]
-		if o == nil || !sameItems(o.listing, listing) {
-			next := &hostOffer{listing: listing, Offer: clusterOffer(listing)}
-			if o != nil {
-				next.Info.ProtocolVersion = o.Info.ProtocolVersion
-			}
-			o = next
-		}
-		h.offers[entry.Name] = o
-		o.asks = o.asks || h.router.supervisor.Asks(entry.Name) // also while it does not run
-		o.Info.Name = entry.Name
-		o.Info.ProtocolVersion = cmp.Or(protocols[entry.Name], o.Info.ProtocolVersion)
+		was := h.offers[entry.Name]
+		was = hostOffer{was.asks || h.router.supervisor.Asks(entry.Name), cmp.Or(protocols[entry.Name], was.protocol)}
+		h.offers[entry.Name] = was
+		o := clusterOffer(listing)
+		o.Info.Name, o.Info.ProtocolVersion = entry.Name, was.protocol
 		o.Terms, o.Service = termsOf(entry), entry.Service
-		o.Terms.Asks = o.asks
-		all[entry.Name] = o.Offer
+		o.Terms.Asks = was.asks
+		all[entry.Name] = o
 	}
-	maps.DeleteFunc(h.offers, func(server string, _ *hostOffer) bool { _, ok := all[server]; return !ok })
+	maps.DeleteFunc(h.offers, func(server string, _ hostOffer) bool { _, ok := all[server]; return !ok })
 	return all, changed
-}
-
-// sameItems reports whether two listings have the very same items and capabilities.
-func sameItems(a, b registry.Listing) bool {
-	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) && slices.Equal(a.Resources, b.Resources) &&
-		slices.Equal(a.Templates, b.Templates) && string(a.Capabilities) == string(b.Capabilities) && a.Version == b.Version
 }
 
 // clusterOffer returns the offer of a server to other nodes.

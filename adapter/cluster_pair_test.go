@@ -86,7 +86,7 @@ func gpu(flags ...string) config.Config {
 
 func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Client, meta ...string) (selector.Result, error) {
 	t.Helper()
-	tool, ok := p.Laptop.Tool(id)
+	tool, ok := p.Laptop.Snapshot().Tool(id)
 	if !ok {
 		t.Fatalf("no tool %s", id)
 	}
@@ -168,7 +168,7 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 
 // pairCancels gives up a call.
 func pairCancels(t *testing.T, p *adapter.Pair, trace string) {
-	tool, _ := p.Laptop.Tool("gpu@box:hang")
+	tool, _ := p.Laptop.Snapshot().Tool("gpu@box:hang")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -211,7 +211,7 @@ func pairAsks(t *testing.T, p *adapter.Pair, era string) {
 			answers += `"` + key + `":{"action":"accept","content":{"name":"Bea"}}`
 			return true
 		})
-		tool, _ := p.Laptop.Tool("gpu@box:ask")
+		tool, _ := p.Laptop.Snapshot().Tool("gpu@box:ask")
 		params := wire.Marshal(map[string]any{"name": "ask", "arguments": map[string]string{"method": "elicitation/create"}, "inputResponses": json.RawMessage(answers + "}"), "requestState": json.RawMessage(wire.Member(r.JSON, "requestState"))})
 		r, err = p.Laptop.Execute(t.Context(), selector.Call{Tool: tool, Arguments: wire.Member(params, "arguments"), Params: params, From: from})
 		if err != nil || !strings.Contains(r.Text(), "Bea") || string(wire.Member(r.Meta(), "verified")) != "true" {

@@ -114,8 +114,8 @@ func (n *pairNode) Status() (all []status.Status) {
 
 func (n *pairNode) Changed() <-chan struct{}                     { return n.changed }
 func (n *pairNode) Name() string                                 { return n.name }
-func (n *pairNode) Nodes() []clusternode.Info                    { return []clusternode.Info{{Node: n.name, Self: true}} }
-func (n *pairNode) Report() clusternode.Report                   { return clusternode.Report{} }
+func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
+func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
 func (n *pairNode) Settled(ctx context.Context) error            { return nil }
 func (n *pairNode) Load(string) (calls, limit int, heard uint64) { return 0, 0, 0 }
 
@@ -139,7 +139,7 @@ func TestAwaitNodes(t *testing.T) {
 	for takes, known := range map[time.Duration]bool{0: true, 5 * time.Second: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
-			f := &fleet{members: m}
+			f := administration{&Router{members: m}}
 			expect.OK(t, f.AwaitNodes(t.Context()), "in no cluster")
 			m.join()
 			began := time.Now()
@@ -331,7 +331,7 @@ func TestClusterFollowsEdits(t *testing.T) {
 	<-node.running
 	node.learn(t)
 	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
-	tool, _ := r.parts.Tool("gpu@box:own")
+	tool, _ := r.Tool("gpu@box:own")
 	result, err := r.Execute(t.Context(), selector.Call{Tool: tool})
 	if err != nil || string(wire.Member(result.Meta(), "execution_path")) != `["local"]` {
 		t.Errorf("the own server: %s, %v", result.JSON, err)
@@ -355,7 +355,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 			o.Observer = &seen
 		}
 	}, box, inCluster(config.Config{}))
-	tool, _ := r.parts.Tool("gpu@box:echo")
+	tool, _ := r.Tool("gpu@box:echo")
 	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
 		t.Fatalf("%s, %v", result.JSON, err)
 	}

@@ -10,49 +10,42 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A fleet starts and stops a router's servers.
-type fleet struct {
-	current    *holder
-	supervisor *supervisor.Supervisor
-	members    *membership
-}
-
 // AwaitNodes waits until the servers of other nodes are known, for at most 8 s after the router joined
 // its cluster. The error says why servers may be missing.
-func (f *fleet) AwaitNodes(ctx context.Context) error { return f.members.settled(ctx) }
+func (a administration) AwaitNodes(ctx context.Context) error { return a.router.members.settled(ctx) }
 
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. A server
 // that was turned off by hand is turned on.
-func (f *fleet) Restart(ctx context.Context, server string) error {
-	if err := f.members.elsewhere(server); err != nil {
+func (a administration) Restart(ctx context.Context, server string) error {
+	if err := a.router.members.elsewhere(server); err != nil {
 		return err
 	}
-	if f.current.load().byHand[server].off {
-		return f.Turn(ctx, server, true)
+	if a.router.current.load().byHand[server].off {
+		return a.Turn(ctx, server, true)
 	}
-	return f.supervisor.Restart(ctx, server)
+	return a.router.supervisor.Restart(ctx, server)
 }
 
 // Turn turns a server off, or on again, until its entry is edited or the router ends. The
 // configuration's files stay as they are. Turn returns when the server is disabled, or is
 // ready or waits for its first call. The error of a server that can't be started is a
 // [*status.UnavailableError].
-func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
-	if err := f.members.elsewhere(server); err != nil {
+func (a administration) Turn(ctx context.Context, server string, on bool) error {
+	if err := a.router.members.elsewhere(server); err != nil {
 		return err
 	}
-	if s, ok := statusOf(f.supervisor, server); ok && (s.State == status.Self || s.State == status.Misconfigured) {
+	if s, ok := statusOf(a.router.supervisor, server); ok && (s.State == status.Self || s.State == status.Misconfigured) {
 		return &status.UnavailableError{Server: server, State: s.State, Reason: s.LastError}
 	}
-	entries := f.current.load().file.Servers
+	entries := a.router.current.load().file.Servers
 	i := slices.IndexFunc(entries, func(s config.Server) bool { return s.Name == server })
 	if i < 0 {
 		return fmt.Errorf("%w: %w", ErrNotSent, &status.UnavailableError{Server: server})
 	}
-	f.current.turn(entries[i], !on)
+	a.router.current.turn(entries[i], !on)
 	var last status.Status
-	until(ctx, f.supervisor, func() bool {
-		last, _ = statusOf(f.supervisor, server)
+	until(ctx, a.router.supervisor, func() bool {
+		last, _ = statusOf(a.router.supervisor, server)
 		switch last.State {
 		case status.Starting, status.Stopping:
 			return false
@@ -71,25 +64,25 @@ func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
 // Try starts the named servers that are not running, or all servers without names. It returns when
 // the first start of each has succeeded or failed, or when ctx ends. Servers of other nodes are
 // waited for a short time.
-func (f *fleet) Try(ctx context.Context, names ...string) {
+func (a administration) Try(ctx context.Context, names ...string) {
 	if len(names) == 0 {
-		for _, s := range f.current.load().config.Servers {
+		for _, s := range a.router.current.load().config.Servers {
 			names = append(names, s.Name)
 		}
 	}
-	until(ctx, f.supervisor, func() bool { return f.areNot(names, status.Starting, status.Idle) }, names)
-	f.members.settled(ctx)
+	until(ctx, a.router.supervisor, func() bool { return a.router.areNot(names, status.Starting, status.Idle) }, names)
+	a.router.members.settled(ctx)
 }
 
 // Started returns when no server is starting, or when ctx ends.
-func (f *fleet) Started(ctx context.Context) {
-	until(ctx, f.supervisor, func() bool { return f.areNot(nil, status.Starting) }, nil)
+func (a administration) Started(ctx context.Context) {
+	until(ctx, a.router.supervisor, func() bool { return a.router.areNot(nil, status.Starting) }, nil)
 }
 
 // areNot reports whether the named servers, or all servers if names is nil, are in other states.
-func (f *fleet) areNot(names []string, states ...status.State) bool {
-	servers := f.supervisor.Status()
-	return len(servers) == len(f.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
+func (r *Router) areNot(names []string, states ...status.State) bool {
+	servers := r.supervisor.Status()
+	return len(servers) == len(r.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
 		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
 	})
 }

@@ -127,7 +127,7 @@ func TestHostAllows(t *testing.T) {
 	}
 }
 
-// Hints that the router does not believe are not announced, and equal offers stay the same.
+// Hints that the router does not believe are not announced.
 func TestOffers(t *testing.T) {
 	c := inCluster(configOf(nil, "a"), "*")
 	c.Servers[0].Timeout, c.Servers[0].ToolTimeouts = time.Minute, map[string]time.Duration{"x": time.Hour}
@@ -146,10 +146,6 @@ func TestOffers(t *testing.T) {
 		t.Errorf("announced: %s", tools)
 	}
 	expect.Equal(t, first["a"].Terms.Timeout, time.Hour, "the timeout")
-	second, _ := h.Offers()
-	if &second["a"].Tools[0] != &tools[0] {
-		t.Error("definitions that did not change were made again")
-	}
 }
 
 // A node that carries out a call never sends it on to a stand-in that is not shared.
@@ -159,7 +155,7 @@ func TestStandInsOfHost(t *testing.T) {
 		box.Servers[i].Group = "g"
 	}
 	r := runningAsNode(t, inCluster(box, "gpu", "open"))
-	tool, _ := r.parts.Tool("open:echo")
+	tool, _ := r.Tool("open:echo")
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
 	replace(t, r, "gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
@@ -282,11 +278,11 @@ func outcomeIn(err error) string {
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
 	clusterNode // for the methods that a view does not need
-	nodes       []clusternode.Info
+	nodes       []NodeInfo
 }
 
-func (f fakeCluster) Nodes() []clusternode.Info { return f.nodes }
-func (fakeCluster) Report() clusternode.Report  { return clusternode.Report{Connected: true} }
+func (f fakeCluster) Nodes() []NodeInfo   { return f.nodes }
+func (fakeCluster) Report() ClusterReport { return ClusterReport{Connected: true} }
 
 // A profile lets see the nodes alone that have a server which it allows, and of these no keys.
 func TestNodesOfScope(t *testing.T) {
@@ -299,7 +295,7 @@ func TestNodesOfScope(t *testing.T) {
 	if _, _, ok := r.parts.ClusterReport(); ok {
 		t.Error("a router without a cluster has a report")
 	}
-	nodes := []clusternode.Info{
+	nodes := []NodeInfo{
 		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}},
 		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x"},
 		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
@@ -309,17 +305,17 @@ func TestNodesOfScope(t *testing.T) {
 	if _, _, ok := r.parts.ClusterReport(); !ok {
 		t.Error("no report")
 	}
-	desk := clusternode.Info{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
+	desk := NodeInfo{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
 	for _, tt := range []struct {
 		name string
 		view *View
-		want []clusternode.Info
+		want []NodeInfo
 	}{
 		{"everything", r.parts.View, nodes},
 		{"all", r.parts.Scope("all"), nodes},
-		{"gpu", r.parts.Scope("gpu"), []clusternode.Info{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
-		{"own", r.parts.Scope("own"), []clusternode.Info{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
-		{"none", r.parts.Scope("none"), []clusternode.Info{desk}},
+		{"gpu", r.parts.Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
+		{"own", r.parts.Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
+		{"none", r.parts.Scope("none"), []NodeInfo{desk}},
 	} {
 		expect.Deep(t, tt.view.Nodes(), tt.want, "%s", tt.name)
 	}

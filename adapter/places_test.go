@@ -28,7 +28,7 @@ func TestTwinStandsIn(t *testing.T) {
 	settled(t, r)
 	call := func(id string) (text, server, degraded string) {
 		t.Helper()
-		tool, ok := r.parts.Tool(id)
+		tool, ok := r.Tool(id)
 		if !ok {
 			t.Fatalf("no tool %s", id)
 		}

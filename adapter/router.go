@@ -19,13 +19,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
-	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/login"
-	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -84,9 +82,9 @@ type Options struct {
 	OnToken func(token string)
 
 	// Audit records approvals, and logins at remote servers; nil records nothing.
-	Audit audit.Recorder
+	Audit AuditRecorder
 
-	Play process.Player // plays commands in this process, for tests; may be nil
+	Play Player // plays commands in this process, for tests; may be nil
 
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
@@ -152,7 +150,7 @@ func New(c config.Config, o Options) *Router {
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
-	r.parts = &Parts{all.view(), &fleet{r.current, r.supervisor, r.members}, r.accounts, administration{r}}
+	r.parts = &Parts{all.view(), r.accounts, administration{r}}
 	r.writer.Configure(c)
 	if c.Router.Cluster != nil {
 		r.members.join()

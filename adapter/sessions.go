@@ -40,17 +40,15 @@ func (s sessions) State(server string) status.State {
 // Policy implements [execute.Sessions].
 func (s sessions) Policy(server string) execute.Policy {
 	setup := s.current.load()
-	if p, ok := setup.policies[server]; ok {
-		p.Service = s.members.services.grouping().services[server]
-		return p
-	}
-	if p, ok := s.members.policy(server, setup.config.Router.MaxResultTokens); ok {
-		return p
-	}
-	if node := s.members.node(); node != nil {
-		if terms, ok := node.Terms(server); ok {
-			return policyOf(terms, s.members.name(), setup.config.Router.MaxResultTokens)
+	p, own := setup.policies[server]
+	if !own {
+		now, name := s.members.locate(server)
+		if now == nil {
+			return execute.Policy{Timeout: 5 * time.Minute}
 		}
+		terms, _ := now.node.Terms(name)
+		p = policyOf(terms, now.node.Name(), setup.config.Router.MaxResultTokens)
 	}
-	return execute.Policy{Timeout: 5 * time.Minute}
+	p.Service = s.members.services.grouping().services[server]
+	return p
 }

@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -97,37 +96,6 @@ func (h *holder) replace(next func(now *setup) *setup) (before, after *setup) {
 	h.now.Store(after)
 	close(before.replaced)
 	return before, after
-}
-
-// whileEqual runs f with the setup in use, and again with each later setup in which a part of the
-// "metarouter" object differs. The context of f ends when such a setup is in use; then f is awaited
-// and started again. whileEqual returns when ctx ends, or with the first error of f.
-func (h *holder) whileEqual(ctx context.Context, part func(config.Router) any, f func(context.Context, *setup) error) error {
-	for now := h.load(); ctx.Err() == nil; {
-		bounded, cancel := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func(s *setup) { done <- f(bounded, s) }(now)
-		running, next := done, now
-		var err error
-		for err == nil && ctx.Err() == nil && reflect.DeepEqual(part(next.config.Router), part(now.config.Router)) {
-			select {
-			case err = <-running:
-				running = nil
-			case <-next.replaced:
-				next = h.load()
-			case <-ctx.Done():
-			}
-		}
-		cancel()
-		if running != nil {
-			err = <-done
-		}
-		if err != nil {
-			return err
-		}
-		now = next
-	}
-	return nil
 }
 
 // logEdit logs that an edit is in use, and which of its keys take effect at the router's next

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -42,9 +41,6 @@ func (c catalogView) Exists() bool { return c.scope.Exists() }
 
 // Snapshot returns the visible part of the catalog, as it is known now. It does not block.
 func (c catalogView) Snapshot() *registry.Snapshot { return c.scope.Visible().Snapshot }
-
-// Tool returns the tool of that ID, "server:name".
-func (c catalogView) Tool(id string) (*registry.NormalizedTool, bool) { return c.Snapshot().Tool(id) }
 
 // Changed returns a channel that is closed at the next change of the whole catalog or the
 // configuration. Take it before the snapshot, and no change is missed while the router runs.
@@ -155,7 +151,7 @@ func (c catalogView) Servers() (all []ServerInfo) {
 // Nodes returns the nodes of the cluster, this one first; nil if the router is in no cluster. With a
 // profile these are this node and the trusted ones that have a server which the profile allows,
 // without keys and with these servers alone.
-func (c catalogView) Nodes() (some []clusternode.Info) {
+func (c catalogView) Nodes() (some []NodeInfo) {
 	limits, node := c.scope.Limits(), c.router.members.node()
 	if node == nil {
 		return nil
@@ -173,7 +169,7 @@ func (c catalogView) Nodes() (some []clusternode.Info) {
 		}
 		servers := slices.DeleteFunc(append([]string{}, n.Servers...), func(name string) bool { return !limits.Server(name + at) })
 		if n.Self || len(servers) > 0 {
-			some = append(some, clusternode.Info{
+			some = append(some, NodeInfo{
 				Node: n.Node, Self: n.Self, Trusted: true, Alive: n.Alive, Version: n.Version,
 				Servers: servers, Latency: n.Latency, LastSeen: n.LastSeen,
 			})

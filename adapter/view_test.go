@@ -13,7 +13,7 @@ func TestMethodsOfView(t *testing.T) {
 	want := []string{
 		"Attach", "Await", "Changed", "Check", "Classifier", "Complete", "Execute", "Exists", "Explain", "Find", "IsScript",
 		"Listen", "LogIn", "Nodes", "Plan", "Relay", "Release", "RunScript", "Select", "Servers", "SetLevel", "Settled", "Snapshot", "Subscribe",
-		"Tell", "Tool", "Unlisted",
+		"Tell", "Unlisted",
 	}
 	var got []string
 	view := reflect.TypeFor[*View]()

@@ -108,8 +108,7 @@ var rules = map[string][]string{
 
 	// Parts of a step that know less than the step.
 	"adapter/internal/catalog":           {"config", "supervisor", "internal/classify", "discovery", "registry", "internal/hints", "internal/capability"},
-	"adapter/internal/fixed":             {"registry"},
-	"adapter/internal/scope":             {"config", "internal/classify", "registry", "selector", "adapter/internal/fixed", "internal/profile"},
+	"adapter/internal/scope":             {"config", "internal/classify", "registry", "selector", "internal/profile"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer"},
 	"supervisor/internal/peer":           {},
 	"supervisor/internal/transport":      {"supervisor/internal/peer"},

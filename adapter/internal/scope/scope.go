@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/fixed"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -170,7 +169,7 @@ func (f *filter) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
 	}
 	clone, ok := f.before[t]
 	if !ok || string(clone.Fixed) != string(values) {
-		clone = fixed.Tool(t, json.RawMessage(values))
+		clone = withFixed(t, json.RawMessage(values))
 	}
 	f.clones[t] = clone
 	return clone

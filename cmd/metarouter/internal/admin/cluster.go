@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
@@ -21,7 +20,7 @@ func clusterOf(r *adapter.Parts) clusterInfo {
 	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nodes []clusternode.Info) clusterInfo {
+func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
 	c := clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
@@ -37,7 +36,7 @@ func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nod
 	return c
 }
 
-func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
+func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 	for _, text := range []*string{&n.Node, &n.Key, &n.Version, &n.Problem} {
 		*text = plain.Text(*text)
 	}
@@ -48,7 +47,7 @@ func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
 	for i, s := range n.Servers {
 		n.Servers[i] = plain.Text(s)
 	}
-	info := nodeInfo{Info: n}
+	info := nodeInfo{NodeInfo: n}
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)
 	}

@@ -80,11 +80,11 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 		}
 	}
 	a := x.answer(ctx)
-	if t, ok := r.Tool(a.Tool); ok && a.Offered {
+	if t, ok := r.Snapshot().Tool(a.Tool); ok && a.Offered {
 		a.limit(q, t)
 	}
 	if q.Task != "" {
-		t, _ := r.Tool(a.Tool)
+		t, _ := r.Snapshot().Tool(a.Tool)
 		if err := rank(ctx, r, t, q.Task, &a); err != nil {
 			return Answer{}, err
 		}

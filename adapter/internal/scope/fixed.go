@@ -1,7 +1,7 @@
-// Package fixed makes tools with arguments that a profile fixes: clients neither see nor send them.
-package fixed
+package scope
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -11,9 +11,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Tool returns the tool with fixed arguments, an object. The schema for clients lacks the properties
-// and all rules about them, since calls are checked against ServerSchema. All other bytes stay.
-func Tool(t *registry.NormalizedTool, values json.RawMessage) *registry.NormalizedTool {
+// withFixed returns the tool with arguments that a profile fixes, an object: clients neither see nor send them. The schema for
+// clients lacks the properties and rules that name them, since calls are checked against ServerSchema. All other bytes stay.
+func withFixed(t *registry.NormalizedTool, values json.RawMessage) *registry.NormalizedTool {
 	e := eraser{names: make(map[string]bool)}
 	keys := schema.NewKeys(t.Keys)
 	_ = wire.Members(values, func(name string, _ []byte) bool { e.names[keys.Name(name)] = true; return true })
@@ -63,66 +63,42 @@ func (e eraser) level(schema []byte, references *[]string) []byte {
 	if ref, ok := wire.String(wire.Member(schema, "$ref")); ok && !slices.Contains(*references, ref) {
 		*references = append(*references, ref)
 	}
-	inner := func(schema []byte) []byte { return e.level(schema, references) }
 	schema = edit(schema, "properties", e.members)
 	schema = edit(schema, "default", e.members)
 	schema = edit(schema, "examples", func(list []byte) []byte { return each(list, e.members) })
-	schema = e.dependencies(schema, inner)
 	schema = edit(schema, "required", e.strings)
 	if string(wire.Member(schema, "required")) == "[]" {
 		schema = wire.DeleteMember(schema, "required") // early drafts do not allow it
 	}
 	schema = wire.DeleteMember(schema, "minProperties") // it counts those that are fixed
-	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
-		schema = edit(schema, key, func(list []byte) []byte { return each(list, inner) })
-	}
-	for key, parts := range map[string][]string{"not": {"not"}, "if": {"if", "then", "else"}} {
-		if condition := wire.Member(schema, key); condition != nil && string(inner(condition)) != string(condition) {
-			for _, part := range parts { // a condition on a fixed property
-				schema = wire.DeleteMember(schema, part)
+	for _, rules := range [][]string{{"not"}, {"if", "then", "else"}, {"dependentRequired"}, {"dependentSchemas"}, {"dependencies"}} {
+		if slices.ContainsFunc(rules, func(key string) bool { return e.isIn(wire.Member(schema, key)) }) {
+			for _, key := range rules {
+				schema = wire.DeleteMember(schema, key)
 			}
 		}
 	}
-	schema = edit(schema, "then", inner)
-	return edit(schema, "else", inner)
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		schema = edit(schema, key, func(list []byte) []byte {
+			return each(list, func(part []byte) []byte { return e.level(part, references) })
+		})
+	}
+	return schema
 }
 
-// dependencies removes the properties from the rules that one property needs another. Properties that
-// a fixed one needs are always required.
-func (e eraser) dependencies(schema []byte, inner func([]byte) []byte) []byte {
-	var needed []string
-	rules := func(object []byte) []byte {
-		for name := range e.names {
-			var names []string
-			if json.Unmarshal(wire.Member(object, name), &names) == nil {
-				needed = append(needed, names...)
-			}
-		}
-		object = e.members(object)
-		_ = wire.Members(object, func(name string, rule []byte) bool {
-			if wire.IsArray(rule) {
-				object = edit(object, name, e.strings)
-			} else {
-				object = edit(object, name, inner)
-			}
+// isIn reports whether a rule has one of the names anywhere, as a key or a value.
+func (e eraser) isIn(rule []byte) bool {
+	var v any
+	if json.Unmarshal(rule, &v) != nil {
+		return false
+	}
+	text := wire.Marshal(v) // every name is written in the same way
+	for name := range e.names {
+		if bytes.Contains(text, wire.Marshal(name)) {
 			return true
-		})
-		return object
-	}
-	for _, key := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
-		schema = edit(schema, key, rules)
-	}
-	var required []string
-	if len(needed) == 0 || json.Unmarshal(wire.Member(schema, "required"), &required) != nil && wire.Member(schema, "required") != nil {
-		return schema
-	}
-	slices.Sort(needed)
-	for _, name := range slices.Compact(needed) {
-		if !slices.Contains(required, name) {
-			required = append(required, name)
 		}
 	}
-	return wire.SetMember(schema, "required", wire.Marshal(required))
+	return false
 }
 
 // members removes the names from an object.

@@ -1,4 +1,4 @@
-package fixed
+package scope
 
 import (
 	"encoding/json"
@@ -10,24 +10,20 @@ import (
 )
 
 // The schema for clients once "owner" is fixed.
-func TestTool(t *testing.T) {
+func TestFixed(t *testing.T) {
 	for _, tc := range []struct{ name, schema, want string }{
 		{"properties and required", `{"type":"object", "properties":{"owner":{"type":"string","x-mcp-header":"Owner"}, "repo":{"type":"string"}}, "required":["owner","repo"], "additionalProperties":false}`,
 			`{"type":"object", "properties":{"repo":{"type":"string"}}, "required":["repo"], "additionalProperties":false}`},
 		{"no other", `{"type":"object","properties":{"owner":{}},"required":["owner"],"minProperties":1}`, `{"type":"object","properties":{}}`},
 		{"default and examples", `{"properties":{"owner":{},"a":{}},"default":{"owner":1,"a":2},"examples":[{"owner":1,"a":3},{"a":4}]}`,
 			`{"properties":{"a":{}},"default":{"a":2},"examples":[{"a":3},{"a":4}]}`},
-		{"what it needs is always needed", `{"properties":{"owner":{},"a":{},"b":{}},"required":["a"],"dependentRequired":{"owner":["b","a"],"b":["owner","a"]}}`,
-			`{"properties":{"a":{},"b":{}},"required":["a","b"],"dependentRequired":{"b":["a"]}}`},
-		{"what it needs, without other rules", `{"properties":{"owner":{},"b":{}},"required":["owner"],"dependencies":{"owner":["b"],"b":{"required":["owner"]}}}`,
-			`{"properties":{"b":{}},"required":["b"],"dependencies":{"b":{}}}`},
-		{"dependent schemas", `{"properties":{"owner":{},"b":{}},"dependentSchemas":{"owner":{"required":["b"]},"b":{"properties":{"owner":{},"c":{}}}}}`,
-			`{"properties":{"b":{}},"dependentSchemas":{"b":{"properties":{"c":{}}}}}`},
+		{"dependencies", `{"properties":{"owner":{},"a":{}},"dependentRequired":{"ow\u006eer":["a"]},"dependencies":{"a":["owner"]},"dependentSchemas":{"a":{"required":["b"]}}}`,
+			`{"properties":{"a":{}},"dependentSchemas":{"a":{"required":["b"]}}}`},
 		{"branches", `{"anyOf":[{"required":["owner"]},{"required":["org"]}],"oneOf":[{"allOf":[{"properties":{"owner":{}}}]}],"properties":{"owner":{},"org":{}}}`,
 			`{"anyOf":[{},{"required":["org"]}],"oneOf":[{"allOf":[{"properties":{}}]}],"properties":{"org":{}}}`},
 		{"conditions", `{"properties":{"owner":{},"a":{}},"not":{"required":["owner","a"]},"if":{"properties":{"owner":{"const":1}}},"then":{"required":["a"]},"else":{"required":["b"]}}`,
 			`{"properties":{"a":{}}}`},
-		{"conditions on others", `{"properties":{"owner":{},"a":{}},"not":{"required":["b"]},"if":{"required":["a"]},"then":{"required":["owner","c"]},"else":true}`,
+		{"conditions on others", `{"properties":{"owner":{},"a":{}},"not":{"required":["b"]},"if":{"required":["a"]},"then":{"required":["c"]},"else":true}`,
 			`{"properties":{"a":{}},"not":{"required":["b"]},"if":{"required":["a"]},"then":{"required":["c"]},"else":true}`},
 		{"references", `{"$ref":"#/$defs/in~1put","$defs":{"in/put":{"properties":{"owner":{},"a":{}},"required":["owner"],"allOf":[{"$ref":"#/$defs/more"},{"$ref":"#"},{"$ref":"other.json"}]},"more":{"properties":{"owner":{}}},"unused":{"properties":{"owner":{}}}}}`,
 			`{"$ref":"#/$defs/in~1put","$defs":{"in/put":{"properties":{"a":{}},"allOf":[{"$ref":"#/$defs/more"},{"$ref":"#"},{"$ref":"other.json"}]},"more":{"properties":{}},"unused":{"properties":{"owner":{}}}}}`},
@@ -43,7 +39,7 @@ func TestTool(t *testing.T) {
 				Flat:       json.RawMessage(`{"name":"t","inputSchema":` + tc.schema + `}`),
 			}
 			before := *tool
-			got := Tool(tool, json.RawMessage(`{"owner":"acme"}`))
+			got := withFixed(tool, json.RawMessage(`{"owner":"acme"}`))
 			if string(got.InputSchema) != tc.want {
 				t.Errorf("the schema is\n%s, want\n%s", got.InputSchema, tc.want)
 			}
@@ -64,7 +60,7 @@ func TestTool(t *testing.T) {
 }
 
 // A server chooses its schemas.
-func FuzzTool(f *testing.F) {
+func FuzzFixed(f *testing.F) {
 	f.Add(`{"properties":{"owner":{},"a":{}},"required":["owner"],"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"required":["owner"]}}}}`)
 	f.Add(`{"dependentRequired":{"owner":["b"],"b":["owner"]},"dependencies":{"a":{"properties":{"owner":1}}},"$ref":"#/$ref/x"}`)
 	f.Add(`{"properties":{"\u006fwner":{}},"required":["\u006fwner"]}`)
@@ -72,7 +68,7 @@ func FuzzTool(f *testing.F) {
 		if !wire.IsObject([]byte(schema)) || !wire.Valid([]byte(schema)) || !json.Valid([]byte(schema)) {
 			return
 		}
-		got := Tool(&registry.NormalizedTool{InputSchema: []byte(schema), Definition: []byte(`{"inputSchema":` + schema + `}`)}, []byte(`{"owner":1}`))
+		got := withFixed(&registry.NormalizedTool{InputSchema: []byte(schema), Definition: []byte(`{"inputSchema":` + schema + `}`)}, []byte(`{"owner":1}`))
 		if !json.Valid(got.InputSchema) || !json.Valid(got.Definition) {
 			t.Fatalf("%s became %s", schema, got.InputSchema)
 		}
