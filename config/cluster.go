@@ -17,8 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// A Cluster says how routers on several machines share their servers. After a mistake in a
-// list, the list is empty; a mistake elsewhere leaves the router in no cluster.
+// A Cluster says how routers on several machines share their servers.
 type Cluster struct {
 	URLs  []string // of NATS, such as "nats://hub:4222"; at least one
 	Name  string   `key:"name,clusterName"` // of the cluster; default "metarouter"
@@ -39,10 +38,9 @@ type clusterDecoder struct{ *decoder }
 
 // A clusterText is the "cluster" of all files.
 type clusterText struct {
-	broken bool // by a mistake that leaves the router in no cluster
-	value  Cluster
-	urls   []int    // places of the last "urls", one for each
-	keys   []string // of the last "trusted"
+	value Cluster
+	urls  []int    // places of the last "urls", one for each
+	keys  []string // of the last "trusted"
 }
 
 const (
@@ -57,30 +55,18 @@ var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
 // clusterField returns the function that decodes "cluster" on top of the "cluster" of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		c, cluster := &d.cluster, clusterDecoder{d}
-		c.value.Name = cmp.Or(c.value.Name, defaultCluster)
-		v, before, tolerated := &c.value, d.mistakes, 0
-		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
-		list := func(to *[]string, field func(hujson.ObjectMember)) func(hujson.ObjectMember) {
-			return func(m hujson.ObjectMember) {
-				*to, c.keys = nil, nil
-				before := d.mistakes
-				field(m)
-				tolerated += d.mistakes - before
-			}
-		}
-		objectField(d, d.keys(v, fields{
-			"urls":    set(d, &v.URLs, cluster.readURLs),
-			"share":   list(&v.Share, d.to(&v.Share, "patterns")),
-			"use":     list(&v.Use, d.to(&v.Use, "patterns")),
-			"trusted": list(&v.Trusted, d.to(&v.Trusted, "nodeKey")),
-		}))(m)
-		if d.mistakes-tolerated > before {
-			c.broken = true
-			d.mistake(m.Name.StartOffset, `the router joins no cluster because of mistakes in "cluster"; correct them`)
-		}
-	}
+	c, cluster := &d.cluster, clusterDecoder{d}
+	c.value.Name = cmp.Or(c.value.Name, defaultCluster)
+	trusted := d.to(&c.value.Trusted, "nodeKey")
+	return objectField(d, d.keys(&c.value, fields{
+		"urls":  set(d, &c.value.URLs, cluster.readURLs),
+		"share": d.to(&c.value.Share, "patterns"),
+		"use":   d.to(&c.value.Use, "patterns"),
+		"trusted": func(m hujson.ObjectMember) {
+			c.keys = nil
+			trusted(m)
+		},
+	}))
 }
 
 // readURLs reads an array of URLs of NATS, or one string with commas between them.
@@ -144,7 +130,7 @@ func (d clusterDecoder) file(kind string) reader[string] {
 	}
 }
 
-// nodeKey reads the public key of a node. It reports one that is wrong, and leaves it out.
+// nodeKey reads the public key of a node.
 func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
 	key, err := keys.Text(v)
 	if err == nil {
@@ -152,39 +138,25 @@ func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
 	}
 	switch {
 	case err != nil:
-		d.mistake(v.StartOffset, `this key of "trusted" trusts no node: it %v`, err)
+		return "", err
 	case slices.Contains(d.cluster.keys, key):
 		d.warn(v.StartOffset, `this key of "trusted" is here twice; remove one`)
-	default:
-		d.cluster.keys = append(d.cluster.keys, key)
-		return key, nil
+		return "", errLeftOut
 	}
-	return "", errLeftOut
-}
-
-// service reads the name of a service. After a mistake the server is a service of its own.
-func (d *checker) service(v hujson.Value) (string, error) {
-	s, err := keys.Text(v)
-	if n := nodeAt(d.level); err != nil || n.Fits(s) != nil {
-		d.mistake(d.placeOf(v), `"service" %s`, n.Says)
-		return "", nil
-	}
-	return s, nil
+	d.cluster.keys = append(d.cluster.keys, key)
+	return key, nil
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
-// URLs in the files. All else is as the files say. The error names the mistake in the URLs, or says
-// that a mistake in the files leaves the router in no cluster; then r stays as it was.
+// URLs in the files. All else is as the files say. After an error, which names the mistake in the URLs, r stays
+// as it was.
 func (r *Router) JoinCluster(text string) error {
 	all, err := urls.NATS(text)
 	if err == nil {
 		err = urls.CheckNATS(all)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case r.clusterBroken:
-		return errors.New(`needs a "cluster" without mistakes in the configuration; run 'metarouter check', and correct them`)
 	}
 	c := Cluster{Name: defaultCluster}
 	if r.Cluster != nil {
@@ -205,20 +177,15 @@ func checkCluster(d *decoder, c *Config) {
 	}
 	at := d.at(atCluster)
 	if tls := t.value.TLS; (tls.Cert == "") != (tls.Key == "") {
-		t.broken = true
-		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
+		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other; write both or neither`)
 	} else if tls.Cert != "" {
 		d.examine(at, severityError, atNATS("cert", tls.Cert, func() error { return checkPair(tls.Cert, tls.Key) }))
 	}
 	in := t.value // the decoder does not stay in memory
-	switch {
-	case t.broken:
-		c.Router.clusterBroken = true
-		return // other mistakes do not matter yet
-	case len(t.value.URLs) == 0:
+	if len(in.URLs) == 0 {
 		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
 		c.Router.clusterWithoutURLs = &in
-	default:
+	} else {
 		c.Router.Cluster = &in
 	}
 	clusterDecoder{d}.warnOf(*c)

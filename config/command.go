@@ -33,12 +33,12 @@ var launchers = []string{
 func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if words, ok := stringsOf(m.Value); ok && len(words) > 0 {
-			d.reject(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
+			d.mistake(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
 			return
 		}
 		said, err := keys.Text(m.Value)
 		if lower := strings.ToLower(said); err == nil && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")) {
-			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
+			d.mistake(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
 		}
 		d.to(&s.Command, "program")(m)
@@ -46,7 +46,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 			return
 		}
 		if program, rest, ok := d.splitCommand(said, d.pathOf(o, "cwd")); ok {
-			d.reject(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
+			d.mistake(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
 		}
 	}
 }
@@ -133,12 +133,12 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		at, m := m.Name.StartOffset, d.repaired(m)
 		if line, err := keys.Text(m.Value); err == nil {
-			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
+			d.mistake(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
 		if key, offset := keyAmongArguments(m.Value); key != "" {
 			words, _ := stringsOf(m.Value)
-			d.reject(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
+			d.mistake(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
 			return
 		}
 		d.to(&s.Args, "argument")(m)
@@ -258,7 +258,7 @@ func (d entryDecoder) leaveWindows(s *Server, o *hujson.Object) {
 	_, err := d.env.lookPath(w.Command)
 	if w.Command == "" || err != nil && !w.Known && w.Command != "metarouter" {
 		if !s.Disabled {
-			d.reject(m.Name.StartOffset, `this is an entry for Windows, which can't run on this system; write the program itself, such as "command": "npx", "args": ["-y", "…"]`)
+			d.mistake(m.Name.StartOffset, `this is an entry for Windows, which can't run on this system; write the program itself, such as "command": "npx", "args": ["-y", "…"]`)
 		}
 		return
 	}

@@ -89,7 +89,7 @@ type Server struct {
 
 	Capabilities    []string      `key:"capabilities"`    // tags that each of its tools has
 	Group           string        `key:"group"`           // servers of one group can stand in for each other
-	Service         string        `key:"service,service"` // servers of several nodes that name the same service are one server; "" for no service
+	Service         string        `key:"service"`         // servers of several nodes that name the same service are one server; "" for no service
 	Priority        int           `key:"priority"`        // of servers that can stand in for each other, the higher one is first
 	Validate        string        `key:"validate"`        // of arguments that do not fit the tool's schema: "on" (default, a tool error: the server is not called), "warn" (logged) or "off"
 	Retry           string        `key:"retry"`           // "hints" (default), "never" or "always"
@@ -178,7 +178,6 @@ type Router struct {
 	Cluster        *Cluster            // nil if the router is in no cluster
 
 	clusterWithoutURLs *Cluster // the "cluster" of the files if it has no URLs; for JoinCluster
-	clusterBroken      bool     // a mistake leaves the router in no cluster
 }
 
 // An AccessLog is a file with a line for each call.
@@ -249,7 +248,7 @@ type HTTP struct {
 	AllowedHosts   []string      `key:"allowedHosts"`
 	AllowedOrigins []string      `key:"allowedOrigins"`
 	PublicURL      string        `key:"publicUrl,publicUrl"` // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
-	Tokens         []Token       `key:"tokens,closed"`
+	Tokens         []Token       `key:"tokens"`
 	Issuers        []Issuer      // "oauth": identity providers; their access tokens let clients in
 	ClientCA       string        `key:"clientCA,tls" edit:"restart"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
 	Certificates   []Certificate // of clients that are let in; the first one that matches counts, and more attributes come first

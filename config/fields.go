@@ -82,12 +82,6 @@ func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) 
 		return objectField(d, d.keys(to.Addr().Interface(), nil))
 	}
 	return func(m hujson.ObjectMember) {
-		switch how {
-		case "closed": // a mistake must not let more clients in
-			to.Set(reflect.MakeSlice(to.Type(), 1, 1))
-		case "tls": // nor make the router serve without TLS
-			to.SetString(noFile)
-		}
 		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
 			m = d.repaired(m)
 		}
@@ -197,10 +191,10 @@ func readings(d *decoder) map[string]reader[string] {
 	texts, cluster, value := texts{&d.expander}, clusterDecoder{d}, d.bounded(maxValue)
 	return map[string]reader[string]{
 		"expanded": d.expanded, "referring": d.referring, "argument": d.argument, "value": value, "word": d.bounded(maxWord),
-		"path": texts.path, "folder": texts.folder, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
+		"path": texts.path, "folder": texts.folder, "program": texts.program, "roots": texts.root, "tls": cluster.file("file"),
 		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
 		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
-		"listen": d.listen, "publicUrl": d.publicURL, "service": d.service,
+		"listen": d.listen, "publicUrl": d.publicURL,
 		"url": texts.checked(d.expanded, true, urls.Web), "address": texts.checked(d.expanded, false, urls.Web),
 		"document": texts.checked(d.expanded, true, urls.Document), "resource": texts.checked(d.expanded, true, urls.Resource),
 		"issuer": texts.checked(value, false, urls.Issuer), "jwks": texts.checked(value, true, urls.Keys), "redirect": texts.redirect,
@@ -310,7 +304,7 @@ func (d *decoder) reportMisfit(m hujson.ObjectMember, to reflect.Value, err erro
 	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
 		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
 	}
-	d.guard(d.reject, d.level)(wrong.offset, "%q %v", jsonc.Key(m)+wrong.path, wrong.err)
+	d.mistake(wrong.offset, "%q %v", jsonc.Key(m)+wrong.path, wrong.err)
 }
 
 // A misfit is a reader's error about a place inside its value.
@@ -340,7 +334,7 @@ func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
 		d.object(o, known)
 		return
 	}
-	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", keys.Last(d.level))
+	d.mistake(at, "%q must be an object; write {…}", keys.Last(d.level))
 }
 
 // orObject returns the function that decodes a member that may also be an object.

@@ -44,60 +44,49 @@ const (
 	maxValue = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
 )
 
-// issuersField returns the function that decodes "oauth" of "http". A mistake in it never makes
-// the router public: a zero Issuer stays.
+// issuersField returns the function that decodes "oauth" of "http".
 func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
+	field := d.to(to, "")
+	object := objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
+		field(m)
+		seen := make(map[string]bool)
+		for i, issuer := range *to {
+			if seen[issuer.URL] && issuer.URL != "" {
+				d.mistake(m.Value.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice; write one with all "profiles"`)
+			}
+			seen[issuer.URL] = true
+		}
+	}})
 	return func(m hujson.ObjectMember) {
-		*to = []Issuer{{}}
-		before, read := d.mistakes, false
-		field := d.to(to, "closed")
-		objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
-			read = true
-			field(m)
-			refuseTwice(d, m.Value, *to)
-		}})(m)
-		if len(*to) == 0 && d.mistakes > before {
-			*to = []Issuer{{}}
-		}
-		if !read && d.mistakes == before {
-			d.mistake(m.Name.StartOffset, `"oauth" has no issuers, so it lets no client in; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
-		}
-	}
-}
-
-// refuseTwice makes issuers that are there twice the zero value.
-func refuseTwice(d *decoder, v hujson.Value, issuers []Issuer) {
-	first := make(map[string]int)
-	for i := range issuers {
-		url := issuers[i].URL
-		if earlier, again := first[url]; again && url != "" {
-			d.mistake(v.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
-			issuers[i], issuers[earlier] = Issuer{}, Issuer{}
-		} else {
-			first[url] = i
+		before := d.mistakes
+		object(m)
+		if d.mistakes == before && !hasMember(m.Value, "issuers") {
+			d.mistake(m.Name.StartOffset, `"oauth" has no issuers; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
 		}
 	}
 }
 
 // decode decodes an issuer. After a mistake it is the zero value.
 func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return errors.New(nodeAt(d.level).Says)
-	}
-	before := d.mistakes
-	setDefaults(d.level, reflect.ValueOf(i).Elem())
-	d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
-	switch {
-	case d.mistakes > before:
-	case i.URL == "":
-		d.mistake(at, `this issuer lets no client in: it has no "url"; write {"url": "https://id.example.com"}, as the issuer's tokens name it in "iss"`)
-	case i.Introspect && (i.ClientID == "" || i.ClientSecret == ""):
-		d.mistake(at, `"introspect" needs a client of the router at the issuer, so this issuer lets no client in; write "clientId" and "clientSecret", or remove "introspect"`)
-	case i.ClientSecret != "" && i.ClientID == "":
-		d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
-	}
-	if d.mistakes > before {
+	if !d.within(noIssuer, func() {
+		o, ok := v.Value.(*hujson.Object)
+		if !ok {
+			d.mistake(at, "an issuer %s", nodeAt(d.level).Says)
+			return
+		}
+		before := d.mistakes
+		setDefaults(d.level, reflect.ValueOf(i).Elem())
+		d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
+		switch {
+		case d.mistakes > before:
+		case i.URL == "":
+			d.mistake(at, `it has no "url"; write {"url": "https://id.example.com"}, as the issuer's tokens name it in "iss"`)
+		case i.Introspect && (i.ClientID == "" || i.ClientSecret == ""):
+			d.mistake(at, `"introspect" needs a client of the router at the issuer; write "clientId" and "clientSecret", or remove "introspect"`)
+		case i.ClientSecret != "" && i.ClientID == "":
+			d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
+		}
+	}) {
 		*i = Issuer{}
 	}
 	return nil
@@ -152,7 +141,7 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 		*all = nil
 		rules, err := membersOf(d.level, m.Value)
 		if err != nil {
-			d.reject(m.Name.StartOffset, "%q %v", jsonc.Key(m), err)
+			d.mistake(m.Name.StartOffset, "%q %v", jsonc.Key(m), err)
 		}
 		seen := make(map[string]bool)
 		for _, r := range rules {
@@ -163,7 +152,7 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 				err = errTwice
 			}
 			if seen[key] = true; err != nil {
-				d.reject(r.Name.StartOffset, "%q %v", jsonc.Key(m)+"."+key, err)
+				d.mistake(r.Name.StartOffset, "%q %v", jsonc.Key(m)+"."+key, err)
 			}
 			*all = append(*all, ProfileRule{claim, name})
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -65,50 +64,34 @@ func noProfile() Profile { return Profile{Servers: []string{}, Scripts: new(bool
 // profilesField returns the function that decodes "profiles" on top of the profiles of earlier files.
 func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
+		members, err := membersOf(d.level, m.Value)
+		if err != nil {
+			d.mistake(m.Name.StartOffset, `"profiles" %v`, err)
+			return
+		}
 		if *to == nil {
 			*to = make(map[string]Profile)
 		}
 		all := *to
-		o, ok := m.Value.Value.(*hujson.Object)
-		if !ok {
-			d.guard(d.mistake, d.level)(m.Name.StartOffset, `"profiles" must be an object; write {"a-name": {"servers": ["…"]}}`)
-			return
-		}
-		at := d.level
-		defer func() { d.level = at }()
-		d.level = atProfile
 		seen, hasDefault := make(map[string]bool), hasMember(m.Value, DefaultProfile)
-		for _, m := range o.Members {
-			name := jsonc.Key(m)
-			_, isObject := m.Value.Value.(*hujson.Object)
-			places := guardsNamed(name, atProfiles)
-			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
+		for _, m := range members {
+			name, at := jsonc.Key(m), m.Name.StartOffset
 			switch {
-			case foreign.IsComment(name) && !isObject:
+			case foreign.IsComment(name) && m.Value.Value.Kind() != '{':
 				continue
-			case isKey:
-				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
-			case !hasDefault && typo.Similar(name, DefaultProfile):
-				d.guard(d.mistake, keys.Below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
+			case knownAt(atProfile, name):
+				d.mistake(at, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
+			case name != DefaultProfile && typo.Similar(name, DefaultProfile) && !hasDefault:
+				d.mistake(at, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case !isProfileName(name):
-				if !hasDefault {
-					places = append(places, keys.Below(atProfiles, DefaultProfile))
-				}
-				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
+				d.mistake(at, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
-				d.mistake(m.Name.StartOffset, "the profile %q is here twice and allows nothing; rename or remove one", name)
-				all[name] = noProfile()
-				delete(d.profiles, name)
+				d.mistake(at, "the profile %q is here twice; rename or remove one", name)
 			case len(all) >= maxProfiles && !hasKey(all, name):
-				d.mistake(m.Name.StartOffset, "the profile %q allows nothing, since there are more than %d profiles; write fewer", name, maxProfiles)
-				if name == DefaultProfile {
-					all[name] = noProfile()
-				}
+				d.mistake(at, "there are more than %d profiles; write fewer", maxProfiles)
+				return
 			default:
-				before := d.mistakes
-				if all[name] = d.profile(m); d.mistakes > before && len(places) > 0 {
-					d.misplaced(d.guard(d.mistake, places...), m, keys.AllAround(places))
-				}
+				all[name] = d.profile(m)
 			}
 			seen[name] = true
 		}
@@ -121,28 +104,27 @@ func hasKey[T any](all map[string]T, key string) bool {
 }
 
 // profile decodes one profile. With any mistake in it, it allows nothing.
-func (d *decoder) profile(m hujson.ObjectMember) Profile {
-	name := jsonc.Key(m)
+func (d *decoder) profile(m hujson.ObjectMember) (p Profile) {
+	name, at := jsonc.Key(m), d.level
 	delete(d.profiles, name) // of an earlier file
-	o, ok := m.Value.Value.(*hujson.Object)
+	var asked []string       // by a list under "ask"
+	d.level = atProfile
+	ok := d.within(message("the profile %q allows nothing", name), func() {
+		o, isObject := m.Value.Value.(*hujson.Object)
+		if !isObject {
+			d.mistake(m.Name.StartOffset, `%q must be an object; write {"servers": ["…"]}`, name)
+			return
+		}
+		d.object(o, d.keys(&p, fields{"ask": askField(d, &p.Ask, &asked), "arguments": set(d, &p.Arguments, d.fixedArguments)}))
+	})
+	d.level = at
+	if level, isKey := table().Elsewhere(at, name); !ok && isKey {
+		d.misplaced(d.refuse, m, level)
+	}
 	if !ok {
-		d.mistake(m.Name.StartOffset, `the profile %q must be an object, and allows nothing; write {"servers": ["…"]}`, name)
 		return noProfile()
 	}
-	var p Profile
-	var asked []string // by a list under "ask"
-	before := d.mistakes
-	d.profileName = name
-	defer func() { d.profileName = "" }()
-	d.object(o, d.keys(&p, fields{
-		"ask":       askField(d, &p.Ask, &asked),
-		"arguments": set(d, &p.Arguments, d.fixedArguments),
-	}))
 	p.AskFor = append(asked, p.AskFor...)
-	if d.mistakes > before {
-		d.mistake(m.Name.StartOffset, "the profile %q allows nothing because of mistakes in it; correct the mistakes in its keys", name)
-		return noProfile()
-	}
 	d.profiles[name] = sourceMember{d.source, m}
 	return p
 }

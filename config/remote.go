@@ -68,7 +68,7 @@ func checkOAuth(d *decoder, o *OAuth, at int) {
 	switch {
 	case d.missing.any():
 	case o.Grant == clientCredentials && (o.ClientID == "" || !secret):
-		d.reject(at, `"grant": "client_credentials" needs a client of its own; write "clientId", and "clientSecret" or "privateKey", into "oauth"`)
+		d.mistake(at, `"grant": "client_credentials" needs a client of its own; write "clientId", and "clientSecret" or "privateKey", into "oauth"`)
 	case o.ClientSecret != "" && o.PrivateKey != "":
 		d.warn(at, `"clientSecret" has no effect next to "privateKey"; remove one of them`)
 	case secret && o.ClientID == "":
@@ -114,7 +114,7 @@ func (d entryDecoder) help(s *Server, command string, at int) {
 	case s.Transport == Stdio:
 		d.warn(at, `"headersHelper" has no effect, since a stdio server has no headers`)
 	case len(command) > reference.MaxCommand:
-		d.reject(at, `"headersHelper" is longer than %d bytes; write a script and name that`, reference.MaxCommand)
+		d.mistake(at, `"headersHelper" is longer than %d bytes; write a script and name that`, reference.MaxCommand)
 	default:
 		d.references = append(d.references, reference.Reference{Text: "headersHelper", Kind: reference.Headers, Body: command, Dir: d.source.project()})
 	}

@@ -60,7 +60,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	u, ok := errors.AsType[*trustfile.Untrusted](err)
 	switch {
 	case err == nil:
-		return c.Expand(), nil
+		return expanded(c)
 	case !ok:
 		return c, exit.Usage(err)
 	case !s.Console.CanAsk():
@@ -76,10 +76,17 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	case !yes:
 		return c, exit.Usage(errors.New("not trusted, nothing was started"))
 	}
-	if s.Data == "" {
-		return c.Expand(), nil // approved for this run only
+	if s.Data != "" { // else approved for this run only
+		if err := s.approve(c); err != nil {
+			return c, err
+		}
 	}
-	return c.Expand(), s.approve(c)
+	return expanded(c)
+}
+
+func expanded(c config.Config) (config.Config, error) {
+	c, err := c.Expand()
+	return c, exit.Usage(err)
 }
 
 // approve approves the text of a configuration, and records that.

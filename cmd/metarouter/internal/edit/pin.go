@@ -32,10 +32,14 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 	if err != nil {
 		return err
 	}
+	used, err := c.Expand()
+	if err != nil {
+		return exit.Usage(err)
+	}
 	if c.Text.Digest() != examined {
 		runs = nil // other entries may have started them
 	}
-	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
+	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(used), runs)
 	if err != nil {
 		return err
 	}
