@@ -62,10 +62,8 @@ func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profi
 	}
 	switch {
 	case i.URL == "": // its mistake was reported
-	case len(i.Profiles) == 0 && len(i.Admins) == 0:
-		d.warn(at, `no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
 	case len(i.Profiles) == 0:
-		d.warn(at, `only the admins of this issuer are let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
+		d.warn(at, `this issuer has no "profiles", so it lets no user in but "admins"; write "profiles": {"*": "NAME"} for a profile that all users get`)
 	}
 	if slices.Contains(i.Admins, Claim{Name: "*"}) {
 		d.warn(at, `every user of this issuer is an admin whose token has the scope mcp:admin; write a claim that only admins have instead of "*", such as "admins": ["groups=ops"]`)
@@ -78,19 +76,6 @@ func profileAdvice(d *decoder, name string, profiles map[string]Profile) string 
 		return "" // the problem is not kept
 	}
 	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
-}
-
-// someProfile returns the name of a profile to show as an example.
-func someProfile(profiles map[string]Profile) string {
-	for _, name := range []string{DefaultProfile, "everyone"} {
-		if hasKey(profiles, name) {
-			return name
-		}
-	}
-	if names := slices.Collect(maps.Keys(profiles)); len(names) == 1 {
-		return names[0]
-	}
-	return "NAME"
 }
 
 // checkCertificates reports mistakes in "certificates" that only all files together show: they need

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -35,12 +34,7 @@ func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 		outside, kind = *c.Outside, "mcp"
 	}
 	before := d.mistakes
-	d.missing = variables{}
-	d.objectAt(at, v, d.keys(c, d.keys(&outside, fields{"type": d.to(&kind, "")})))
-	if d.missing.any() {
-		d.mistake(d.missingAt, "%s", d.missing)
-		d.missing = variables{}
-	}
+	d.objectAt(at, v, d.keys(c, d.keys(&outside, fields{"type": d.to(&kind)})))
 	c.Outside = nil
 	switch named := outside.Server+outside.URL != ""; {
 	case d.mistakes > before:
@@ -67,15 +61,6 @@ func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 		}
 	}
 	return nil
-}
-
-// category reads the name of a category.
-func (d *decoder) category(v hujson.Value) (string, error) {
-	name, err := keys.Text(v)
-	if err == nil {
-		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), name})
-	}
-	return name, err
 }
 
 func (k *Category) decode(d *decoder, at int, v hujson.Value) error {
@@ -134,22 +119,22 @@ func checkAskedServer(d *decoder, c Config) {
 // up to 0.2 ms a byte.
 const maxPatterns = 64 << 10
 
-// pattern reads a regular expression as text. The text of a file is not compiled before the
+// checkRegexp says why a text is no regular expression. The text of a file is not compiled before the
 // file is trusted, since a short expression may take long.
-func (d *expander) pattern(v hujson.Value) (string, error) {
-	s, err := keys.Text(v)
-	if err != nil || d.env.asWritten {
-		return s, err
+func (d *expander) checkRegexp(s string) error {
+	if d.env.asWritten {
+		return nil
 	}
 	if d.patterns += len(s); d.patterns > maxPatterns {
-		return "", fmt.Errorf("is one regular expression too many: all together have at most %d KiB", maxPatterns>>10)
+		return fmt.Errorf("is one regular expression too many: all together have at most %d KiB", maxPatterns>>10)
 	}
-	if _, bad := regexp.Compile(s); bad != nil {
-		why := bad.Error()
-		if syntax, ok := errors.AsType[*syntax.Error](bad); ok {
-			why = syntax.Code.String()
-		}
-		return "", fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
+	_, bad := regexp.Compile(s)
+	if bad == nil {
+		return nil
 	}
-	return s, nil
+	why := bad.Error()
+	if syntax, ok := errors.AsType[*syntax.Error](bad); ok {
+		why = syntax.Code.String()
+	}
+	return fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
 }

@@ -103,7 +103,7 @@ func TestClassificationProblems(t *testing.T) {
 		{"both", `§` + outside(`"server": "s", "url": "https://x"`), `both "server" and "url"; remove one`},
 		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`},
 		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`},
-		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", "B": §"${NOPE}", "C": "${NADA}"}`), `the variables NOPE, NADA are not set`},
+		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", §"B": "${NOPE}"}`), `"headers.B" has no value: the variable NOPE is not set`},
 		{"timeout", outside(`"url": "https://x", §"timeout": 0`), `must be longer than 0`},
 		{"tools", outside(`"url": "https://x", "tools": {§"classify": ""}`), `must not be empty`},
 	} {

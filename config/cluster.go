@@ -9,45 +9,36 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/nodekey"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // A Cluster says how routers on several machines share their servers.
 type Cluster struct {
 	URLs  []string // of NATS, such as "nats://hub:4222"; at least one
-	Name  string   `key:"name,clusterName"` // of the cluster; default "metarouter"
-	Node  string   `key:"node,clusterName"` // the name of this node; "" is the host's name
-	Creds string   `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" for no file
+	Name  string   `key:"name"`  // of the cluster; default "metarouter"
+	Node  string   `key:"node"`  // the name of this node; "" is the host's name
+	Creds string   `key:"creds"` // absolute path of a NATS credentials file, or of an nkey seed; "" for no file
 	TLS   struct { // PEM files for connections to NATS, absolute paths; "" for no file
-		CA   string `key:"ca,ca"`
-		Cert string `key:"cert,file"`
-		Key  string `key:"key,file"`
+		CA   string `key:"ca"`
+		Cert string `key:"cert"`
+		Key  string `key:"key"`
 	} `key:"tls"`
-	Share   []string // globs of names of servers that other nodes may use; empty shares nothing
-	Use     []string // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
-	Trusted []string // public keys of the nodes that may call and announce, each once
+	Share   []string `key:"share"`   // globs of names of servers that other nodes may use; empty shares nothing
+	Use     []string `key:"use"`     // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
+	Trusted []string `key:"trusted"` // public keys of the nodes that may call and announce
 }
-
-// A clusterDecoder reads values of "cluster".
-type clusterDecoder struct{ *decoder }
 
 // A clusterText is the "cluster" of all files.
 type clusterText struct {
 	value Cluster
-	urls  []int    // places of the last "urls", one for each
-	keys  []string // of the last "trusted"
+	urls  []int // places of the last "urls", one for each
 }
 
 const (
 	atCluster      = atRouter + ".cluster"
 	defaultCluster = "metarouter"
-
-	maxPath = 4096 // bytes
 )
 
 // clusterName matches names of clusters and nodes. They are parts of NATS's subjects.
@@ -55,22 +46,13 @@ var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
 // clusterField returns the function that decodes "cluster" on top of the "cluster" of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
-	c, cluster := &d.cluster, clusterDecoder{d}
+	c := &d.cluster
 	c.value.Name = cmp.Or(c.value.Name, defaultCluster)
-	trusted := d.to(&c.value.Trusted, "nodeKey")
-	return objectField(d, d.keys(&c.value, fields{
-		"urls":  set(d, &c.value.URLs, cluster.readURLs),
-		"share": d.to(&c.value.Share, "patterns"),
-		"use":   d.to(&c.value.Use, "patterns"),
-		"trusted": func(m hujson.ObjectMember) {
-			c.keys = nil
-			trusted(m)
-		},
-	}))
+	return objectField(d, d.keys(&c.value, fields{"urls": set(d, &c.value.URLs, func(v hujson.Value) ([]string, error) { return readURLs(d, v) })}))
 }
 
 // readURLs reads an array of URLs of NATS, or one string with commas between them.
-func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
+func readURLs(d *decoder, v hujson.Value) ([]string, error) {
 	d.cluster.urls = nil
 	elements := []hujson.Value{v}
 	if a, ok := v.Value.(*hujson.Array); ok {
@@ -84,7 +66,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 		if v.Value.Kind() == '"' {
 			path = ""
 		}
-		s, err := d.bounded(maxValue)(e)
+		s, err := d.text(nodeAt(d.level), e)
 		if err == nil && d.env.asWritten && strings.Contains(s, "${") {
 			all, d.cluster.urls = append(all, s), append(d.cluster.urls, e.StartOffset)
 			continue
@@ -102,49 +84,6 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 		all = append(all, some...)
 	}
 	return all, urls.CheckNATS(all)
-}
-
-// word reads the name of a cluster or a node. The name of a node may be empty.
-func (d clusterDecoder) word(v hujson.Value) (string, error) {
-	s, err := d.bounded(maxValue)(v)
-	if err == nil && !clusterName().MatchString(s) && !(d.env.asWritten && strings.Contains(s, "${")) && (s != "" || d.level != atCluster+".node") {
-		err = errors.New(nodeAt(d.level).Says)
-	}
-	return s, err
-}
-
-// file returns a reader of the path of a file, which [Config.Examine] looks at unless kind is "file".
-func (d clusterDecoder) file(kind string) reader[string] {
-	return func(v hujson.Value) (string, error) {
-		s, err := d.bounded(maxPath)(v)
-		if err != nil || s == "" {
-			return "", err
-		}
-		switch s = d.absolute(s); kind {
-		case "ca":
-			d.examine(v.StartOffset, severityError, atNATS(kind, s, func() error { return checkAuthorities(s) }))
-		case "creds":
-			d.examine(v.StartOffset, severityError, atNATS(kind, s, func() error { _, err := safefile.Read(s, maxPEM); return err }))
-		}
-		return s, nil
-	}
-}
-
-// nodeKey reads the public key of a node.
-func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
-	key, err := keys.Text(v)
-	if err == nil {
-		err = nodekey.Check(key)
-	}
-	switch {
-	case err != nil:
-		return "", err
-	case slices.Contains(d.cluster.keys, key):
-		d.warn(v.StartOffset, `this key of "trusted" is here twice; remove one`)
-		return "", errLeftOut
-	}
-	d.cluster.keys = append(d.cluster.keys, key)
-	return key, nil
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
@@ -188,11 +127,11 @@ func checkCluster(d *decoder, c *Config) {
 	} else {
 		c.Router.Cluster = &in
 	}
-	clusterDecoder{d}.warnOf(*c)
+	warnOfCluster(d, *c)
 }
 
-// warnOf reports keys that have no effect, and keys that share more than was probably meant.
-func (d clusterDecoder) warnOf(c Config) {
+// warnOfCluster reports keys that have no effect, and keys that share more than was probably meant.
+func warnOfCluster(d *decoder, c Config) {
 	t, at := &d.cluster, d.at(atCluster)
 	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {
 		d.warn(at, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)

@@ -44,7 +44,7 @@ func TestCluster(t *testing.T) {
 		{`"urls": "tls://u:${TOKEN}@${HOST}, wss://x"`, nil, `error: "urls" must be either URLs with ws: and wss:`},
 		{`"urls": "tls://u:${TOKEN}@${HOST}, tls://[::1]:1"`, with(func(c *Cluster) { c.URLs = []string{"tls://u:sk-secret@example.com", "tls://[::1]:1"} }), ""},
 		{`"urls": "wss://h/path"`, with(func(c *Cluster) { c.URLs = []string{"wss://h/path"} }), ""},
-		{at + `, "creds": "", "node": "", "tls": {}, "share": [], "use": [], "trusted": []`, with(func(c *Cluster) { c.Share, c.Use = []string{}, []string{} }), ""},
+		{at + `, "creds": "", "node": "", "tls": {}, "share": [], "use": [], "trusted": []`, with(nil), ""},
 
 		// Mistakes, which refuse the file.
 		{``, nil, `warning: "cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"]`},
@@ -75,7 +75,6 @@ func TestCluster(t *testing.T) {
 		{at + `, "use": [1]`, nil, `error: "use[0]" must be a string`},
 		{at + `, "trusted": "` + keyA + `"`, nil, `error: "trusted" must be an array; write`},
 		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, nil, `error: "trusted[1]" is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
-		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: this key of "trusted" is here twice`},
 		{at + `, "trusted": [1]`, nil, `error: "trusted[0]" must be a string; put it in quotes`},
 
 		// Values that are probably not intended.

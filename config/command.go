@@ -41,7 +41,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 			d.mistake(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
 		}
-		d.to(&s.Command, "program")(m)
+		d.to(&s.Command)(m)
 		if err != nil {
 			return
 		}
@@ -77,19 +77,6 @@ func (d entryDecoder) splitCommand(said, cwd string) (program string, args []str
 	}
 	if found(said) {
 		return "", nil, false
-	}
-	const most = 30 // spaces in the path of a program
-	spaces := 0
-	for i := range len(said) {
-		if said[i] != ' ' {
-			continue
-		}
-		if spaces++; spaces > most {
-			break
-		}
-		if found(said[:i]) && said[0] != '"' && said[0] != '\'' {
-			return said[:i], commandline.Words(said[i:]), true
-		}
 	}
 	return words[0], words[1:], isLauncher || found(words[0])
 }
@@ -141,7 +128,11 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 			d.mistake(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
 			return
 		}
-		d.to(&s.Args, "argument")(m)
+		before := len(d.references)
+		d.to(&s.Args)(m)
+		if len(d.references) > before {
+			d.warn(at, `every program of this machine can read the arguments of others, with the secret in them; write it into "env" if the server can read it there`)
+		}
 	}
 }
 

@@ -54,7 +54,6 @@ type checker struct {
 // and its destination stays as it was.
 type decoder struct {
 	checker
-	readings map[string]reader[string]
 	profiles map[string]sourceMember // the members of profiles without mistakes, by their names
 
 	// Of the classification that is decoded now:

@@ -124,14 +124,14 @@ func (d *decoder) server(e entry, r Router) Server {
 type entryKeys struct {
 	Enabled     bool     `key:"enabled"`
 	KillStrays  bool     `key:"killStrays"`
-	URL         string   `key:"url,referring"`
-	HTTPURL     string   `key:"httpUrl,referring"`
-	ServerURL   string   `key:"serverUrl,referring"`
-	Helper      string   `key:"headersHelper,expanded"`
+	URL         string   `key:"url"`
+	HTTPURL     string   `key:"httpUrl"`
+	ServerURL   string   `key:"serverUrl"`
+	Helper      string   `key:"headersHelper"`
 	Credentials string   `key:"credentials"`
-	Include     []string `key:"includeTools,glob"`
-	Exclude     []string `key:"excludeTools,glob"`
-	Off         []string `key:"disabledTools,glob"`
+	Include     []string `key:"includeTools"`
+	Exclude     []string `key:"excludeTools"`
+	Off         []string `key:"disabledTools"`
 }
 
 // An entryDecoder decodes an entry.
@@ -145,17 +145,17 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	before := len(d.examinations)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments, environment := argumentsField(d.decoder, s), d.to(&env, "referring")
+	arguments, environment := argumentsField(d.decoder, s), d.to(&env)
 	d.object(o, d.keys(s, d.keys(&keys, fields{
 		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
-			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
+			"path": d.to(&s.Command), "args": arguments, "env": environment,
 		}),
 		"args": arguments,
 		"env":  environment,
-		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
-			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
-			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),
-			"rate":            d.to(&s.ToolRates, "patterned"),
+		"tools": orObject(d.decoder, d.to(&s.Tools.Allow), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
+			"timeout":         d.to(&s.ToolTimeouts),
+			"maxResultTokens": d.to(&s.ToolResultTokens),
+			"rate":            d.to(&s.ToolRates),
 		})),
 	})))
 	s.Disabled, s.KeepStrays = s.Disabled || !keys.Enabled, !keys.KillStrays

@@ -132,6 +132,16 @@ func atPlainToken(hash, object string) look {
 	}
 }
 
+// examineFile examines a file for connections to NATS, of one of the formats.
+func (d *reports) examineFile(format string, v hujson.Value, path string) {
+	switch format {
+	case "credentials":
+		d.examine(v.StartOffset, severityError, atNATS("creds", path, func() error { _, err := safefile.Read(path, maxPEM); return err }))
+	case "authorities":
+		d.examine(v.StartOffset, severityError, atNATS("ca", path, func() error { return checkAuthorities(path) }))
+	}
+}
+
 // atNATS looks whether a file for connections to NATS can be used.
 func atNATS(key, path string, check func() error) look {
 	return atFile(check, func(r Router) bool {
@@ -167,20 +177,17 @@ func withoutPath(err error) error {
 	return err
 }
 
-// listen reads "addr". A wrong address stays, so that no other is listened at.
-func (d *checker) listen(v hujson.Value) (string, error) {
-	s, err := keys.Text(v)
+func (d *checker) checkListen(v hujson.Value, s string) error {
+	host, _, err := net.SplitHostPort(s)
 	if err != nil {
-		return "", err
+		return errors.New(`must be an address with a port; write it like "127.0.0.1:8787"`)
 	}
-	if host, _, err := net.SplitHostPort(s); err != nil {
-		d.mistake(d.placeOf(v), `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
-	} else if !urls.IsLoopback(host) {
+	if !urls.IsLoopback(host) {
 		d.examine(d.placeOf(v), severityWarning, atOpen(s, func(h HTTP) string { return h.Addr },
 			message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", s),
 			`write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`))
 	}
-	return s, nil
+	return nil
 }
 
 // examineFolders examines the folders among the arguments of a well-known server. args are the

@@ -17,16 +17,16 @@ import (
 // stands for an issuer with a mistake: it lets no client in, and the router is not public
 // because of it.
 type Issuer struct {
-	URL          string              `key:"url,issuer"`     // the issuer identifier, byte for byte as tokens name it in "iss"
-	Audience     string              `key:"audience,value"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
-	User         string              `key:"user"`           // the claim that names the user; default "sub"
+	URL          string              `key:"url"`      // the issuer identifier, byte for byte as tokens name it in "iss"
+	Audience     string              `key:"audience"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
+	User         string              `key:"user"`     // the claim that names the user; default "sub"
 	Profiles     []ProfileRule       // users get the profiles of all matching rules together; users without a matching rule are refused
-	Admins       []Claim             `key:"admins"`             // users with a matching claim have the role admin
-	Scopes       map[string][]string `key:"scopeMap,ours"`      // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
-	KeysURL      string              `key:"jwksUrl,jwks"`       // "jwksUrl", where its keys are; "" is where its metadata say
-	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
-	ClientSecret string              `key:"clientSecret,value"` // of ClientID; "" for a public client
-	Introspect   bool                `key:"introspect"`         // ask the issuer, as ClientID, about tokens that are no JWT
+	Admins       []Claim             `key:"admins"`        // users with a matching claim have the role admin
+	Scopes       map[string][]string `key:"scopeMap,text"` // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
+	KeysURL      string              `key:"jwksUrl"`       // "jwksUrl", where its keys are; "" is where its metadata say
+	ClientID     string              `key:"clientId"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
+	ClientSecret string              `key:"clientSecret"`  // of ClientID; "" for a public client
+	Introspect   bool                `key:"introspect"`    // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
 // A Claim is a property of a user in a token: "groups=devs". The name "*" without a value
@@ -46,7 +46,7 @@ const (
 
 // issuersField returns the function that decodes "oauth" of "http".
 func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
-	field := d.to(to, "")
+	field := d.to(to)
 	object := objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
 		field(m)
 		seen := make(map[string]bool)
@@ -90,24 +90,6 @@ func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
 		*i = Issuer{}
 	}
 	return nil
-}
-
-// bounded returns a reader of a text of so many bytes at most. It expands the variables.
-func (d *expander) bounded(most int) reader[string] {
-	return func(v hujson.Value) (string, error) {
-		switch s, missing, err := d.complete(v); {
-		case err != nil:
-			return "", err
-		case missing.any():
-			return "", fmt.Errorf("has no value: %s", missing)
-		case len(s) > most:
-			return "", fmt.Errorf("must have at most %d bytes", most)
-		case strings.ContainsFunc(s, keys.Unprintable):
-			return "", errors.New("must have printable characters only")
-		default:
-			return s, nil
-		}
-	}
 }
 
 func (c *Claim) decode(_ *decoder, _ int, v hujson.Value) error {

@@ -49,8 +49,8 @@ func TestIssuers(t *testing.T) {
 		{`"url": "http://127.0.0.1:8080", "profiles": {"*": "ci"}, "scopeMap": {}`, Issuer{URL: "http://127.0.0.1:8080", User: "sub", Profiles: rules[2:], Scopes: map[string][]string{}}, ""},
 		{`"url": "https://${HOST}", "profiles": {"*": "ci"}`, Issuer{URL: "https://example.com", User: "sub", Profiles: rules[2:]}, ""},
 
-		{id, Issuer{URL: "https://id.example", User: "sub"}, `warning: no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": "NAME"}`},
-		{id + `, "admins": ["g=o"]`, Issuer{URL: "https://id.example", User: "sub", Admins: []Claim{{"g", "o"}}}, `warning: only the admins of this issuer are let in`},
+		{id, Issuer{URL: "https://id.example", User: "sub"}, `warning: this issuer has no "profiles", so it lets no user in but "admins"`},
+		{id + `, "admins": ["g=o"]`, Issuer{URL: "https://id.example", User: "sub", Admins: []Claim{{"g", "o"}}}, `warning: this issuer has no "profiles", so it lets no user in but "admins"`},
 		{id + `, "profiles": {"*": "ci"}, "admins": ["*"]`, Issuer{URL: "https://id.example", User: "sub", Profiles: rules[2:], Admins: []Claim{{Name: "*"}}}, `warning: every user of this issuer is an admin`},
 		{id + `, "profiles": {"*": "gone"}`, Issuer{}, `error: there is no profile "gone", so this issuer lets no client in`},
 		{id + `, "profiles": {"*": "wrok"}, "user": 1`, Issuer{}, `error: "user" must be a string`},
@@ -162,7 +162,7 @@ func TestMisspelledProofs(t *testing.T) {
 		`"http": {"certficates": {"CN=a": "ci"}}`:                                       {false, `error: the key "certficates" is not known`},
 		`"htp": {"tokens": ["0123456789abcdef"]}`:                                       {false, `error: the key "htp" is not known`},
 		`"htp": {"addr": "127.0.0.1:1"}`:                                                {false, `error: the key "htp" is not known; did`},
-		`"oauth": {"issuers": []}`:                                                      {false, `error: the key "oauth" has no effect here: it belongs in "http"; write "metarouter": {"http": {"oauth": {…}}}`},
+		`"oauth": {"issuers": []}`:                                                      {false, `error: the key "oauth" has no effect here; write it in metarouter.http`},
 		`"http": {"adr": "127.0.0.1:1"}`:                                                {false, `error: the key "adr" is not known; did`},
 		`"http": {"colour": 1}`:                                                         {true, `warning: the key "colour" is not known`},
 		`"http": {"token": [], "tokens": [{"token": "0123456789abcdef", "name": "a"}]}`: {false, `error: the key "token"`},
@@ -176,7 +176,7 @@ func TestMisspelledProofs(t *testing.T) {
 			t.Errorf("%s: %s", text, c.Problems[0].Fix)
 		}
 	}
-	if said := saidOf(anyText(t, `{"http": {"tokens": ["0123456789abcdef"]}}`)); !strings.HasPrefix(said, `error: the key "http" has no effect here: it belongs in "metarouter"`) {
+	if said := saidOf(anyText(t, `{"http": {"tokens": ["0123456789abcdef"]}}`)); !strings.HasPrefix(said, `error: the key "http" has no effect here; write it in metarouter`) {
 		t.Errorf("outside of the router's settings: %q", said)
 	}
 	many := `{"metarouter": {"http": {` + repeat(maxStrange, func(i int) string { return fmt.Sprintf(`"k%d": 1, `, i) }) + `"token": ["0123456789abcdef"]}}}`

@@ -22,21 +22,21 @@ import (
 // with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
 // URI template. The zero value allows everything.
 type Profile struct {
-	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is no server
-	Allow    []string `key:"tools.allow,patterns"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
-	Deny     []string `key:"tools.deny,patterns"`  // likewise; it wins over Allow
-	ReadOnly bool     `key:"readOnly"`             // only tools that read; see [registry.NormalizedTool.Reads]
+	Servers  []string `key:"servers"`     // patterns of names; nil is all servers, and an empty slice is no server
+	Allow    []string `key:"tools.allow"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
+	Deny     []string `key:"tools.deny"`  // likewise; it wins over Allow
+	ReadOnly bool     `key:"readOnly"`    // only tools that read; see [registry.NormalizedTool.Reads]
 
 	// Ask says before which calls a person is asked, in addition to calls of tools that
 	// AskFor matches.
 	// Ask is "never" (or ""), "destructive" (unless the tool declares that it destroys nothing, or
 	// reads only), "writes" (unless the tool reads only) or "always".
 	Ask    string
-	AskFor []string `key:"tools.ask,patterns"`
+	AskFor []string `key:"tools.ask"`
 
-	Mode    string   `key:"mode"`          // as in [Router]; "" is the mode of the router
-	Scripts *bool    `key:"scripts"`       // whether clients may run scripts; nil is only in mode "code"
-	Pinned  []string `key:"pinned,pinned"` // as in [Router]; nil is the list of the router
+	Mode    string   `key:"mode"`    // as in [Router]; "" is the mode of the router
+	Scripts *bool    `key:"scripts"` // whether clients may run scripts; nil is only in mode "code"
+	Pinned  []string `key:"pinned"`  // as in [Router]; nil is the list of the router
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
@@ -131,11 +131,11 @@ func (d *decoder) profile(m hujson.ObjectMember) (p Profile) {
 
 // askField returns the function that decodes "ask": one of the words, or patterns.
 func askField(d *decoder, ask *string, askFor *[]string) func(hujson.ObjectMember) {
-	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
+	word, list := d.to(ask), reflect.ValueOf(askFor).Elem()
 	return func(m hujson.ObjectMember) {
 		switch m.Value.Value.Kind() {
 		case '[':
-			tools(m)
+			d.reportMisfit(m, list, d.value(atProfile+".tools.ask", "", m.Name.StartOffset, m.Value, list))
 		case '"':
 			word(m)
 		default:
@@ -156,7 +156,7 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 		if bad := checkPattern(text); bad != nil {
 			return nil, misfitAt(m.Name.StartOffset, "."+text, bad)
 		}
-		if all[text] == nil {
+		if len(all[text]) == 0 {
 			return nil, misfitAt(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
 		}
 		for name, value := range all[text] {
@@ -178,15 +178,12 @@ func raw(v hujson.Value) (json.RawMessage, error) {
 // names that they are compared with.
 const maxCompared = 100 << 20
 
-// checkProfiles reports patterns that match no server, and pinned tools that are not allowed. They are
-// warnings, since an edit of another file may make them right.
+// checkProfiles warns of patterns that match no server: an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
-	d.name = ""
 	names, size := namesOf(c.Servers)
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
-		allows, patterns := profile.allows(), len(strings.Join(slices.Concat(profile.Servers, profile.Allow, profile.Deny), ""))
 		d.source = said.source
 		for i, e := range said.inner("servers").elements() {
 			text := profile.Servers[i]
@@ -198,18 +195,6 @@ func checkProfiles(d *decoder, c Config) {
 			}
 			if p, err := glob.Parse(text); err == nil && !slices.ContainsFunc(names, p.Match) {
 				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, advice(text, names, noServer))
-			}
-		}
-		for i, e := range said.inner("pinned").elements() {
-			text := profile.Pinned[i]
-			if cost += len(text) * patterns; cost > maxCompared {
-				return
-			}
-			switch _, _, isID := strings.Cut(text, ":"); {
-			case !isID:
-				d.warn(e.StartOffset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, text, "server:"+text)
-			case !allows(text):
-				d.warn(e.StartOffset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, text)
 			}
 		}
 	}
@@ -233,23 +218,3 @@ func namesOf(servers []Server) (names []string, size int) {
 }
 
 const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
-
-// allows returns the function that reports whether the profile allows the item with an ID, apart from
-// ReadOnly.
-func (p Profile) allows() func(id string) bool {
-	parsed := func(texts []string) (all []glob.Pattern) {
-		for _, text := range texts {
-			if pattern, err := glob.Parse(text); err == nil { // always, since the text was checked
-				all = append(all, pattern)
-			}
-		}
-		return all
-	}
-	servers, allow, deny := parsed(p.Servers), parsed(p.Allow), parsed(p.Deny)
-	return func(id string) bool {
-		server, name, _ := strings.Cut(id, ":")
-		item := glob.Item{Name: name, ID: id}
-		return (p.Servers == nil || slices.ContainsFunc(servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
-			!slices.ContainsFunc(deny, item.Matches) && (len(allow) == 0 || slices.ContainsFunc(allow, item.IsAllowed))
-	}
-}

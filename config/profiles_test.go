@@ -75,7 +75,7 @@ func TestProfileProblems(t *testing.T) {
 		{"no object", `§"p": []`, `must be an object`},
 		{"a typo", `"p": {§"sevrers": ["s"]}`, `did you mean "servers"?`},
 		{"an unknown key", `"p": {§"colour": 1}`, `"colour" is not known`},
-		{"a key one level too high", `"p": {§"deny": ["x"]}`, `it belongs in "tools", so the profile "p" allows nothing; write "metarouter": {"profiles": {"a name": {"tools": {"deny": […]}}}}`},
+		{"a key one level too high", `"p": {§"deny": ["x"]}`, `write it in metarouter.profiles.NAME.tools`},
 		{"a typo in tools", `"p": {"tools": {§"exclude": ["x"]}}`, `did you mean "deny"?`},
 		{"a key twice", `"p": {"readOnly": true, §"readOnly": false}`, `"readOnly" is here twice`},
 		{"servers", `"p": {§"servers": "s"}`, `"servers" must be an array of strings`},
@@ -153,10 +153,6 @@ func TestProfileWarnings(t *testing.T) {
 		{"a server that does not exist", `{"servers": ["github", §"jira"]}`, `has the server "jira", which does not exist`, `write the name of one in "mcpServers", or a pattern such as "files*"`},
 		{"a misspelled server", `{"servers": [§"gihtub"]}`, `has the server "gihtub", which does not exist`, `write "github" instead`},
 		{"a pattern of no server", `{"servers": [§"x*"]}`, `has the server "x*"`, `write the name of one in "mcpServers", or a pattern such as "files*"`},
-		{"a pinned tool of another server", `{"servers": ["github"], "pinned": [§"files:read"]}`, `pins "files:read", which it does not allow`, `allow the tool, or do not pin it`},
-		{"a pinned tool that is denied", `{"tools": {"deny": ["read*"]}, "pinned": [§"files:read"]}`, `pins "files:read"`, `allow the tool, or do not pin it`},
-		{"a pinned tool that is not in allow", `{"tools": {"allow": ["get_*"]}, "pinned": ["files:get_x", §"files:read"]}`, `pins "files:read"`, `allow the tool, or do not pin it`},
-		{"a pinned name", `{"pinned": [§"read"]}`, `pins "read", which is not the ID of a tool`, `write "server:read"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, p := marked(t, `{"mcpServers": {"github": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"profiles": {"p": `+tt.profile+"}}}", tt.says)

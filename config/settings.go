@@ -105,8 +105,8 @@ func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
 // log decodes a log: the path of its file, or an object with its keys.
 func (d *decoder) log(v hujson.Value, log any, file *string, name, example string) error {
 	path := func(v hujson.Value) (string, error) {
-		s, err := d.bounded(maxPath)(v)
-		if s = d.absolute(s); s != "" {
+		s, err := d.text(nodeAt(d.level), v)
+		if err == nil && s != "" {
 			d.examine(v.StartOffset, severityError, atFile(func() error { return safefile.CanAppend(s) }, func(r Router) bool {
 				return name == "accessLog" && s == r.AccessLog.File || name == "audit" && s == r.Audit.File && !r.Audit.Off
 			}, fmt.Sprintf("'metarouter serve' does not start with this %q: %%v", name), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, name, example)))

@@ -340,8 +340,7 @@ func permissions(c Config) map[string]float64 {
 							amount -= 0.5
 						}
 					}
-					allows := profileOf(s).allows()
-					if allows(id) && p.allows()(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
+					if profileOf(s).allows(s.Name, tool) && p.allows(s.Name, tool) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
 						all[who+" calls "+id] = max(all[who+" calls "+id], amount)
 					}
 				}
@@ -414,6 +413,15 @@ func permissions(c Config) map[string]float64 {
 		}
 	}
 	return all
+}
+
+// allows reports whether the profile allows a tool, apart from ReadOnly.
+func (p Profile) allows(server, tool string) bool {
+	among := func(patterns []string, name, id string) bool {
+		return slices.ContainsFunc(patterns, func(of string) bool { return matches(of, name, id) })
+	}
+	id := server + ":" + tool
+	return (p.Servers == nil || among(p.Servers, server, server)) && !among(p.Deny, tool, id) && (len(p.Allow) == 0 || among(p.Allow, tool, id))
 }
 
 // profileOf is the filter of a server as a profile.

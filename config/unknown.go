@@ -1,8 +1,6 @@
 package config
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
@@ -142,59 +139,11 @@ func importOf(s source, client string) string {
 
 // misplaced reports a key that belongs at another level.
 func (d *checker) misplaced(report func(offset int, format string, args ...any), m hujson.ObjectMember, level string) {
-	where := "in"
-	if level == "" {
-		where = "at"
+	place := "at the top level of the file"
+	if level != "" {
+		place = "in " + strings.ReplaceAll(level, "*", "NAME")
 	}
-	report(m.Name.StartOffset, "the key %q has no effect here: it belongs %s %s; write %s",
-		jsonc.Key(m), where, levelName(level), skeleton(level, cmp.Or(d.name, "a name"), jsonc.Key(m), d.source.brief(m)))
-}
-
-// levelName says in words which object a level is.
-func levelName(level string) string {
-	switch level {
-	case "":
-		return "the top level of the file"
-	case atEntry:
-		return "the entry of a server"
-	case atProfile:
-		return "a profile"
-	}
-	return fmt.Sprintf("%q", keys.Last(level))
-}
-
-// skeleton returns the JSON of a key at its level, beginning at the top level of the file.
-func skeleton(level, server, key, value string) string {
-	text := fmt.Sprintf("%q: %s", key, value)
-	if level == "" {
-		return text
-	}
-	steps := strings.Split(level, ".")
-	for _, step := range slices.Backward(steps) {
-		if step == "*" {
-			step = short(server)
-		}
-		text = fmt.Sprintf("%q: {%s}", step, text)
-	}
-	return text
-}
-
-const maxBrief = 60 // bytes of a value that is shown
-
-// brief returns the text of a member's value if it is short and no secret, else the
-// kind of the value.
-func (s source) brief(m hujson.ObjectMember) string {
-	switch m.Value.Value.Kind() {
-	case '{':
-		return "{…}"
-	case '[':
-		return "[…]"
-	}
-	text := string(m.Value.Value.(hujson.Literal))
-	if len(text) > maxBrief || secret.Maybe(jsonc.Key(m)) || secret.Looks(text) {
-		return `"…"`
-	}
-	return text
+	report(m.Name.StartOffset, "the key %q has no effect here; write it %s", jsonc.Key(m), place)
 }
 
 // wrapped returns the key with servers inside a member of the file, such as "mcpServers"

@@ -12,7 +12,6 @@ import (
 
 // The place of the only warning is marked with § in the text.
 func TestUnknownKeys(t *testing.T) {
-	const good = `"good": {"command": "x"}`
 	entry := func(s string) string { return `{"mcpServers": {"a": {"command": "x", ` + s + `}}}` }
 	for _, tt := range []struct{ name, text, says string }{
 		{"nothing near", entry(`§"favouriteColour": 1`), `the key "favouriteColour" is not known and has no effect; remove it, or correct its name`},
@@ -28,7 +27,7 @@ func TestUnknownKeys(t *testing.T) {
 
 		{"servers in something else", `{"tooling": {}, §"settings": {"mcpServers": {"a": {"command": "x"}}}}`, `the servers under "mcpServers" in "settings" are not read; write "mcpServers" at the top level of the file`},
 		{"VS Code's settings", `{"editor.fontSize": 14, §"mcp": {"servers": {"a": {"command": "x"}}}}`, `the servers under "servers" in "mcp" are not read; write "servers" at the top level`},
-		{"entry key in the file", `{"mcpServers": {}, §"command": "npx"}`, `it belongs in the entry of a server; write "mcpServers": {"a name": {"command": "npx"}}`},
+		{"entry key in the file", `{"mcpServers": {}, §"command": "npx"}`, `write it in mcpServers.NAME`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, p := marked(t, strings.Replace(tt.text, `"tooling": {}, `, "", 1), tt.says)
