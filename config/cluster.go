@@ -157,10 +157,4 @@ func warnOfCluster(d *decoder, c Config) {
 			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, advice(text, names, noServer))
 		}
 	}
-	d.at(atCluster + ".use")
-	for i, text := range t.value.Use {
-		if !strings.ContainsAny(text, `@*?[`) {
-			d.warn(d.last[atCluster+".use"].elements()[i].StartOffset, `"use" has %q, which is no name of a server of another node; write %q, or %q for that of a node`, text, text+"@*", text+"@NODE")
-		}
-	}
 }

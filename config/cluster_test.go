@@ -83,7 +83,6 @@ func TestCluster(t *testing.T) {
 		{at + `, "share": ["a"]`, with(func(c *Cluster) { c.Share = []string{"a"} }), `warning: "share" and "use" of "cluster" have no effect without "trusted"`},
 		{at + `, "share": ["*"], "trusted": ["` + keyA + `"]`, with(func(c *Cluster) { c.Share, c.Trusted = []string{"*"}, []string{keyA} }), `warning: "share" with "*" shares every server`},
 		{at + `, "share": ["file"], "trusted": ["` + keyA + `"]`, with(func(c *Cluster) { c.Share, c.Trusted = []string{"file"}, []string{keyA} }), `warning: "share" has the server "file", which does not exist; did you mean "files"?`},
-		{at + `, "use": ["gpu"], "trusted": ["` + keyA + `"]`, with(func(c *Cluster) { c.Use, c.Trusted = []string{"gpu"}, []string{keyA} }), `warning: "use" has "gpu", which is no name of a server of another node; write "gpu@*"`},
 		{at + `, "later": 1`, with(nil), `warning: the key "later" is not known and has no effect`},
 	} {
 		c := anyText(t, `{"mcpServers": {"a": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"cluster": {`+tt.cluster+`}}}`)

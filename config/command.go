@@ -123,37 +123,12 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 			d.mistake(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
-		if key, offset := keyAmongArguments(m.Value); key != "" {
-			words, _ := stringsOf(m.Value)
-			d.mistake(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
-			return
-		}
 		before := len(d.references)
 		d.to(&s.Args)(m)
 		if len(d.references) > before {
 			d.warn(at, `every program of this machine can read the arguments of others, with the secret in them; write it into "env" if the server can read it there`)
 		}
 	}
-}
-
-// keyAmongArguments returns a key of entries that stands inside "args", and its place.
-func keyAmongArguments(v hujson.Value) (key string, offset int) {
-	objects := []hujson.Value{v}
-	if a, ok := v.Value.(*hujson.Array); ok {
-		objects = a.Elements
-	}
-	for _, v := range objects {
-		o, ok := v.Value.(*hujson.Object)
-		if !ok {
-			continue
-		}
-		for _, m := range o.Members {
-			if knownAt(atEntry, jsonc.Key(m)) {
-				return jsonc.Key(m), m.Name.StartOffset
-			}
-		}
-	}
-	return "", 0
 }
 
 // stringsOf returns the strings of an array.

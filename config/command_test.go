@@ -35,8 +35,6 @@ func TestCommandLines(t *testing.T) {
 		{`"command": ["npx", "-y", "pkg"]`, `write "command": "npx", "args": ["-y", "pkg"]`, ""},
 		{`"command": "https://example.org/mcp?token=abcdefghijklmnop"`, `write "url": "https://example.org/mcp?token=…" instead of it`, ""},
 		{`"command": "npx", "args": "-y pkg"`, `write "args": ["-y", "pkg"]`, ""},
-		{`"command": "npx", "args": ["-y", {"env": {"A": "b"}}]`, `"env" belongs next to "args", not into it; write "args": ["-y"], "env": …`, ""},
-		{`"command": "npx", "args": {"env": {"A": "b"}}`, `"env" belongs next to "args"`, ""},
 
 		{`"command": "/opt/my tools/run"`, "", ""},
 		{`"command": "~/bin/run it"`, "", ""},

@@ -121,12 +121,11 @@ func atOpen(address string, of func(HTTP) string, mistake, fix string) look {
 	}
 }
 
-// atPlainToken looks whether a token with a hash is a string, so that it has no name. The object is
-// to be written in its place.
-func atPlainToken(hash, object string) look {
+// atPlainToken looks whether a token with a hash is a string, so that it has no name.
+func atPlainToken(hash string) look {
 	return func(r Router) (mistake, fix string) {
 		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return t.Plain && t.Hash == hash }) {
-			return `this token has no name, and its clients may use the page's actions too`, "write " + object + `, or "role": "use" for clients that only use tools`
+			return `this token has no name, and its clients may use the page's actions too`, `write {"token": "${CI_TOKEN}", "name": "NAME", "role": "admin"}, or "role": "use" for clients that only use tools`
 		}
 		return "", ""
 	}

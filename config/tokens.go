@@ -1,13 +1,11 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -48,7 +46,7 @@ func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 	}) {
 		*t = Token{}
 	} else if !isObject {
-		d.examine(at, severityWarning, atPlainToken(t.Hash, recommended(*t, said.Value.(hujson.Literal).String())))
+		d.examine(at, severityWarning, atPlainToken(t.Hash))
 	}
 	return nil
 }
@@ -86,22 +84,6 @@ func Check(place, text string) error { return nodeAt(place).Fits(text) }
 func isProfileName(name string) bool { return Check(atToken+".profile", name) == nil }
 
 func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").Word(v) }
-
-// onlyVariable matches a text that holds a reference to a variable and nothing else.
-var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)
-
-// recommended returns the object to write instead of a token that is a string. It has no secret
-// that the string has.
-func recommended(t Token, written string) string {
-	switch {
-	case onlyVariable().MatchString(written):
-	case secret.IsShort(t.Text): // its hash would tell it
-		written = "${CI_TOKEN}"
-	default:
-		written = secret.HashPrefix + t.Hash
-	}
-	return fmt.Sprintf(`{"token": %q, "name": "NAME", "role": "admin"}`, written)
-}
 
 // checkTokens reports mistakes that only all tokens and all files together show: tokens and names that
 // are there twice, profiles that do not exist, and tokens that can be guessed although other
