@@ -9,8 +9,8 @@
 //   - A [Router] keeps the MCP servers of a .mcp.json running. [Open] starts one inside the
 //     program, with no other process but the servers.
 //   - Package adapter/functions makes tools of functions of the program itself.
-//   - Package adapter/openai makes tools of language models.
-//   - Package adapter/mux combines several providers into one, with one catalog and one
+//   - Package providers/openai makes tools of language models.
+//   - Package providers/mux combines several providers into one, with one catalog and one
 //     ranking. It uses another provider's tool where the first can't answer.
 //
 // # Example
@@ -57,8 +57,8 @@
 // false on one machine), degraded (another tool was used instead), arguments_checked (they
 // were validated against the schema), attempts, latency_ms and timestamp.
 //
-// The examples below are complete. examples/orchestrator in the source is a small program of
-// this kind.
+// The examples below are complete. providers/orchestrator in the source is a small program of
+// this kind. providers is a module of its own.
 //
 // # Frontends
 //
@@ -73,7 +73,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"

@@ -38,8 +38,8 @@ type clusterNode interface {
 	Status() []status.Status
 	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
-	Nodes() []NodeInfo
-	Report() ClusterReport
+	Nodes() []clusternode.Info
+	Report() clusternode.Report
 	Key() string // of this node
 	Sign(data []byte) ([]byte, error)
 }

@@ -114,8 +114,8 @@ func (n *pairNode) Status() (all []status.Status) {
 
 func (n *pairNode) Changed() <-chan struct{}                     { return n.changed }
 func (n *pairNode) Name() string                                 { return n.name }
-func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
-func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
+func (n *pairNode) Nodes() []clusternode.Info                    { return []clusternode.Info{{Node: n.name, Self: true}} }
+func (n *pairNode) Report() clusternode.Report                   { return clusternode.Report{} }
 func (n *pairNode) Settled(ctx context.Context) error            { return nil }
 func (n *pairNode) Load(string) (calls, limit int, heard uint64) { return 0, 0, 0 }
 

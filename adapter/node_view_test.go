@@ -282,11 +282,11 @@ func outcomeIn(err error) string {
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
 	clusterNode // for the methods that a view does not need
-	nodes       []NodeInfo
+	nodes       []clusternode.Info
 }
 
-func (f fakeCluster) Nodes() []NodeInfo   { return f.nodes }
-func (fakeCluster) Report() ClusterReport { return ClusterReport{Connected: true} }
+func (f fakeCluster) Nodes() []clusternode.Info { return f.nodes }
+func (fakeCluster) Report() clusternode.Report  { return clusternode.Report{Connected: true} }
 
 // A profile lets see the nodes alone that have a server which it allows, and of these no keys.
 func TestNodesOfScope(t *testing.T) {
@@ -299,7 +299,7 @@ func TestNodesOfScope(t *testing.T) {
 	if _, _, ok := r.parts.ClusterReport(); ok {
 		t.Error("a router without a cluster has a report")
 	}
-	nodes := []NodeInfo{
+	nodes := []clusternode.Info{
 		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}},
 		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x"},
 		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
@@ -309,17 +309,17 @@ func TestNodesOfScope(t *testing.T) {
 	if _, _, ok := r.parts.ClusterReport(); !ok {
 		t.Error("no report")
 	}
-	desk := NodeInfo{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
+	desk := clusternode.Info{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
 	for _, tt := range []struct {
 		name string
 		view *View
-		want []NodeInfo
+		want []clusternode.Info
 	}{
 		{"everything", r.parts.View, nodes},
 		{"all", r.parts.Scope("all"), nodes},
-		{"gpu", r.parts.Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
-		{"own", r.parts.Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
-		{"none", r.parts.Scope("none"), []NodeInfo{desk}},
+		{"gpu", r.parts.Scope("gpu"), []clusternode.Info{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
+		{"own", r.parts.Scope("own"), []clusternode.Info{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
+		{"none", r.parts.Scope("none"), []clusternode.Info{desk}},
 	} {
 		expect.Deep(t, tt.view.Nodes(), tt.want, "%s", tt.name)
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"

@@ -9,6 +9,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -50,10 +53,10 @@ func (a administration) Configured() config.Config { return a.router.current.loa
 func (a administration) Edited() <-chan struct{} { return a.router.current.load().replaced }
 
 // Audit records an event that is no call, with [Options].Audit.
-func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
+func (a administration) Audit(e audit.Event) { a.router.options.Audit.Record(e) }
 
 // Approvals returns the desk with the calls that wait for a person's approval.
-func (a administration) Approvals() *Desk { return a.router.approvals }
+func (a administration) Approvals() *approval.Desk { return a.router.approvals }
 
 // Seen notes that a person has seen how the definitions of the server's tools changed; see
 // LastSeen of [registry.Offer].
@@ -68,7 +71,7 @@ func (a administration) ConfirmHints(server string, shown map[string]registry.Hi
 
 // ClusterReport returns the state of the connection to the cluster, and counters. ok is false if the
 // router is in no cluster.
-func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok bool) {
+func (a administration) ClusterReport() (r clusternode.Report, c clusternode.Counters, ok bool) {
 	m := a.router.members
 	node := m.node()
 	if node == nil {

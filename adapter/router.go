@@ -16,15 +16,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
-	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -74,10 +75,6 @@ type Options struct {
 	// Tracer makes spans of all calls; may be nil.
 	Tracer trace.Tracer
 
-	// Watched says that a person is shown how the servers start, so that the log need not
-	// say so.
-	Watched bool
-
 	// OnSecrets is called with the values of references such as ${keyring:NAME}, before they
 	// are used; may be nil.
 	OnSecrets func(values []string)
@@ -87,9 +84,9 @@ type Options struct {
 	OnToken func(token string)
 
 	// Audit records approvals, and logins at remote servers; nil records nothing.
-	Audit AuditRecorder
+	Audit audit.Recorder
 
-	Play Player // plays commands in this process, for tests; may be nil
+	Play process.Player // plays commands in this process, for tests; may be nil
 
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
@@ -135,7 +132,7 @@ func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit), scripts: newEngine(o.DataDir)}
 	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
-	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, offerstore.NewStore(o.DataDir, o.Log), o.Log)
+	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, o.DataDir, o.Log)
 	logins := login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
@@ -189,9 +186,6 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	g.Go(func() error { return r.sorting.run(ctx, r.current) })
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx)) // they outlive the node, which may have calls for others under way
 	g.Go(func() error { return r.supervisor.Run(servers, configs) })
-	if !r.options.OnDemand && !r.options.Watched {
-		g.Go(func() error { logStarts(ctx, r.supervisor, r.options.Log); return nil })
-	}
 	g.Go(func() error {
 		started := r.current.load().file.Router
 		for {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -154,7 +155,7 @@ func (c catalogView) Servers() (all []ServerInfo) {
 // Nodes returns the nodes of the cluster, this one first; nil if the router is in no cluster. With a
 // profile these are this node and the trusted ones that have a server which the profile allows,
 // without keys and with these servers alone.
-func (c catalogView) Nodes() (some []NodeInfo) {
+func (c catalogView) Nodes() (some []clusternode.Info) {
 	limits, node := c.scope.Limits(), c.router.members.node()
 	if node == nil {
 		return nil
@@ -172,7 +173,7 @@ func (c catalogView) Nodes() (some []NodeInfo) {
 		}
 		servers := slices.DeleteFunc(append([]string{}, n.Servers...), func(name string) bool { return !limits.Server(name + at) })
 		if n.Self || len(servers) > 0 {
-			some = append(some, NodeInfo{
+			some = append(some, clusternode.Info{
 				Node: n.Node, Self: n.Self, Trusted: true, Alive: n.Alive, Version: n.Version,
 				Servers: servers, Latency: n.Latency, LastSeen: n.LastSeen,
 			})

@@ -259,7 +259,7 @@ type HTTP struct {
 	MaxHeader      int64         `key:"maxHeader" edit:"restart"` // bytes of a request's line and headers; default 64 KiB
 	MaxBatch       int           `key:"maxBatch"`                 // messages of one batch; default 100
 	ReadTimeout    time.Duration `key:"readTimeout"`              // for a client to send a request; default 1m
-	MaxConnections int           `key:"maxConnections"`           // connections, and requests over HTTP/2, at the same time; default 4096
+	MaxConnections int           `key:"maxConnections"`           // connections, and requests over HTTP/2, at a time; default 4096
 	MaxSessions    int           `key:"maxSessions"`              // of clients at the same time; default 1000
 	SessionTimeout time.Duration `key:"sessionTimeout"`           // after which an idle session ends; default 30m
 

@@ -20,7 +20,8 @@ type fields map[string]func(hujson.ObjectMember)
 
 // keys adds to known the functions that decode the keys of the struct to which to points.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
-// which other values may stand for an array. The schema says how values are read, and which fit.
+// which other values may stand for an array, or "empty" if an empty array differs from an absent one. The
+// schema says how values are read, and which fit.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
 		known = make(fields)
@@ -184,9 +185,9 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:
 		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
 	}
-	all := reflect.MakeSlice(to.Type(), 0, len(a.Elements))
-	if string(n.Default) == "[]" { // else an empty array differs from an absent one
-		all = reflect.Zero(to.Type())
+	all := reflect.Zero(to.Type())
+	if how == "empty" || how == "switch" { // an empty array differs from an absent one
+		all = reflect.MakeSlice(to.Type(), 0, len(a.Elements))
 	}
 	for i, e := range a.Elements {
 		value := reflect.New(to.Type().Elem()).Elem()
@@ -243,6 +244,9 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 			return misfitAt(m.Name.StartOffset, "."+key, err)
 		}
 		all.SetMapIndex(reflect.ValueOf(key), value)
+	}
+	if all.Len() == 0 && how != "text" { // an empty map of scopes allows no scope of ours
+		all = reflect.Zero(to.Type())
 	}
 	to.Set(all)
 	return nil

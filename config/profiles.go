@@ -22,10 +22,10 @@ import (
 // with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
 // URI template. The zero value allows everything.
 type Profile struct {
-	Servers  []string `key:"servers"`     // patterns of names; nil is all servers, and an empty slice is no server
-	Allow    []string `key:"tools.allow"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
-	Deny     []string `key:"tools.deny"`  // likewise; it wins over Allow
-	ReadOnly bool     `key:"readOnly"`    // only tools that read; see [registry.NormalizedTool.Reads]
+	Servers  []string `key:"servers,empty"` // patterns of names; nil is all servers, and an empty slice is no server
+	Allow    []string `key:"tools.allow"`   // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
+	Deny     []string `key:"tools.deny"`    // likewise; it wins over Allow
+	ReadOnly bool     `key:"readOnly"`      // only tools that read; see [registry.NormalizedTool.Reads]
 
 	// Ask says before which calls a person is asked, in addition to calls of tools that
 	// AskFor matches.
@@ -34,9 +34,9 @@ type Profile struct {
 	Ask    string
 	AskFor []string `key:"tools.ask"`
 
-	Mode    string   `key:"mode"`    // as in [Router]; "" is the mode of the router
-	Scripts *bool    `key:"scripts"` // whether clients may run scripts; nil is only in mode "code"
-	Pinned  []string `key:"pinned"`  // as in [Router]; nil is the list of the router
+	Mode    string   `key:"mode"`         // as in [Router]; "" is the mode of the router
+	Scripts *bool    `key:"scripts"`      // whether clients may run scripts; nil is only in mode "code"
+	Pinned  []string `key:"pinned,empty"` // as in [Router]; nil is the list of the router
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage

@@ -80,6 +80,12 @@ type Hints struct {
 	OpenWorld   *bool `json:"openWorldHint,omitempty"`
 }
 
+// GobEncode keeps false apart from nil, which gob does not.
+func (h Hints) GobEncode() ([]byte, error) { return json.Marshal(h) }
+
+// GobDecode is the inverse of GobEncode.
+func (h *Hints) GobDecode(text []byte) error { return json.Unmarshal(text, h) }
+
 // IsReadOnly reports whether the server says that the tool changes nothing.
 func (h Hints) IsReadOnly() bool { return h.ReadOnly != nil && *h.ReadOnly }
 

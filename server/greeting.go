@@ -44,12 +44,15 @@ func (g *greeting) discover(context.Context, conversation.Call) (json.RawMessage
 	}{conversation.Revisions(), g.capabilities(true), g.instructions()}), nil
 }
 
+// appsExtension is the extension by which servers have user interfaces.
+const appsExtension = "io.modelcontextprotocol/ui"
+
 // tasksExtension is the extension of 2026-07-28 by which a call may be answered with
 // a task; the client then asks for its state.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// skillsExtension is an extension of servers; its requests, such as skills/list, are not relayed.
-const skillsExtension = "io.modelcontextprotocol/skills"
+// relayedExtensions are the extensions of servers that work behind the router. A client is promised no others.
+var relayedExtensions = []string{appsExtension, tasksExtension}
 
 // capabilities has everything that clients may ask for: all that the router relays,
 // whether or not a server that has it is up yet; of extensions, those that servers
@@ -60,13 +63,12 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	snapshot := g.router.Snapshot()
 	for _, i := range g.router.Servers() {
 		wire.Members(snapshot.Offer(i.Name).Extensions, func(name string, value []byte) bool {
-			if extensions[name] == nil {
+			if extensions[name] == nil && slices.Contains(relayedExtensions, name) {
 				extensions[name] = value
 			}
 			return true
 		})
 	}
-	delete(extensions, skillsExtension)
 	if !modern {
 		delete(extensions, tasksExtension)
 	}
@@ -150,7 +152,36 @@ func (g *greeting) instructions() string {
 	// Servers say more than capabilities, but may take no more than two thirds.
 	enumerate(&b, "Servers, with their number of tools: ", names, (maxInstructions-b.Len())*2/3)
 	enumerate(&b, "Capabilities: ", tags, maxInstructions-b.Len())
+	if g.decided() && !o.Search && !o.Code {
+		g.quote(&b, servers)
+	}
 	return b.String()
+}
+
+const (
+	// maxQuoted bounds the instructions with those of the servers, in bytes; maxQuote bounds those of one server.
+	maxQuoted = 4096
+	maxQuote  = 500
+)
+
+// quote writes a section with the instructions of each server that has some, as far as they fit. In search mode, find_tools
+// and describe_tools show them with the server's first tool.
+func (g *greeting) quote(b *strings.Builder, servers []adapter.ServerInfo) {
+	left := 0
+	for _, s := range servers {
+		text := prose.Cut(g.router.Snapshot().Offer(s.Name).Instructions, maxQuote)
+		section := fmt.Sprintf("\n## %s\n%s\n", s.Name, text)
+		switch {
+		case text == "":
+		case b.Len()+len(section) > maxQuoted:
+			left++
+		default:
+			b.WriteString(section)
+		}
+	}
+	if left > 0 {
+		fmt.Fprintf(b, "\nThe instructions of %s are left out.\n", prose.Count(left, "more server"))
+	}
 }
 
 // enumerate writes a line with as many of the items as fit into room bytes.

@@ -50,7 +50,7 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 // showsApps reports whether a client with the capabilities shows the user interfaces of servers
 // (MCP Apps), which need tools that models do not see.
 func showsApps(capabilities json.RawMessage) bool {
-	return wire.Member(wire.Member(capabilities, "extensions"), "io.modelcontextprotocol/ui") != nil
+	return wire.Member(wire.Member(capabilities, "extensions"), appsExtension) != nil
 }
 
 // wantsFlat reports whether the client gives the definitions of tools to the

@@ -287,6 +287,23 @@ func TestInstructions(t *testing.T) {
 	if !strings.Contains(search, "find_tools") || strings.Contains(direct, "find_tools") {
 		t.Errorf("search:\n%s\ndirect:\n%s", search, direct)
 	}
+	says := strings.Repeat("é", 400)
+	for _, server := range []string{"web", "git", "slow", "none"} {
+		r.offer(server, registry.Offer{Tools: map[string][]registry.NormalizedTool{"web": {browse}, "git": {tool("git", "log")}}[server], Instructions: says})
+	}
+	for i := range 9 {
+		more := fmt.Sprint("more", i)
+		r.offer(more, registry.Offer{Instructions: says})
+		r.servers = append(r.servers, info(more, status.Ready, 0))
+	}
+	direct = instructions(r, false, true)
+	for _, part := range []string{"\n## web\n" + says[:496] + "…\n", "\n## git\n", "\n## slow\n", "\nThe instructions of 5 more servers are left out.\n"} {
+		expect.Contains(t, direct, part)
+	}
+	if text := instructions(r, true, true); len(direct) > maxQuoted+100 || !utf8.ValidString(direct) || strings.Contains(direct, "## none") || strings.Contains(text, "##") {
+		t.Errorf("direct:\n%s\nsearch:\n%s", direct, text)
+	}
+
 	r = newFake(tool("git", "log"))
 	r.servers = []adapter.ServerInfo{info("git", status.Ready, 1)}
 	if one := instructions(r, true, true); !strings.HasPrefix(one, "This router holds 1 tool of 1 MCP server. ") {

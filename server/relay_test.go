@@ -133,7 +133,7 @@ func TestResourceLookedFor(t *testing.T) {
 // A task is asked for at the server that runs it.
 func TestTasks(t *testing.T) {
 	r := newFake(tool("s/1", "long"))
-	r.offer("s/1", registry.Offer{Tools: []registry.NormalizedTool{tool("s/1", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{"v":1}}`)}) // skills are not relayed
+	r.offer("s/1", registry.Offer{Tools: []registry.NormalizedTool{tool("s/1", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/groups":{},"io.modelcontextprotocol/tasks":{"v":1}}`)}) // groups are not relayed
 	r.servers = append(r.servers, info("s/1", "ready", 1))
 	r.execute = answering(`{"resultType":"task","taskId":"t/1","status":"working"}`)
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {

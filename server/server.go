@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -37,7 +37,7 @@ type Router interface {
 	Unlisted() []string
 
 	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
-	Nodes() []adapter.NodeInfo
+	Nodes() []clusternode.Info
 
 	// Attach says which client is the router's only one.
 	Attach(home session.Client)

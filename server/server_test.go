@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -45,7 +46,7 @@ type fakeRouter struct {
 	late      []string      // servers that are not listed before they have tools
 	settled   chan struct{} // closed when all servers are listed
 	servers   []adapter.ServerInfo
-	nodes     []adapter.NodeInfo
+	nodes     []clusternode.Info
 	ranking   selector.Ranking
 	selection selector.Selection
 	plan      []selector.Step
@@ -119,7 +120,7 @@ func (r *fakeRouter) Await(_ context.Context, server string) error {
 	return fmt.Errorf("server %q is failed: no licence: %w", server, session.ErrNotSent)
 }
 func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
-func (r *fakeRouter) Nodes() []adapter.NodeInfo     { return r.nodes }
+func (r *fakeRouter) Nodes() []clusternode.Info     { return r.nodes }
 
 func (r *fakeRouter) Unlisted() (names []string) {
 	for _, name := range r.late {

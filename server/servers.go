@@ -294,8 +294,8 @@ func (s *Servers) all() []*Server {
 // A Client is a client that a router serves.
 type Client struct {
 	conversation.ClientInfo
-	Profile string // the profiles that it has chosen, joined by "+", such as "@read+dev|ops"; may be ""
-	Mode    string // "direct", "search" or "code"
+	Profile string `json:"-"`    // the profiles that it has chosen, joined by "+", such as "@read+dev|ops"; may be ""
+	Mode    string `json:"mode"` // "direct", "search" or "code"
 }
 
 // Clients returns the clients of all servers, in no order: those with a session, and those

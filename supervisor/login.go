@@ -62,7 +62,7 @@ func loginServer(resolved config.Server) oauth.Server {
 // A source has the tokens of one server's login, as a [*login.Source] does.
 type source interface {
 	transport.Tokens
-	Changed() <-chan struct{}
+	Changed(ctx context.Context) <-chan struct{}
 }
 
 // sources returns where the tokens of servers come from; nil if logins is.
@@ -131,9 +131,11 @@ func (t *tokens) hasNew(ctx context.Context) bool {
 // failed servers are tried again. soon says that a token that was not refused yet is used at
 // once.
 func (c *control) awaitLogin(ctx context.Context, t *tokens, needed *login.NeededError, soon bool) wakeup {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var changed <-chan struct{}
 	if t != nil {
-		changed = t.Changed()
+		changed = t.Changed(ctx)
 	}
 	if needed.Why == status.IssuerUnreachable {
 		return c.await(ctx, time.After(retryFailed), c.woken, changed)

@@ -54,7 +54,7 @@ func (l *fakeLogin) Refused(_ context.Context, token string, _ *http.Response) e
 	return &login.NeededError{Server: "r", Why: l.why, Issuer: "https://issuer.example"}
 }
 
-func (l *fakeLogin) Changed() <-chan struct{} { return l.changed.Next() }
+func (l *fakeLogin) Changed(context.Context) <-chan struct{} { return l.changed.Next() }
 
 // set makes another login, whose token is refused because of why if it is.
 func (l *fakeLogin) set(token string, why status.LoginReason) {

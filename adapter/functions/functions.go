@@ -5,7 +5,7 @@
 //
 // [Add] derives the schema of a function's arguments from a Go struct, and arguments are
 // checked against it before each call. The [Provider] is an [adapter.ProviderAdapter], so
-// package adapter/mux combines it with other providers.
+// package providers/mux combines it with other providers.
 package functions
 
 import (
@@ -23,9 +23,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"

@@ -6,14 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/secrets"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
-func newLoginCommand(local *oneshot.Runner) *cobra.Command {
+func newLoginCommand(local *service.Runner) *cobra.Command {
 	var o logins.Options
 	cmd := newCommand("login NAME", "Log in to a remote server with a browser, for all clients",
 		`  metarouter login linear
@@ -33,7 +32,7 @@ The login is kept encrypted next to your own configuration, and is renewed until
 	return cmd
 }
 
-func newLogoutCommand(local *oneshot.Runner) *cobra.Command {
+func newLogoutCommand(local *service.Runner) *cobra.Command {
 	cmd := newCommand("logout NAME", "End the login at a remote server, for all clients",
 		"  metarouter logout linear",
 		exactly("name one server; 'metarouter servers' lists all"),
@@ -109,7 +108,7 @@ func newAuditCommand(files *configfile.Source) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return auditlog.Verify(ctx, files.Console, file, head)
+			return configfile.Verify(ctx, files.Console, file, head)
 		})
 	verify.Long = `Reads FILE, or the log of the configuration in use, with all files that are kept, the
 oldest first. If each line has the hash of the line before, it prints the number of events
@@ -129,7 +128,7 @@ then this shows, too.`
 			if err != nil {
 				return err
 			}
-			return auditlog.Show(ctx, files.Console, file, last)
+			return configfile.Show(ctx, files.Console, file, last)
 		})
 	cmd.Long = `Shows the last events of the audit log: logins, refused requests, approvals, starts and
 stops of servers, edits of the configuration, logins at remote servers. A router that

@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
 // The command line of 'claude mcp add' is understood, whatever the order.
@@ -46,7 +46,7 @@ func TestEntryOfArguments(t *testing.T) {
 		for i, arg := range args {
 			args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}
-		cmd := newAddCommand(&oneshot.Runner{Files: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}}, args)
+		cmd := newAddCommand(&service.Runner{Files: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}}, args)
 		flags := clients.EntryFlags{}
 		got := ""
 		err := cmd.ParseFlags(args[1:])

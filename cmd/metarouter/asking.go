@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 func newSearchCommand(e *cli.Env) *cobra.Command {
@@ -148,7 +148,7 @@ func newServersCommand(e *cli.Env) *cobra.Command {
 		arguments(0, 1, "name one server at most"), func(ctx context.Context, args []string) error {
 			switch {
 			case watch && len(args) > 0:
-				return exit.Usage(errors.New("--watch shows all servers; leave the name out"))
+				return console.Usage(errors.New("--watch shows all servers; leave the name out"))
 			case watch:
 				return cli.Watch(ctx, e)
 			case len(args) > 0:
@@ -161,7 +161,7 @@ lines on stderr, too. If no router runs, it starts the servers and stops them ag
 cluster, a router that has just started waits up to 8 s for the servers of other nodes.`
 	addJSONFlag(cmd, e.Console)
 	addNamedProfileFlag(cmd, e, "Show only the servers that the `profile` of this name allows. (default all servers)")
-	cmd.Flags().BoolVar(&watch, "watch", false, "Show the servers until Ctrl-C: a terminal shows their states as they change; a file or a pipe gets a line for each change, with --json an object in a line. By default they are shown once.")
+	cmd.Flags().BoolVar(&watch, "watch", false, "Print a line for each change of a server until Ctrl-C, with --json an object in a line. By default the servers are shown once.")
 	return cmd
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
 func oneClient(_ *cobra.Command, args []string) error {
@@ -25,7 +25,7 @@ func oneClient(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func newImportCommand(local *oneshot.Runner) *cobra.Command {
+func newImportCommand(local *service.Runner) *cobra.Command {
 	e, o := edit.Editor{Source: local.Files}, edit.ImportOptions{}
 	var overwrite, rename bool
 	cmd := newCommand("import CLIENT", "Copy a client's servers into your configuration",
@@ -35,9 +35,9 @@ func newImportCommand(local *oneshot.Runner) *cobra.Command {
 		oneClient, func(ctx context.Context, args []string) error {
 			switch {
 			case overwrite && rename:
-				return exit.Usage(errors.New("use --overwrite or --rename, not both"))
+				return console.Usage(errors.New("use --overwrite or --rename, not both"))
 			case o.File != "" && o.Project != "":
-				return exit.Usage(errors.New("use --file or --project, not both"))
+				return console.Usage(errors.New("use --file or --project, not both"))
 			case overwrite:
 				o.Choice = clients.TakeTheirs
 			case rename:

@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -48,11 +47,11 @@ func newTrustCommand(e *cli.Env) *cobra.Command {
 		arguments(0, 1, "name at most one file"), func(ctx context.Context, args []string) error {
 			switch {
 			case server != "" && len(args) > 0:
-				return exit.Usage(errors.New("--hints confirms hints of a server's tools, and approves no file; --config names the file that has the server"))
+				return console.Usage(errors.New("--hints confirms hints of a server's tools, and approves no file; --config names the file that has the server"))
 			case server != "":
 				return cli.ConfirmHints(ctx, e, server, show)
 			case show:
-				return exit.Usage(errors.New("--show is for --hints; 'metarouter check' shows what is wrong with a file"))
+				return console.Usage(errors.New("--show is for --hints; 'metarouter check' shows what is wrong with a file"))
 			}
 			paths := args
 			if len(args) == 0 {

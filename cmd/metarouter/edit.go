@@ -10,8 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
 func newInitCommand(files *configfile.Source) *cobra.Command {
@@ -30,7 +29,7 @@ It prints the file. --write writes it.`
 	return cmd
 }
 
-func newAddCommand(local *oneshot.Runner, args []string) *cobra.Command {
+func newAddCommand(local *service.Runner, args []string) *cobra.Command {
 	e, flags, replace := edit.Editor{Source: local.Files}, clients.EntryFlags{}, false
 	var cmd *cobra.Command
 	const use = "add NAME -- COMMAND [ARGUMENT…] | add NAME URL"
@@ -43,7 +42,7 @@ func newAddCommand(local *oneshot.Runner, args []string) *cobra.Command {
 			dash := cmd.ArgsLenAtDash()
 			name, entry, err := flags.Entry(given, dash)
 			if err != nil {
-				return exit.Usage(fmt.Errorf("%w\ntry 'metarouter add --help'", err))
+				return console.Usage(fmt.Errorf("%w\ntry 'metarouter add --help'", err))
 			}
 			if entry.Cwd != "" {
 				e.Console.Note("note: the server starts in %s, since its command has a path that is relative to it", entry.Cwd)
@@ -72,7 +71,7 @@ the URL of a server on the network. A line for 'claude mcp add' works too.
 	return cmd
 }
 
-func newAddJSONCommand(local *oneshot.Runner) *cobra.Command {
+func newAddJSONCommand(local *service.Runner) *cobra.Command {
 	e, replace := edit.Editor{Source: local.Files}, false
 	cmd := newCommand("add-json NAME JSON", "Add a server to the configuration, as an entry in JSON",
 		`  metarouter add-json docs '{"url": "https://example.com/mcp"}' --write`,

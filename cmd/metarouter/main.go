@@ -16,7 +16,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -26,7 +25,7 @@ func main() {
 	if os.Getenv(process.ReportVariable) != "" { // npx runs this program as its shell
 		if err := process.Report(os.Stdout, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, "metarouter:", err)
-			os.Exit(exit.Failed)
+			os.Exit(console.Failed)
 		}
 		return
 	}
@@ -49,7 +48,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if fault := out.Fault(); err == nil && fault != nil {
 		err = fmt.Errorf("write the answer: %w", fault)
 	}
-	return exit.Report(err, out.Err)
+	return console.Report(err, out.Err)
 }
 
 func execute(ctx context.Context, out *console.Console, args []string) error {
@@ -59,15 +58,15 @@ func execute(ctx context.Context, out *console.Console, args []string) error {
 	if err == nil {
 		err = forgotten(root, command)
 	}
-	if e, ok := errors.AsType[*exit.Error](err); err == nil || ok && e.Err == nil {
+	if e, ok := errors.AsType[*console.Error](err); err == nil || ok && e.Err == nil {
 		return err
 	} else if ok {
 		files, _ := root.PersistentFlags().GetStringArray("config")
 		source := configfile.Source{Paths: files}
-		return &exit.Error{Code: e.Code, Err: errors.New(source.Advise(e.Error()))}
+		return &console.Error{Code: e.Code, Err: errors.New(source.Advise(e.Error()))}
 	}
 	// cobra reports an unknown command or flag
-	return exit.Usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
+	return console.Usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
 }
 
 // forgotten returns an error where cobra printed the help because it found no command, though
@@ -75,13 +74,13 @@ func execute(ctx context.Context, out *console.Console, args []string) error {
 func forgotten(root, command *cobra.Command) error {
 	if command.Name() == "help" {
 		if _, _, err := root.Find(command.Flags().Args()); err != nil {
-			return exit.Usage(fmt.Errorf("%w; the commands are listed above", err))
+			return console.Usage(fmt.Errorf("%w; the commands are listed above", err))
 		}
 	}
 	flags := root.Flags()
 	if command == root && flags.Changed("config") && !flags.Changed("help") && !flags.Changed("version") {
 		files, _ := flags.GetStringArray("config")
-		return exit.Usage(fmt.Errorf("no command was given; --config takes a file, here %q: write the file, then a command", files[len(files)-1]))
+		return console.Usage(fmt.Errorf("no command was given; --config takes a file, here %q: write the file, then a command", files[len(files)-1]))
 	}
 	return nil
 }

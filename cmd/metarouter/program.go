@@ -10,10 +10,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/manual"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/internal/builtin"
 	"github.com/mcp-metarouter/metarouter/internal/process"
@@ -92,7 +91,17 @@ func newHealthCommand(out *console.Console) *cobra.Command {
 // program.
 func newManCommand(root *cobra.Command) *cobra.Command {
 	return newCommand("man DIR", "Write the manual pages into a folder", "  metarouter man man1", arguments(1, 1, "name one folder"),
-		func(_ context.Context, args []string) error { return manual.Write(root, args[0]) })
+		func(_ context.Context, args []string) error { return writeManual(root, args[0]) })
+}
+
+// writeManual writes the pages of root and its subcommands. SOURCE_DATE_EPOCH is their date, so that builds can be repeated.
+func writeManual(root *cobra.Command, folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	root.PersistentFlags().Lookup("data").DefValue = "metarouter in the user's cache folder" // not of the user who builds the package
+	root.DisableAutoGenTag = true
+	return doc.GenManTree(root, &doc.GenManHeader{Title: "METAROUTER", Section: "1", Source: "metarouter " + root.Version}, folder)
 }
 
 func newBuiltinCommand() *cobra.Command {
@@ -102,7 +111,7 @@ func newBuiltinCommand() *cobra.Command {
 		arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
 			s, err := builtin.New(args[0], args[1:])
 			if err != nil {
-				return exit.Usage(err)
+				return console.Usage(err)
 			}
 			return s.Run(ctx, &mcp.StdioTransport{})
 		})

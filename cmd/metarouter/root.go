@@ -10,13 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/completion"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -26,7 +23,7 @@ const helpColumns = 80
 // newRootCommand returns the command line. If the arguments begin with the name of a
 // subcommand, it has that one alone, since to make all takes a noticeable part of a start.
 func newRootCommand(out *console.Console, args []string) *cobra.Command {
-	local := &oneshot.Runner{Files: &configfile.Source{Console: out}, Version: version}
+	local := &service.Runner{Files: &configfile.Source{Console: out}, Version: version}
 	root := &cobra.Command{
 		Use:     "metarouter",
 		Short:   "One MCP server in front of many",
@@ -68,7 +65,7 @@ one MCP server.`,
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
-	completion.Add(root, &local.Files.Paths)
+	addCompletion(root, &local.Files.Paths)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = wrapped(cmd.Long)
@@ -97,7 +94,7 @@ func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
 }
 
 // subcommands returns all subcommands but for the one that writes the manual.
-func subcommands(local *oneshot.Runner, args []string) []subcommand {
+func subcommands(local *service.Runner, args []string) []subcommand {
 	files, out := local.Files, local.Files.Console
 	program := daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
@@ -125,7 +122,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 }
 
 // commandsFor returns the subcommand that the arguments begin with, else all subcommands.
-func commandsFor(root *cobra.Command, local *oneshot.Runner, args []string) (all []*cobra.Command) {
+func commandsFor(root *cobra.Command, local *service.Runner, args []string) (all []*cobra.Command) {
 	list := subcommands(local, args)
 	for _, s := range list {
 		if len(args) > 0 && s.name == args[0] {
@@ -142,7 +139,7 @@ func commandsFor(root *cobra.Command, local *oneshot.Runner, args []string) (all
 func newEndedCommand(name, line string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error { return exit.Usage(errors.New(line)) },
+		RunE: func(*cobra.Command, []string) error { return console.Usage(errors.New(line)) },
 	}
 }
 
@@ -165,14 +162,14 @@ func wrapped(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
 		if p != "" && !strings.Contains("\n"+p, "\n ") {
-			paragraphs[i] = strings.Join(terminal.Hang("", p, helpColumns), "\n")
+			paragraphs[i] = strings.Join(console.Hang("", p, helpColumns), "\n")
 		}
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
 
 // newCommand returns a subcommand. An error of run means that the operation failed,
-// unless it is an [exit.Error] with another code.
+// unless it is an [console.Error] with another code.
 func newCommand(use, short, example string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Example: example,
@@ -184,13 +181,13 @@ func newCommand(use, short, example string, args cobra.PositionalArgs, run func(
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := run(cmd.Context(), args)
-			if _, ok := errors.AsType[*exit.Error](err); err == nil || ok {
+			if _, ok := errors.AsType[*console.Error](err); err == nil || ok {
 				return err
 			}
 			if ctx := cmd.Context(); errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)) {
-				return exit.Interrupted
+				return console.Interrupted
 			}
-			return &exit.Error{Code: exit.Failed, Err: err}
+			return &console.Error{Code: console.Failed, Err: err}
 		},
 	}
 	cmd.Flags().BoolP("help", "h", false, "Print this help.")

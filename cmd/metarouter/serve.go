@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/serve"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
-func newServeCommand(local *oneshot.Runner, args []string, program string) *cobra.Command {
+func newServeCommand(local *service.Runner, args []string, program string) *cobra.Command {
 	f := serve.Flags{Args: args, Program: program}
 	var cmd *cobra.Command
 	cmd = newCommand("serve", "Serve one MCP client over stdio, or any number over HTTP",

@@ -14,7 +14,7 @@ import (
 // openers are the packages that open files without safefile: files that the user names, that the system has, or in
 // folders that were just made. The others may open files of the data folder, where a stranger may have put a link or a pipe.
 var openers = []string{
-	"cmd/metarouter/internal/cli", "cmd/metarouter/internal/web", "cmd/metarouter/internal/manual", // named by a flag
+	"cmd/metarouter/internal/cli", "cmd/metarouter/internal/web", // named by a flag
 	"internal/keeper", "internal/pipe", "internal/process", // /proc and /dev
 	"cmd/metarouter/internal/clients", "cmd/metarouter/internal/edit", // a new file
 	"internal/safefile",

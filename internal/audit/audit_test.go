@@ -20,7 +20,7 @@ func write(t *testing.T, o Options, targets ...string) {
 	f, err := newFile(o)
 	expect.OK(t, err)
 	for _, target := range targets {
-		if _, err := f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Outcome: OK, Target: target}}}); err != nil {
+		if err := f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Outcome: OK, Target: target}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,7 +29,7 @@ func write(t *testing.T, o Options, targets ...string) {
 // newLog returns the path of a log with six events, in three files.
 func newLog(t *testing.T) Options {
 	t.Helper()
-	o := Options{File: filepath.Join(t.TempDir(), "logs", "audit.jsonl"), MaxSize: 420, MaxFiles: 10}
+	o := Options{File: filepath.Join(t.TempDir(), "logs", "audit.jsonl"), MaxSize: 250, MaxFiles: 10}
 	write(t, o, "one", "two", "three", "four", "five", "six")
 	if files := oldFiles(o.File); len(files) != 2 {
 		t.Fatalf("the old files are %q", files)

@@ -22,11 +22,8 @@ const (
 	// lockTime is how long another process may hold the lock.
 	lockTime = 10 * time.Second
 
-	// maxWrite bounds one write, in bytes, and so the incomplete line that a crash leaves.
-	maxWrite = 64 << 10
-
 	// maxTail is how much of the end of a file is read to find its last line.
-	maxTail = 2*maxWrite + maxLine
+	maxTail = 3 * maxLine
 )
 
 // A chain is the state after a line: its number and its hash. The zero value is that before the
@@ -54,54 +51,34 @@ func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	return vault.Lock(ctx, f.path+".lock", "writes to the audit log")
 }
 
-// append writes entries, after it has set their numbers and hashes. It reports how many of them are
-// written, which may be some in spite of an error.
-func (f *file) append(ctx context.Context, entries []Entry) (written int, err error) {
+// append writes all entries or none, after it has set their numbers and hashes. A full file is renamed first; a file that
+// can't be renamed now goes on.
+func (f *file) append(ctx context.Context, entries []Entry) error {
 	unlock, err := f.lock(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer unlock()
 	at, size, err := f.end()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	notes := len(f.notes)
-	all := append(slices.Clip(f.notes), entries...)
-	for from := 0; from < len(all); {
-		lines, next, n := f.fill(all[from:], at, size)
-		if n == 0 { // the file is full
-			if size = 0; f.shift() != nil {
-				size = -f.maxSize // it goes on, since it can't be renamed now
-			}
-			continue
-		}
-		if err := f.write(lines); err != nil {
-			f.notes = f.notes[min(from, notes):]
-			return max(0, from-notes), err
-		}
-		from, at, size, f.last = from+n, next, size+int64(len(lines)), next
+	if size >= f.maxSize && f.shift() == nil {
+		size = 0
 	}
-	f.notes = nil
-	f.prune()
-	return len(entries), nil
-}
-
-// fill returns as many lines as one write may have in a file of that size: n is their number,
-// 0 if the file is full. An empty file takes a line of any size.
-func (f *file) fill(entries []Entry, at chain, size int64) (lines []byte, after chain, n int) {
-	for _, e := range entries {
-		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && size == 0 && n == 0
+	var lines []byte
+	for _, e := range append(slices.Clip(f.notes), entries...) {
+		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && size == 0 && len(lines) == 0
 		line := e.line()
-		total := int64(len(lines) + len(line) + 1)
-		if size+total > f.maxSize && size+int64(len(lines)) > 0 || n > 0 && total > maxWrite {
-			break
-		}
 		lines = append(append(lines, line...), '\n')
 		at = chain{e.Seq, hashOf(line)}
-		n++
 	}
-	return lines, at, n
+	if err := f.write(lines); err != nil {
+		return err
+	}
+	f.last, f.notes = at, nil
+	f.prune()
+	return nil
 }
 
 // write writes whole lines with one system call. If not all of them can be written, the file stays as it was.

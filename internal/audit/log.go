@@ -173,11 +173,9 @@ func (w *writer) write(entries []Entry) {
 		if lost > 0 {
 			all = append(slices.Clip(entries), lostEntry(lost))
 		}
-		n, err := w.file.append(w.ctx, all)
-		if n > len(entries) {
+		err := w.file.append(w.ctx, all)
+		if err == nil {
 			w.missing(-lost)
-		}
-		if entries = entries[min(n, len(entries)):]; err == nil {
 			return
 		}
 		if time.Since(w.complained) >= complainEach {

@@ -59,8 +59,6 @@ func Verify(ctx context.Context, path, hash string) (Report, error) {
 	switch {
 	case err != nil:
 		return v.Report, err
-	case v.jump != nil:
-		return v.Report, v.jump.fault(false)
 	case hash != "" && !v.found:
 		return v.Report, &Fault{path, 0, "no line has the hash " + hash + ": the log was cut or written again after the hash was noted, or its file is no longer kept"}
 	}
@@ -163,29 +161,10 @@ func eachLine(ctx context.Context, f *os.File, name string, do func(line) error)
 // A verifier checks lines one after the other.
 type verifier struct {
 	Report
-	want   string // the hash to look for
-	found  bool
-	at     chain // after the last line
-	before line  // the last line, without its text
-	jump   *jump // the last line was not the expected one
-}
-
-// A jump is a line with a higher number than expected. The line after it says why: it has a lower
-// number if lines were exchanged.
-type jump struct {
-	line
-	expected, got int64
-}
-
-func (j *jump) fault(moved bool) error {
-	if moved {
-		return &Fault{j.file, j.number, fmt.Sprintf("this is event %d, but event %d belongs here: lines were put into another order", j.got, j.expected)}
-	}
-	missing := fmt.Sprintf("events %d to %d", j.expected, j.got-1)
-	if j.expected == j.got-1 {
-		missing = fmt.Sprintf("event %d", j.expected)
-	}
-	return &Fault{j.file, j.number, fmt.Sprintf("this is event %d, but %s before it was removed", j.got, missing)}
+	want  string // the hash to look for
+	found bool
+	at    chain  // after the last line
+	file  string // of the last line
 }
 
 // next checks a line.
@@ -194,9 +173,6 @@ func (v *verifier) next(l line) error {
 		return &Fault{l.file, l.number, "the line has no end: it was cut, or a process ended while it wrote; the next event that is written notes that"}
 	}
 	e, err := parse(l.text)
-	if v.jump != nil {
-		return v.jump.fault(err == nil && e.Seq >= v.jump.expected && e.Seq < v.jump.got)
-	}
 	if err != nil {
 		return &Fault{l.file, l.number, "this is no event: the line was edited, or is damaged"}
 	}
@@ -210,10 +186,10 @@ func (v *verifier) next(l line) error {
 	if err := v.compare(l, e); err != nil {
 		return err
 	}
-	if v.before.file != l.file {
+	if v.file != l.file {
 		v.Files++
 	}
-	v.before, v.at = line{file: l.file, number: l.number}, chain{e.Seq, hashOf(l.text)}
+	v.file, v.at = l.file, chain{e.Seq, hashOf(l.text)}
 	v.Events, v.Last, v.Hash = v.Events+1, e.Time, v.at.hash
 	if v.found {
 		v.After++
@@ -230,21 +206,13 @@ func (v *verifier) note(hash string) { v.found = v.found || v.want != "" && hash
 
 // compare checks the number and the hash that a line has.
 func (v *verifier) compare(l line, e Entry) error {
-	expected := v.at.seq + 1
-	switch follows := e.Prev == v.at.hash; {
-	case e.Seq == 1 && e.Prev != "":
-		return &Fault{l.file, l.number, "the first event names a line before it: it was edited, or lines before it were removed"}
-	case follows && e.Seq == expected && e.Action == Tampered:
+	switch expected := v.at.seq + 1; {
+	case e.Seq != expected:
+		return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but event %d belongs here: lines were removed, repeated, or put into another order", e.Seq, expected)}
+	case e.Prev != v.at.hash:
+		return &Fault{l.file, l.number, fmt.Sprintf("it has the hash of another text than event %d before it has: one of the two was edited", e.Seq-1)}
+	case e.Action == Tampered:
 		return &Fault{l.file, l.number, "the router noted that another program had changed the log: " + e.Reason}
-	case follows && e.Seq == expected:
-		return nil
-	case follows:
-		return &Fault{l.file, l.number, fmt.Sprintf("the line was edited: it says that it is event %d, and is event %d", e.Seq, expected)}
-	case e.Seq == expected:
-		return &Fault{v.before.file, v.before.number, "the line was edited: the line after it has the hash of another text"}
-	case e.Seq > expected:
-		v.jump = &jump{line{file: l.file, number: l.number}, expected, e.Seq}
-		return nil
 	}
-	return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but event %d belongs here: lines were put into another order, repeated, or the log was cut and begun again", e.Seq, expected)}
+	return nil
 }

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -41,6 +42,35 @@ func (a *account) read(ctx context.Context, fresh bool) (*storedLogin, error) {
 		a.reason = ended(l)
 	}
 	return l, nil
+}
+
+const (
+	// lookTime is the time between two looks at the file while a caller waits for a login.
+	lookTime = time.Second
+	// readTime bounds reading the file then: its key may be in a keyring that asks its user.
+	readTime = 30 * time.Second
+)
+
+// awaitOther waits until there is another token than the seen one, as mark identifies it. It reports
+// false if ctx ends first.
+func (a *account) awaitOther(ctx context.Context, seen string) bool {
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	for {
+		written := a.store.wrote.Next()
+		bounded, cancel := context.WithTimeout(ctx, readTime)
+		l, err := a.store.login(bounded, a.key, false)
+		cancel()
+		if err == nil && mark(l) != seen { // a file that can't be read may be readable later
+			return true
+		}
+		select {
+		case <-look.C:
+		case <-written:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // note keeps the reason why a login is needed, after the token of l.
@@ -94,7 +124,18 @@ func (a *account) save(ctx context.Context, r record) error {
 	if c := &r.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
 		c.Secret = ""
 	}
-	if err := a.store.put(ctx, a.key, r); err != nil {
+	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
+	if err := bounded(l); err != nil {
+		return err
+	}
+	err := a.store.replace(ctx, a.key, func(c *content) error {
+		if _, ok := c.Logins[a.key]; !ok && len(c.Logins) >= maxLogins {
+			return fmt.Errorf("there are %d logins already, and no more fit; log out from some servers", maxLogins)
+		}
+		c.Logins[a.key] = l
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -106,8 +147,13 @@ func (a *account) save(ctx context.Context, r record) error {
 // forget removes the login from the store, under the lock of refreshes, and returns it; nil if the
 // server had no login. Changed fires.
 func (a *account) forget(ctx context.Context) (*record, error) {
-	l, err := a.store.remove(ctx, a.key)
-	if err != nil || l == nil || l.Token.Access == "" && l.Token.Refresh == "" {
+	var l storedLogin
+	err := a.store.replace(ctx, a.key, func(c *content) error {
+		l = c.Logins[a.key]
+		delete(c.Logins, a.key)
+		return nil
+	})
+	if err != nil || l.Token.Access == "" && l.Token.Refresh == "" {
 		return nil, err
 	}
 	l.Client = withSecret(a.server, l.Client)
@@ -130,11 +176,14 @@ func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, err
 	if err != nil {
 		return nil, err
 	}
-	if found, ok := c.Clients[hash(issuer, origin(a.server.URL), owner)]; ok {
+	if found, ok := c.Clients[clientKey(issuer, a.server)]; ok {
 		return &found, nil
 	}
 	return nil, nil
 }
+
+// clientKey returns the name of the client in the content.
+func clientKey(issuer string, s oauth.Server) string { return hash(issuer, oauth.Origin(s.URL), owner) }
 
 // keepClient keeps the client that was registered with the issuer. The zero value removes it.
 func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Client) error {
@@ -142,7 +191,7 @@ func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Cl
 		return err
 	}
 	return a.store.edit(ctx, func(c *content) error {
-		key := hash(issuer, origin(a.server.URL), owner)
+		key := clientKey(issuer, a.server)
 		if client.ID == "" {
 			delete(c.Clients, key)
 			return nil

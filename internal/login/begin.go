@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/oauth2"
+	limit "golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	// maxPending is how many logins may wait at once, and maxStates how many are known,
-	// with those that are done.
+	// maxPending is how many logins may wait at once.
 	maxPending = 50
-	maxStates  = 4 * maxPending
 	// perMinute is how many logins at one server may begin in a minute.
 	perMinute = 5
 	// beginTime bounds the steps before the person logs in: the issuer is found, and the
@@ -38,12 +36,6 @@ func (k loginKey) who() string {
 		return "this user"
 	}
 	return "a client over HTTP"
-}
-
-// A beginning counts a login.
-type beginning struct {
-	server string
-	at     time.Time
 }
 
 // Begin begins a login: it finds the issuer, and registers the client if that is needed. A second
@@ -70,7 +62,7 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 		return nil, ctx.Err()
 	}
 	if p.URL == "" {
-		return nil, p.outcome()
+		return nil, p.err
 	}
 	return p, nil
 }
@@ -85,9 +77,6 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	key := loginKey{server: settingsKeyOf(r.Server), by: r.By}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, errClosed
-	}
 	first := l.pending[key]
 	if first != nil {
 		all := oauth.Union(first.flow.asked, r.Scopes)
@@ -99,44 +88,31 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	if err := l.admit(r.Server.Name); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
 	p := &Pending{
-		ID: rand.Text(), Server: r.Server.Name,
-		logins: l, key: key, who: who, replaces: first,
+		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who,
 		flow:  flow{logins: l, server: r.Server, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
-		ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel,
+		ready: make(chan struct{}), done: make(chan struct{}),
 	}
-	l.pending[key], l.states[p.flow.state] = p, p
-	l.work.Go(func() {
-		l.record(who, p.Server, audit.OK, "a login began")
-		p.run(ctx)
-	})
+	var ctx context.Context
+	ctx, p.giveUp = context.WithCancelCause(l.life.ctx)
+	if !l.life.start(func() { p.run(ctx, first) }) {
+		p.giveUp(nil)
+		return nil, errClosed
+	}
+	l.pending[key] = p
 	return p, nil
 }
 
 // admit counts a login at the server, unless there are too many. The caller holds the mutex.
 func (l *Logins) admit(server string) error {
-	now := time.Now()
-	l.begun = slices.DeleteFunc(l.begun, func(b beginning) bool { return now.Sub(b.at) >= time.Minute })
-	same, pending := 0, 0
-	for _, b := range l.begun {
-		if b.server == server {
-			same++
-		}
+	if l.begun[server] == nil {
+		l.begun[server] = limit.NewLimiter(limit.Every(time.Minute/perMinute), perMinute)
 	}
-	for state, p := range l.states {
-		if !p.ended {
-			pending++
-		} else if len(l.states) >= maxStates || expired(p) {
-			delete(l.states, state)
-		}
+	switch {
+	case len(l.pending) >= maxPending:
+		return fmt.Errorf("%s: %d logins wait already; finish them, or wait %d minutes until they expire", server, len(l.pending), int(Lifetime.Minutes()))
+	case !l.begun[server].Allow():
+		return fmt.Errorf("%s: %d logins began in the last minute; finish the last one, or wait a minute", server, perMinute)
 	}
-	if same >= perMinute {
-		return fmt.Errorf("%s: %d logins began in the last minute; finish the last one, or wait a minute", server, same)
-	}
-	if pending >= maxPending {
-		return fmt.Errorf("%s: %d logins wait already; finish them, or wait %d minutes until they expire", server, pending, int(Lifetime.Minutes()))
-	}
-	l.begun = append(l.begun, beginning{server, now})
 	return nil
 }

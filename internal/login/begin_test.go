@@ -64,9 +64,6 @@ func TestMoreScopes(t *testing.T) {
 	if err := first.Wait(t.Context()); !errors.Is(err, errReplaced) {
 		t.Errorf("the first login: %v", err)
 	}
-	if status, page := f.browse(first.URL); status != http.StatusOK || !strings.Contains(page, "replaced") {
-		t.Errorf("the first URL: %d %s", status, page)
-	}
 	f.browse(second.URL)
 	expect.OK(t, second.Wait(t.Context()))
 	f.logIn(Request{Scopes: []string{"admin"}}) // besides those that are granted
@@ -74,22 +71,6 @@ func TestMoreScopes(t *testing.T) {
 	slices.Sort(state.Scopes)
 	if err != nil || !slices.Equal(state.Scopes, []string{"admin", "delete", "read", "write"}) {
 		t.Errorf("%+v, %v", state, err)
-	}
-}
-
-// A login that can't begin does not end the one that it was to replace.
-func TestFailedReplacement(t *testing.T) {
-	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
-	f.logins.options.PublicURL = nil
-	first := f.begin(Request{})
-	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, Way: Public}); err == nil || !strings.Contains(err.Error(), "publicUrl") {
-		t.Errorf("%v", err)
-	}
-	if again := f.begin(Request{}); again != first {
-		t.Error("the first login is not pending")
-	}
-	if f.browse(first.URL); first.Wait(t.Context()) != nil {
-		t.Error(first.Wait(t.Context()))
 	}
 }
 
@@ -142,38 +123,24 @@ func TestOtherServerOfIssuer(t *testing.T) {
 	}
 }
 
-func TestOrigin(t *testing.T) {
-	for server, want := range map[string]string{
-		"https://Far.example/mcp":      "https://far.example:",
-		"https://far.example:443/a?b":  "https://far.example:",
-		"https://u:p@far.example/":     "https://far.example:",
-		"https://far.example:8443/mcp": "https://far.example:8443",
-		"http://far.example/mcp":       "http://far.example:",
-		"http://[::1]:8000/mcp":        "http://[::1]:8000",
-	} {
-		expect.Equal(t, origin(server), want, "the origin of %s", server)
-	}
-}
-
 func TestPorts(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
 	p := f.logIn(Request{})
-	other := f.router()
-	if _, err := other.loopback.acquire(p.flow.port); err != nil {
-		t.Fatal(err)
-	}
+	port := p.flow.listener.port
+	other, err := listen(port)
+	expect.OK(t, err)
 	again := f.logIn(Request{})
-	if n := f.issuer.Counts().Registrations; again.flow.port == p.flow.port || n != 2 {
-		t.Errorf("port %d, %d registrations", again.flow.port, n)
+	if n := f.issuer.Counts().Registrations; again.flow.listener.port == port || n != 2 {
+		t.Errorf("port %d, %d registrations", again.flow.listener.port, n)
 	}
 
-	f.server.Settings.CallbackPort = p.flow.port
-	_, err := f.logins.Begin(t.Context(), Request{Server: f.server})
+	f.server.Settings.CallbackPort = port
+	_, err = f.logins.Begin(t.Context(), Request{Server: f.server})
 	if err == nil {
 		t.Fatal("a port in use is used")
 	}
-	contains(t, err.Error(), strconv.Itoa(p.flow.port), "oauth.callbackPort", "end the program", "another port")
-	other.loopback.release(p.flow.port)
+	contains(t, err.Error(), strconv.Itoa(port), "oauth.callbackPort", "end the program", "another port")
+	other.close(f.logins.life)
 	f.server.Settings.CallbackURL = "https://dev.example.com/back/here"
 	fixed := f.begin(Request{})
 	back := f.redirected(fixed)
@@ -181,7 +148,7 @@ func TestPorts(t *testing.T) {
 		t.Fatalf("it comes back to %s", back)
 	}
 	here := *back
-	here.Scheme, here.Host = "http", "localhost:"+strconv.Itoa(p.flow.port)
+	here.Scheme, here.Host = "http", "localhost:"+strconv.Itoa(port)
 	if _, page := f.get(&here, nil); !strings.Contains(page, "You are logged in") {
 		t.Error(page)
 	}
@@ -210,7 +177,7 @@ func TestLimits(t *testing.T) {
 	// As many others as may wait.
 	f.logins.mu.Lock()
 	for i := range maxPending - perMinute - 1 {
-		f.logins.states[strconv.Itoa(i)] = &Pending{}
+		f.logins.pending[loginKey{by: "other " + strconv.Itoa(i)}] = &Pending{}
 	}
 	f.logins.mu.Unlock()
 	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"}); err == nil || !strings.Contains(err.Error(), "50 logins wait") {
@@ -226,8 +193,8 @@ func TestBeginErrors(t *testing.T) {
 	}
 	contains(t, err.Error(), "far", f.issuer.URL, "clientId")
 	f.logins.mu.Lock()
-	if len(f.logins.pending) != 0 || len(f.logins.loopback.open) != 0 {
-		t.Errorf("a failed login is left: %v, %v", f.logins.pending, f.logins.loopback.open)
+	if len(f.logins.pending) != 0 {
+		t.Errorf("a failed login is left: %v", f.logins.pending)
 	}
 	f.logins.mu.Unlock()
 	f.server.Settings.Grant = oauth.ClientCredentials

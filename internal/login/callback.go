@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,41 +34,37 @@ func (l *Logins) Callback(ctx context.Context, by string, query string) (server 
 	if err != nil {
 		return "", errUnknown
 	}
-	p := l.withState(answer)
-	if p == nil || p.flow.way != Public || p.key.by != by {
+	if len(answer["state"]) != 1 {
+		return "", errUnknown
+	}
+	p := l.withState(answer.Get("state"))
+	if p == nil || !signal.IsClosed(p.ready) || p.flow.way != Public || p.key.by != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)
 }
 
-// withState returns the login that the answer of an issuer belongs to, nil if no login waits for it.
-func (l *Logins) withState(answer url.Values) *Pending {
-	if len(answer["state"]) != 1 {
-		return nil
-	}
+// withState returns the pending login with the state; nil if no login has it.
+func (l *Logins) withState(state string) *Pending {
 	l.mu.Lock()
-	p := l.states[answer.Get("state")]
-	l.mu.Unlock()
-	if p == nil || !signal.IsClosed(p.ready) {
-		return nil
+	defer l.mu.Unlock()
+	for _, p := range l.pending {
+		if p.flow.state == state {
+			return p
+		}
 	}
-	return p
+	return nil
 }
 
-// serveLoopback answers a browser that comes back to a port of this machine.
-func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request) {
+// answer answers a browser that comes back to the login's port of this machine.
+func (p *Pending) answer(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
 		writePage(w, http.StatusMethodNotAllowed, "This address is for the answer of an issuer.")
 		return
 	}
 	answer, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		writePage(w, http.StatusBadRequest, "This address is damaged. Begin the login again.")
-		return
-	}
-	p := l.withState(answer)
-	if p == nil || p.flow.way != Loopback || p.flow.port != port || !p.flow.comesBack(r) {
+	if err != nil || !slices.Equal(answer["state"], []string{p.flow.state}) || !p.flow.comesBack(r) {
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
@@ -95,7 +92,7 @@ func (f *flow) comesBack(r *http.Request) bool {
 		return true
 	}
 	host, port, err := net.SplitHostPort(r.Host)
-	return err == nil && port == strconv.Itoa(f.port) && urls.IsLoopback(host)
+	return err == nil && port == strconv.Itoa(f.listener.port) && urls.IsLoopback(host)
 }
 
 // sentence returns the error as a sentence.

@@ -3,12 +3,9 @@ package login
 import (
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
-
-// plainWord matches a word that a shell does not change.
-var plainWord = lazy.Regexp(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Advice says in plain words why a login is needed, and how a person logs in.
 func (e *NeededError) Advice() string {
@@ -31,9 +28,7 @@ func (e *NeededError) Command() string {
 		}
 	}
 	for i, w := range words {
-		if !plainWord().MatchString(w) {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		words[i] = commandline.Quote(w)
 	}
 	return strings.Join(words, " ")
 }

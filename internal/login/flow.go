@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type flow struct {
 	found    oauth.Found
 	scopes   []string
 	redirect string
-	port     int // of the loopback listener; 0 without
+	listener *loopback // nil unless it comes back to this machine
 	grantor  *oauth.Grantor
 	reused   bool // the client was registered for an earlier login
 	device   *oauth.Device
@@ -52,7 +53,7 @@ func (f *flow) prepare(ctx context.Context) (page string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := f.source.account.permit(ctx, found.Issuer.ID); err != nil {
+	if err := f.source.account.permit(ctx, found.Issuer.ID, false); err != nil {
 		return "", err
 	}
 	if f.scopes, err = f.toAsk(challenge, saved); err != nil {
@@ -77,14 +78,17 @@ func (f *flow) prepare(ctx context.Context) (page string, err error) {
 	if f.way == Device {
 		return f.prepareDevice(ctx)
 	}
-	return webURL(f.grantor.AuthorizationURL(f.state, f.verifier, f.redirect, f.scopes))
+	if page = f.grantor.AuthorizationURL(f.state, f.verifier, f.redirect, f.scopes); page == "" {
+		return "", errors.New("the issuer names a login page that is no web address")
+	}
+	return page, nil
 }
 
 func (f *flow) prepareDevice(ctx context.Context) (string, error) {
 	if f.found.Issuer.DeviceEndpoint == "" {
 		return "", fmt.Errorf("its issuer %s has no logins by device code; log in without", f.found.Issuer.ID)
 	}
-	if err := f.source.account.pin(ctx, f.found.Issuer.ID); err != nil {
+	if err := f.source.account.permit(ctx, f.found.Issuer.ID, true); err != nil {
 		return "", err
 	}
 	device, err := f.grantor.StartDevice(ctx, f.scopes)
@@ -93,10 +97,7 @@ func (f *flow) prepareDevice(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the login at %s failed: %w", f.found.Issuer.ID, err)
 	}
 	f.device = device
-	if device.CompleteURL != "" {
-		return webURL(device.CompleteURL)
-	}
-	return webURL(device.URL)
+	return cmp.Or(device.CompleteURL, device.URL), nil
 }
 
 // grantor returns the client of the issuer that asks for tokens for the server.
@@ -109,15 +110,6 @@ func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *
 		g.Resource = s.Resource
 	}
 	return g
-}
-
-// webURL returns the text if a browser may be sent there: no script, no file.
-func webURL(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return "", errors.New("the issuer names a login page that is no web address")
-	}
-	return text, nil
 }
 
 // discover returns the issuer of the server's tokens, and the server's challenge to a request
@@ -201,7 +193,7 @@ func (f *flow) redeem(ctx context.Context, answer url.Values) error {
 	if err != nil {
 		return f.explain(err)
 	}
-	if err := f.source.account.pin(ctx, f.found.Issuer.ID); err != nil {
+	if err := f.source.account.permit(ctx, f.found.Issuer.ID, true); err != nil {
 		return f.explain(err)
 	}
 	token, err := f.grantor.Exchange(ctx, code, f.verifier, f.redirect, f.scopes)

@@ -149,7 +149,7 @@ func contains(t *testing.T, text string, parts ...string) {
 
 func TestLogin(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{Scopes: []string{"read", "write"}})
-	changed := f.logins.Source(f.server).Changed()
+	changed := f.logins.Source(f.server).Changed(t.Context())
 	p := f.begin(Request{})
 	status, page := f.browse(p.URL)
 	expect.Equal(t, status, http.StatusOK, "status")
@@ -216,7 +216,7 @@ func TestFinish(t *testing.T) {
 				with(u, "state", "x").String():     "another login",
 				with(u, "code", "").String():       "no answer of the issuer",
 				"http://127.0.0.1/callback?code=1": "no answer of the issuer",
-				"https://x.example/?state=a;b=%zz&code=1":        "damaged",
+				"https://x.example/?state=a;b=%zz&code=1":        "no such address",
 				"?state=" + strings.Repeat("x", maxRedirected+1): "no such address",
 			} {
 				if wrong == p.URL {
@@ -257,7 +257,7 @@ func TestClose(t *testing.T) {
 	if _, err := l.Begin(t.Context(), Request{Server: f.server}); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
-	if left, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.port)); err == nil {
+	if left, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.listener.port)); err == nil {
 		left.Close()
 		t.Error("the listener is left")
 	}

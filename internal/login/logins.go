@@ -4,12 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
-	"weak"
 
 	"go.uber.org/zap"
+	limit "golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -32,24 +31,15 @@ type Options struct {
 type Logins struct {
 	options  Options
 	log      *zap.Logger
-	loopback loopbacks
 	lifetime time.Duration    // of a pending login
 	now      func() time.Time // the wall clock, which goes on while the machine sleeps
-
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-	work sync.WaitGroup // goroutines of pending logins
+	life     *life
 
 	mu      sync.Mutex // guards the following
-	closed  bool
-	sources map[settingsKey]weak.Pointer[Source]
-	pending map[loginKey]*Pending // not done
-	states  map[string]*Pending   // by state: not done, or done a short while ago
-	begun   []beginning           // in the last minute, the oldest first
+	sources map[settingsKey]*Source
+	pending map[loginKey]*Pending     // not done
+	begun   map[string]*limit.Limiter // of logins that begin, by server
 }
-
-// errClosed ends logins that wait when the router ends.
-var errClosed = errors.New("the router has ended; begin the login again")
 
 // New returns the logins. Close must be called.
 func New(o Options) *Logins {
@@ -59,35 +49,16 @@ func New(o Options) *Logins {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	l := &Logins{
-		options: o, log: o.Log, lifetime: Lifetime, now: wall,
-		sources: make(map[settingsKey]weak.Pointer[Source]),
+	return &Logins{
+		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: newLife(),
+		sources: make(map[settingsKey]*Source),
 		pending: make(map[loginKey]*Pending),
-		states:  make(map[string]*Pending),
+		begun:   make(map[string]*limit.Limiter),
 	}
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.loopback.serve = l.serveLoopback
-	return l
 }
 
 // Close gives up pending logins and waits for refreshes under way.
-func (l *Logins) Close() {
-	l.mu.Lock()
-	l.closed = true
-	var sources []*Source
-	for _, kept := range l.sources {
-		if s := kept.Value(); s != nil {
-			sources = append(sources, s)
-		}
-	}
-	l.mu.Unlock()
-	l.stop()
-	l.work.Wait()
-	l.loopback.wait()
-	for _, s := range sources {
-		s.tasks.close()
-	}
-}
+func (l *Logins) Close() { l.life.close() }
 
 // A settingsKey identifies a server with its settings, without revealing them.
 type settingsKey [sha256.Size]byte
@@ -100,22 +71,16 @@ func settingsKeyOf(s oauth.Server) settingsKey {
 	return sha256.Sum256(text)
 }
 
-// Source returns the source of tokens for the server. All sessions with it share one, which is
-// kept as long as one of them has it.
+// Source returns the source of tokens for the server, which all sessions with it share.
 func (l *Logins) Source(s oauth.Server) *Source {
 	id := settingsKeyOf(s)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if source := l.sources[id].Value(); source != nil {
-		return source
+	source := l.sources[id]
+	if source == nil {
+		source = newSource(l.options, s, remote{oauth.NewHTTPClient(s)}, l.life)
+		l.sources[id] = source
 	}
-	for other, kept := range l.sources {
-		if kept.Value() == nil {
-			delete(l.sources, other)
-		}
-	}
-	source := newSource(l.options, s, remote{oauth.NewHTTPClient(s)})
-	l.sources[id] = weak.Make(source)
 	return source
 }
 

@@ -33,16 +33,12 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	}
 	l.mu.Unlock()
 	for _, p := range pending {
+		p.giveUp(errLoggedOut)
 		select {
-		case <-p.ready:
+		case <-p.done: // if an answer was accepted, its tokens are forgotten below
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
-		if !p.claim(nil) {
-			<-p.done // its tokens are forgotten below
-			continue
-		}
-		p.end(errLoggedOut)
 	}
 	account := &l.Source(s).account
 	var saved *record

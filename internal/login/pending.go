@@ -53,21 +53,20 @@ type Pending struct {
 	Expires time.Time
 
 	// The fields below are set before ready is closed, and not changed then.
-	logins   *Logins
-	key      loginKey
-	who      audit.Actor // that began it
-	flow     flow
-	replaces *Pending // that this login ends when it is ready; may be nil
+	logins *Logins
+	key    loginKey
+	who    audit.Actor // that began it
+	flow   flow
 
-	cancel context.CancelFunc // of the goroutine that begins and awaits it
-
-	ready chan struct{} // closed when the person can log in, or the login has failed
-	done  chan struct{} // closed when the login is done, has failed or has expired
+	giveUp context.CancelCauseFunc // ends it, unless an answer was accepted
+	ready  chan struct{}           // closed when the person can log in, or the login has failed
+	done   chan struct{}           // closed when the login is done, has failed or has expired
 
 	// The mutex of logins guards the following.
-	claimed bool  // an answer was accepted: there is no second one
-	ended   bool  // done is closed
-	err     error // why the login failed
+	claimed bool // an answer was accepted: there is no second one
+	ended   bool // done is closed soon
+
+	err error // why the login failed; set before done is closed
 }
 
 var (
@@ -77,69 +76,59 @@ var (
 	errNoCode   = errors.New("the address has no answer of the issuer (code and state)")
 )
 
-// run is the life of a pending login.
-func (p *Pending) run(ctx context.Context) {
-	defer p.cancel()
+// run is the life of a pending login, which ends replaced first; may be nil.
+func (p *Pending) run(ctx context.Context, replaced *Pending) {
+	defer p.giveUp(nil)
+	l := p.logins
+	l.record(p.who, p.Server, audit.OK, "a login began")
+	if replaced != nil {
+		replaced.giveUp(errReplaced)
+		<-replaced.done
+	}
 	begin, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
 	page, err := p.flow.prepare(begin)
-	if p.replaces != nil {
-		p.replaces.supersede(p, err)
-		p.replaces = nil
-	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", p.Server, err)
-		if p.logins.ctx.Err() != nil {
-			err = errClosed
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%s: %w", p.Server, err)
+		} else {
+			err = p.cause(ctx)
 		}
 		p.end(err)
 		close(p.ready)
 		return
 	}
 	p.URL, p.Device = page, p.flow.device
-	p.Expires = p.expiry()
-	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
+	p.Expires = time.Now().Add(l.lifetime)
+	if d := p.Device; d != nil && d.Expires.Before(p.Expires) {
+		p.Expires = d.Expires
+	}
+	l.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
 		zap.String("by", p.key.who()), zap.String("way", string(p.flow.way)))
+	if p.flow.listener != nil {
+		p.flow.listener.serve(l.life, p.answer)
+	}
 	close(p.ready)
 	if p.flow.way == Device {
 		p.awaitDevice(ctx)
 		return
 	}
-	p.await()
+	p.await(ctx)
 }
 
-// expiry returns when the login expires that begins now.
-func (p *Pending) expiry() time.Time {
-	expires := time.Now().Add(p.logins.lifetime)
-	if d := p.Device; d != nil && !d.Expires.IsZero() && d.Expires.Before(expires) {
-		return d.Expires
+// cause returns why ctx, of the whole login, has ended.
+func (p *Pending) cause(ctx context.Context) error {
+	if p.logins.life.ctx.Err() != nil {
+		return errClosed
 	}
-	return expires
-}
-
-// supersede ends the login if the next one, which replaces it, is ready (err is nil); but an answer
-// that was accepted is redeemed. If the next one has failed, the login goes on.
-func (p *Pending) supersede(next *Pending, err error) {
-	<-p.ready
-	if err == nil {
-		if p.claim(nil) {
-			p.end(errReplaced)
-		}
-		return
-	}
-	l := p.logins
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pending[p.key] == next && !p.ended {
-		l.pending[p.key] = p
-	}
+	return context.Cause(ctx)
 }
 
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
 func (p *Pending) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
-		return p.outcome()
+		return p.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -148,12 +137,6 @@ func (p *Pending) Wait(ctx context.Context) error {
 // Done returns a channel that is closed when the login is done, has failed or has expired.
 func (p *Pending) Done() <-chan struct{} { return p.done }
 
-func (p *Pending) outcome() error {
-	p.logins.mu.Lock()
-	defer p.logins.mu.Unlock()
-	return p.err
-}
-
 // Finish completes the login with the URL to which the browser was sent, which a person has copied.
 // A URL that does not belong to this login is an error, and the login waits on.
 func (p *Pending) Finish(ctx context.Context, redirected string) error {
@@ -161,34 +144,24 @@ func (p *Pending) Finish(ctx context.Context, redirected string) error {
 		return fmt.Errorf("the login at %s waits for a code that you enter at %s, not for an address", p.Server, p.URL)
 	}
 	advice := fmt.Sprintf("copy the whole address to which the browser was sent after the login; it begins with %s?", p.flow.redirect)
-	query, ok := redirectedQuery(redirected)
-	if !ok {
-		return fmt.Errorf("this is no such address; %s", advice)
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return fmt.Errorf("the address is damaged; %s", advice)
-	}
-	switch values.Get("state") {
-	case p.flow.state:
-	case "":
-		return fmt.Errorf("%w; %s", errNoCode, advice)
+	values, err := redirectedQuery(redirected)
+	switch {
+	case err != nil:
+	case values.Get("state") == p.flow.state:
+		if err = p.complete(ctx, values); !errors.Is(err, errNoCode) {
+			return err
+		}
+	case values.Get("state") == "":
+		err = errNoCode
 	default:
-		return fmt.Errorf("this is the address of another login; %s", advice)
+		err = errors.New("this is the address of another login")
 	}
-	err = p.complete(ctx, values)
-	if errors.Is(err, errNoCode) {
-		return fmt.Errorf("%w; %s", err, advice)
-	}
-	return err
+	return fmt.Errorf("%w; %s", err, advice)
 }
 
 // redirectedQuery returns the query of a URL that a person has copied. Terminals and mail break
 // long lines, and some people copy quotes with the text.
-func redirectedQuery(text string) (query string, ok bool) {
-	if len(text) > maxRedirected {
-		return "", false
-	}
+func redirectedQuery(text string) (url.Values, error) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune("\"'`<>“”‘’", r) {
 			return -1
@@ -199,7 +172,11 @@ func redirectedQuery(text string) (query string, ok bool) {
 		text = after
 	}
 	text, _, _ = strings.Cut(text, "#")
-	return text, strings.Contains(text, "=")
+	values, err := url.ParseQuery(text)
+	if err != nil || len(text) > maxRedirected || !strings.Contains(text, "=") {
+		return nil, errors.New("this is no such address")
+	}
+	return values, nil
 }
 
 // complete accepts the answer of the issuer, once, and waits until the login is done or ctx
@@ -208,78 +185,73 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 	if !answer.Has("code") && !answer.Has("error") {
 		return errNoCode
 	}
-	p.claim(func() {
-		if expired(p) { // the machine slept
-			p.end(errExpired)
-			return
-		}
-		ctx, cancel := context.WithTimeout(p.logins.ctx, exchangeTime)
+	redeem := func() {
+		ctx, cancel := context.WithTimeout(p.logins.life.ctx, exchangeTime)
 		defer cancel()
-		p.end(p.flow.redeem(ctx, answer))
-	})
+		err := errExpired
+		if !expired(p) { // else the machine slept
+			err = p.flow.redeem(ctx, answer)
+		}
+		p.end(err)
+	}
+	if p.claim() && !p.logins.life.start(redeem) {
+		p.end(errClosed)
+	}
 	return p.Wait(ctx)
 }
 
-// claim reports whether the login still waits, and no answer was accepted before. then uses the
-// answer, on a goroutine that Close awaits; it may be nil.
-func (p *Pending) claim(then func()) bool {
-	l := p.logins
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.claimed || p.ended || l.closed {
-		return false
-	}
+// claim reports whether the login still waits, and no answer was accepted before.
+func (p *Pending) claim() bool {
+	p.logins.mu.Lock()
+	defer p.logins.mu.Unlock()
+	was := p.claimed || p.ended
 	p.claimed = true
-	if then != nil {
-		l.work.Go(then)
-	}
-	return true
+	return !was
 }
 
 func expired(p *Pending) bool { return !p.logins.now().Before(p.Expires.Round(0)) }
 
-// await ends the login when it has expired, or when the router ends.
-func (p *Pending) await() {
+// await ends the login when it has expired or is given up.
+func (p *Pending) await(ctx context.Context) {
 	expiry := time.NewTimer(time.Until(p.Expires))
 	defer expiry.Stop()
+	err := errExpired
 	select {
 	case <-p.done:
 		return
-	case <-p.logins.ctx.Done():
-		p.end(errClosed)
-		return
+	case <-ctx.Done():
+		err = p.cause(ctx)
 	case <-expiry.C:
 	}
-	if !p.claim(nil) {
+	switch {
+	case err == errClosed:
+	case !p.claim():
 		<-p.done // an answer came just now, and is redeemed within exchangeTime
 		return
-	}
-	// The issuer may have shown an error instead of its login page, since it knows the client no
-	// more. It tells only the person. So the next login registers again.
-	if p.flow.reused {
-		ctx, cancel := context.WithTimeout(p.logins.ctx, exchangeTime)
+	case err == errExpired && p.flow.reused:
+		// The issuer may have shown an error instead of its login page, since it knows the client no
+		// more. It tells only the person. So the next login registers again.
+		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 		defer cancel()
 		p.flow.source.account.dropClient(ctx, p.flow.found.Issuer.ID)
 	}
-	p.end(errExpired)
+	p.end(err)
 }
 
 // awaitDevice ends the login when the person has entered the code.
 func (p *Pending) awaitDevice(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(ctx, p.Expires)
+	bounded, cancel := context.WithDeadline(ctx, p.Expires)
 	defer cancel()
-	token, err := p.flow.grantor.AwaitDevice(ctx, p.Device, p.flow.scopes)
+	token, err := p.flow.grantor.AwaitDevice(bounded, p.Device, p.flow.scopes)
 	switch {
-	case p.logins.ctx.Err() != nil:
-		err = errClosed
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
+		err = p.cause(ctx)
+	case bounded.Err() != nil && err != nil:
 		err = errExpired
 	case err != nil:
 		err = p.flow.explain(err)
-	case !p.claim(nil):
-		err = errClosed // or it was replaced, and has ended
 	default:
-		ctx, cancel := context.WithTimeout(p.logins.ctx, exchangeTime)
+		ctx, cancel := context.WithTimeout(p.logins.life.ctx, exchangeTime)
 		defer cancel()
 		err = p.flow.save(ctx, token)
 	}
@@ -295,12 +267,11 @@ func (p *Pending) end(err error) {
 		return
 	}
 	p.ended, p.err = true, err
-	p.cancel()
 	if l.pending[p.key] == p {
 		delete(l.pending, p.key)
 	}
 	l.mu.Unlock()
-	l.loopback.release(p.flow.port)
+	p.flow.listener.close(l.life)
 	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("by", p.key.who()))
 	if err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(err.Error())))

@@ -25,48 +25,39 @@ func pinOf(s oauth.Server) string {
 	return hash(key(s.URL), set.ClientID)
 }
 
-// permit returns an error if the client of the settings was used at another issuer.
-// done says that it was used at this issuer, or needs no pin.
-func (a *account) permit(ctx context.Context, issuer string) (done bool, err error) {
-	pin := pinOf(a.server)
-	if pin == "" {
-		return true, nil
+// permit returns an error if the client of the settings was used at another issuer. With pin it keeps
+// that it is used at this one, from now on.
+func (a *account) permit(ctx context.Context, issuer string, pin bool) error {
+	key := pinOf(a.server)
+	if key == "" {
+		return nil
 	}
 	c, err := a.store.read(ctx, true)
 	if err != nil {
-		return false, err
-	}
-	return samePin(a.server.Name, c.Pins[pin], issuer)
-}
-
-// pin keeps that the client of the settings is used at the issuer, from now on. The error is the
-// error of permit, or says that it can't be kept.
-func (a *account) pin(ctx context.Context, issuer string) error {
-	if done, err := a.permit(ctx, issuer); done || err != nil {
 		return err
 	}
-	pin := pinOf(a.server)
+	if kept := c.Pins[key]; kept != "" || !pin {
+		return samePin(a.server.Name, kept, issuer)
+	}
+	if len(issuer) > maxEntry {
+		return fmt.Errorf("the name of the issuer is longer than %d KiB, which is too long to keep", maxEntry>>10)
+	}
 	return a.store.edit(ctx, func(c *content) error {
-		switch done, err := samePin(a.server.Name, c.Pins[pin], issuer); {
-		case err != nil:
+		if err := samePin(a.server.Name, c.Pins[key], issuer); err != nil {
 			return err
-		case done:
-			return errUnchanged
 		}
-		if len(issuer) > maxEntry {
-			return fmt.Errorf("the name of the issuer is longer than %d KiB, which is too long to keep", maxEntry>>10)
-		}
-		makeRoom(c.Pins, pin, maxPins)
-		c.Pins[pin] = issuer
+		makeRoom(c.Pins, key, maxPins)
+		c.Pins[key] = issuer
 		return nil
 	})
 }
 
-func samePin(server, kept, issuer string) (same bool, err error) {
+// samePin returns an error if the pin that is kept, which may be "", is of another issuer.
+func samePin(server, kept, issuer string) error {
 	if kept == "" || kept == issuer {
-		return kept != "", nil
+		return nil
 	}
-	return false, fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
+	return fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
 		issuer, kept, kept, server)
 }
 
@@ -77,9 +68,7 @@ func (a *account) unpin(ctx context.Context) (was bool, err error) {
 		return false, nil
 	}
 	err = a.store.edit(ctx, func(c *content) error {
-		if _, was = c.Pins[pin]; !was {
-			return errUnchanged
-		}
+		_, was = c.Pins[pin]
 		delete(c.Pins, pin)
 		return nil
 	})

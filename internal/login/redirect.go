@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
-	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // loopbackPath is the path of redirects to this machine.
@@ -44,25 +44,24 @@ func (f *flow) redirectFor(ctx context.Context) (oauth.Redirect, *oauth.Client, 
 // registered client comes first, so that no other registration is needed.
 func (f *flow) listen(kept *oauth.Client) (uri string, err error) {
 	set := f.server.Settings
-	if set.CallbackURL != "" || set.CallbackPort != 0 {
-		port, uri, err := fixedRedirect(set)
-		if err != nil {
-			return "", err
-		}
-		if f.port, err = f.logins.loopback.acquire(port); err != nil {
+	if set.CallbackURL != "" && set.CallbackPort == 0 {
+		return "", errors.New("oauth.callbackUrl needs oauth.callbackPort: the port of this machine to which you forward it")
+	}
+	if port := set.CallbackPort; port != 0 {
+		if f.listener, err = listen(port); err != nil {
 			return "", fmt.Errorf("the login can't come back, since port %d (oauth.callbackPort) is in use: %w; end the program that listens on it, which may be another login under way, or set another port that the client is registered with", port, err)
 		}
-		return uri, nil
+		return cmp.Or(set.CallbackURL, loopbackURI("localhost", port)), nil
 	}
 	if port := portOf(kept); port != 0 {
-		if f.port, err = f.logins.loopback.acquire(port); err == nil {
+		if f.listener, err = listen(port); err == nil {
 			return kept.RedirectURI, nil
 		}
 	}
-	if f.port, err = f.logins.loopback.acquire(0); err != nil {
+	if f.listener, err = listen(0); err != nil {
 		return "", fmt.Errorf("the login can't come back, since no port of this machine is free: %w", err)
 	}
-	return loopbackURI("127.0.0.1", f.port), nil
+	return loopbackURI("127.0.0.1", f.listener.port), nil
 }
 
 // loopbackURI returns the redirect to this machine; port 0 leaves it out.
@@ -73,38 +72,15 @@ func loopbackURI(host string, port int) string {
 	return "http://" + host + loopbackPath
 }
 
-// fixedRedirect returns the redirect that the settings prescribe, with the port of this machine
-// to which it leads.
-func fixedRedirect(s oauth.Settings) (port int, uri string, err error) {
-	if s.CallbackURL == "" {
-		return s.CallbackPort, loopbackURI("localhost", s.CallbackPort), nil
-	}
-	u, err := url.Parse(s.CallbackURL)
-	if err != nil || u.Host == "" {
-		return 0, "", errors.New("oauth.callbackUrl is no URL")
-	}
-	port = s.CallbackPort
-	if port == 0 && urls.IsLoopback(u.Hostname()) {
-		port, _ = strconv.Atoi(u.Port())
-	}
-	if port == 0 {
-		return 0, "", errors.New("oauth.callbackUrl needs oauth.callbackPort: the port of this machine to which you forward it")
-	}
-	return port, s.CallbackURL, nil
-}
-
 // portOf returns the port of this machine that the client was registered with, 0 without one.
 func portOf(c *oauth.Client) int {
-	if c == nil || !c.Registered {
+	if c == nil {
 		return 0
 	}
 	u, err := url.Parse(c.RedirectURI)
-	if err != nil || u.Hostname() != "127.0.0.1" || u.Path != loopbackPath {
+	if err != nil || u.Hostname() != "127.0.0.1" {
 		return 0
 	}
 	port, _ := strconv.Atoi(u.Port())
-	if port < 1024 || port > 65535 {
-		return 0
-	}
 	return port
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +21,6 @@ var ErrNoOAuth = errors.New("the server describes no issuer of tokens")
 
 // A Source gives requests to one server their token. Its methods may be called by many goroutines
 // at once.
-//
-// Its parts are fields, not pointers: a goroutine that runs one of them keeps the whole source, so
-// that the source does not end during a refresh.
 type Source struct {
 	server    oauth.Server
 	account   account
@@ -33,8 +29,15 @@ type Source struct {
 	outage    outage
 	refresher refresher
 	machine   machine
-	steps     stepUps
+
+	mu    sync.Mutex                 // guards steps
+	steps map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
 }
+
+const (
+	maxSteps  = 3   // logins for the same scopes
+	maxScopes = 100 // sets of scopes that are counted
+)
 
 // An issuer gives a source its tokens. Tests replace it.
 type issuer interface {
@@ -44,16 +47,14 @@ type issuer interface {
 }
 
 // newSource returns the source of the server's tokens, which the issuer gives.
-func newSource(o Options, server oauth.Server, i issuer) *Source {
+func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
 	log := o.Log.With(zap.String("server", server.Name))
-	s := &Source{server: server}
-	s.tasks.watches, s.tasks.watched = new(sync.WaitGroup), make(map[string]chan struct{})
-	s.tasks.ctx, s.tasks.stop = context.WithCancel(context.Background())
+	s := &Source{server: server, steps: make(map[string]map[string]bool)}
+	s.tasks.life = l
 	s.account = account{server: server, store: o.Store, key: key(server.URL), log: log}
 	s.finder = finder{server: server, issuer: i, tasks: &s.tasks}
 	s.refresher = refresher{account: &s.account, finder: &s.finder, tasks: &s.tasks, outage: &s.outage, issuer: i, log: log}
-	s.machine = machine{account: &s.account, finder: &s.finder, tasks: &s.tasks, outage: &s.outage, steps: &s.steps, issuer: i}
-	runtime.AddCleanup(s, func(stop context.CancelFunc) { stop() }, s.tasks.stop)
+	s.machine = machine{Source: s, issuer: i}
 	return s
 }
 
@@ -122,13 +123,45 @@ func (s *Source) notLoggedIn(ctx context.Context, c oauth.Challenge) error {
 
 // stepUp returns the error of a login that does not permit a request.
 func (s *Source) stepUp(l *storedLogin, c oauth.Challenge) error {
-	if tries := s.steps.count(c.Scopes, l.ID); tries >= maxSteps {
+	if tries := s.count(c.Scopes, l.ID); tries >= maxSteps {
 		return fmt.Errorf("the server asks for the scopes %q again though %d logins asked for them; the issuer does not grant them to you, or the server never accepts them",
 			strings.Join(c.Scopes, " "), tries-1)
 	}
 	err := s.account.needed(status.ScopeMissing, l, nil)
 	err.Scopes = c.Scopes
 	return err
+}
+
+// count returns how many logins did not suffice for the scopes, with this one.
+func (s *Source) count(scopes []string, login string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := strings.Join(scopes, " ")
+	if s.steps[name] == nil {
+		makeRoom(s.steps, name, maxScopes)
+		s.steps[name] = make(map[string]bool)
+	}
+	if len(s.steps[name]) < maxSteps {
+		s.steps[name][login] = true
+	}
+	return len(s.steps[name])
+}
+
+// Changed returns a channel that is closed when a person has logged in or out, in this process or
+// in another one, after the last result of Token or Refused. It is closed, too, when another router
+// could refresh the token. It is not closed any more when ctx has ended.
+func (s *Source) Changed(ctx context.Context) <-chan struct{} {
+	seen, _ := s.account.state()
+	changed := make(chan struct{})
+	s.tasks.life.start(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.tasks.life.ctx, cancel)()
+		if s.account.awaitOther(ctx, seen) {
+			close(changed)
+		}
+	})
+	return changed
 }
 
 // save replaces the server's login in the store, under the lock of refreshes. Changed fires, and

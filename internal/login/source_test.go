@@ -75,8 +75,7 @@ func (i *script) requests() int {
 // scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
 func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
 	t.Helper()
-	s := newSource(Options{Store: newMemory(), Log: zap.NewNop()}, oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
-	t.Cleanup(s.tasks.close)
+	s := beside(t, newMemory(), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
 	if refresh != nil {
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
 		token := i.token("token 0")
@@ -84,6 +83,13 @@ func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string)
 		expect.OK(t, s.save(t.Context(), record{Found: *found, Token: token}))
 	}
 	return s
+}
+
+// beside returns a source as another router has it.
+func beside(t *testing.T, store *Store, server oauth.Server, i issuer) *Source {
+	l := newLife()
+	t.Cleanup(l.close)
+	return newSource(Options{Store: store, Log: zap.NewNop()}, server, i, l)
 }
 
 func wantToken(t *testing.T, s *Source, want string) {
@@ -207,9 +213,7 @@ func TestIssuerDownForAWhile(t *testing.T) {
 				i.fails = nil
 				next := fmt.Sprintf("token %d", n+1)
 				if another { // which does not wait
-					other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, s.server, i)
-					defer other.tasks.close()
-					wantToken(t, other, next)
+					wantToken(t, beside(t, s.account.store, s.server, i), next)
 				}
 				time.Sleep(retryTime)
 				wantToken(t, s, next)
@@ -247,7 +251,7 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 				wantToken(t, s, "token 0")
 				synctest.Wait()
 				before := time.Now()
-				s.tasks.close()
+				s.tasks.life.close()
 				if took := time.Since(before); took != test.closes {
 					t.Errorf("close took %v, want %v", took, test.closes)
 				}
@@ -290,27 +294,22 @@ func TestClientCredentials(t *testing.T) {
 	})
 }
 
-// TestChanged checks that a login in another process wakes who waits for it, and that a source
-// that nobody has any more leaves no goroutine.
+// TestChanged checks that a login in another process wakes who waits for it.
 func TestChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scripted(t, &script{}, oauth.Settings{}, nil)
-		changed := s.Changed()
-		if s.Changed() != changed {
-			t.Error("two goroutines wait for the same")
-		}
+		changed := s.Changed(t.Context())
 		time.Sleep(time.Hour)
 		select {
 		case <-changed:
 			t.Error("Changed is closed though nothing has changed")
 		default:
 		}
-		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, s.server, nil)
-		defer other.tasks.close()
+		other := beside(t, s.account.store, s.server, nil)
 		expect.OK(t, other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}))
 		<-changed
 		wantToken(t, s, "token")
-		again := s.Changed()
+		again := s.Changed(t.Context())
 		if _, err := other.account.forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -324,8 +323,7 @@ func TestOtherOrigin(t *testing.T) {
 	for _, address := range []string{
 		"https://far.example.evil.example/mcp", "http://far.example/mcp", "https://far.example:8443/mcp", "https://far.example/other",
 	} {
-		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, oauth.Server{Name: "far", URL: address}, nil)
-		defer other.tasks.close()
+		other := beside(t, s.account.store, oauth.Server{Name: "far", URL: address}, nil)
 		if token, err := other.Token(t.Context()); token != "" || err != nil {
 			t.Errorf("%s gets the token %q, %v", address, token, err)
 		}

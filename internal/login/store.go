@@ -2,13 +2,11 @@ package login
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,8 +39,8 @@ type Store struct {
 	mu     sync.Mutex // guards the fields below
 	kept   *content   // as it was read last, not changed any more; nil before
 	stamp  vault.Stamp
-	memory string                   // the content, without a folder
-	locks  map[string]chan struct{} // of logins, without a folder
+	memory string        // the content, without a folder
+	turn   chan struct{} // holds a value while a lock of any login is taken, without a folder
 }
 
 // NewStore returns the store of the folder, next to the user's own configuration. It reads
@@ -50,13 +48,13 @@ type Store struct {
 func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
 
 // newMemory returns a store that ends with the process.
-func newMemory() *Store { return new(Store) }
+func newMemory() *Store { return &Store{turn: make(chan struct{}, 1)} }
 
 // A content is everything in a store.
 type content struct {
-	Logins  map[string]storedLogin  `json:"logins"`  // by key
-	Pins    map[string]string       `json:"pins"`    // issuers, by key of the server and the client of its settings
-	Clients map[string]oauth.Client `json:"clients"` // by key of the issuer and the origin of the server
+	Logins  map[string]storedLogin  `json:"accounts"` // by key
+	Pins    map[string]string       `json:"pins"`     // issuers, by key of the server and the client of its settings
+	Clients map[string]oauth.Client `json:"clients"`  // by key of the issuer and the origin of the server
 }
 
 // A record is a login in the store.
@@ -85,20 +83,6 @@ func key(server string) string {
 		server = u.String()
 	}
 	return hash(server, owner)
-}
-
-// origin returns the part of a server's URL that says who answers there: the scheme, the host and
-// the port.
-func origin(server string) string {
-	u, err := url.Parse(server)
-	if err != nil {
-		return server
-	}
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		port = ""
-	}
-	return u.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
 func hash(parts ...string) string {
@@ -150,20 +134,9 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 }
 
 func parse(data string) (*content, error) {
-	c := &content{}
-	if data != "" {
-		if err := json.Unmarshal([]byte(data), c); err != nil {
-			return nil, errors.New("the stored logins are of another version of metarouter; use that version, or remove logins.enc and log in again")
-		}
-	}
-	if c.Logins == nil {
-		c.Logins = make(map[string]storedLogin)
-	}
-	if c.Pins == nil {
-		c.Pins = make(map[string]string)
-	}
-	if c.Clients == nil {
-		c.Clients = make(map[string]oauth.Client)
+	c := &content{make(map[string]storedLogin), make(map[string]string), make(map[string]oauth.Client)}
+	if data != "" && json.Unmarshal([]byte(data), c) != nil {
+		return nil, errors.New("the stored logins are of another version of metarouter; use that version, or remove logins.enc and log in again")
 	}
 	return c, nil
 }
@@ -174,11 +147,7 @@ var errUnchanged = errors.New("unchanged")
 // edit changes the content, while no other process does the same. The content stays as it is if
 // change returns an error; errUnchanged counts as success.
 func (s *Store) edit(ctx context.Context, change func(*content) error) error {
-	replace := s.replaceMemory
-	if s.folder != "" {
-		replace = s.text.Edit
-	}
-	err := replace(ctx, func(old string) (string, error) {
+	write := func(old string) (string, error) {
 		c, err := parse(old)
 		if err == nil {
 			err = change(c)
@@ -188,7 +157,13 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 		}
 		data, err := json.Marshal(c)
 		return string(data), err
-	})
+	}
+	var err error
+	if s.folder != "" {
+		err = s.text.Edit(ctx, write)
+	} else {
+		err = s.editMemory(write)
+	}
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
@@ -198,7 +173,7 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 	return err
 }
 
-func (s *Store) replaceMemory(_ context.Context, change func(string) (string, error)) error {
+func (s *Store) editMemory(change func(string) (string, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, err := change(s.memory)
@@ -208,51 +183,20 @@ func (s *Store) replaceMemory(_ context.Context, change func(string) (string, er
 	return err
 }
 
-// put replaces the login with the key by a new one.
-func (s *Store) put(ctx context.Context, key string, r record) error {
-	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
-	if err := bounded(l); err != nil {
-		return err
-	}
-	return s.underLock(ctx, key, func() error {
-		return s.edit(ctx, func(c *content) error {
-			if _, ok := c.Logins[key]; !ok && len(c.Logins) >= maxLogins {
-				return fmt.Errorf("there are %d logins already, and no more fit; log out from some servers", maxLogins)
-			}
-			c.Logins[key] = l
-			return nil
-		})
-	})
-}
-
-// remove removes the login with the key and returns it, nil if the store did not have it.
-func (s *Store) remove(ctx context.Context, key string) (was *storedLogin, err error) {
-	err = s.underLock(ctx, key, func() error {
-		return s.edit(ctx, func(c *content) error {
-			if l, ok := c.Logins[key]; ok {
-				was = &l
-			}
-			delete(c.Logins, key)
-			return nil
-		})
-	})
-	return was, err
-}
-
-// underLock runs do, which ends the login with the key, while no router refreshes its token.
-func (s *Store) underLock(ctx context.Context, key string, do func() error) error {
+// replace edits the content so that the login with the key ends, while no router refreshes its token.
+func (s *Store) replace(ctx context.Context, key string, change func(*content) error) error {
 	old, err := s.login(ctx, key, true)
 	if err != nil {
 		return err
 	}
 	if old == nil {
-		return do()
+		return s.edit(ctx, change)
 	}
 	unlock, err := s.lock(ctx, old.ID)
 	if err != nil {
 		return err
 	}
-	err = do()
+	err = s.edit(ctx, change)
 	unlock()
 	if err == nil {
 		s.dropLock(old.ID)
@@ -313,19 +257,9 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 		}
 		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
 	}
-	s.mu.Lock()
-	if s.locks == nil {
-		s.locks = make(map[string]chan struct{})
-	}
-	c, ok := s.locks[id]
-	if !ok {
-		c = make(chan struct{}, 1)
-		s.locks[id] = c
-	}
-	s.mu.Unlock()
 	select {
-	case c <- struct{}{}:
-		return func() { <-c }, nil
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -336,11 +270,7 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 func (s *Store) dropLock(id string) {
 	if s.folder != "" && validID().MatchString(id) {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
-		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.locks, id)
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+id+".lock") }

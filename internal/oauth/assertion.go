@@ -71,20 +71,16 @@ func (g *Grantor) assertion() (string, error) {
 	if g.Settings.KeyID != "" {
 		options = options.WithHeader("kid", g.Settings.KeyID)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
-	if err != nil {
-		return "", fmt.Errorf("the key can't sign with %s", algorithm)
-	}
 	now := time.Now()
-	signed, err := jwt.Signed(signer).Claims(map[string]any{
-		"iss": g.Client.ID,
-		"sub": g.Client.ID,
-		"aud": g.Issuer.ID,
-		"jti": rand.Text(),
-		"iat": now.Unix(),
-		"nbf": now.Unix(),
-		"exp": now.Add(assertionLife).Unix(),
-	}).Serialize()
+	claims := map[string]any{
+		"iss": g.Client.ID, "sub": g.Client.ID, "aud": g.Issuer.ID, "jti": rand.Text(),
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	}
+	signed := ""
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+	if err == nil {
+		signed, err = jwt.Signed(signer).Claims(claims).Serialize()
+	}
 	if err != nil {
 		return "", fmt.Errorf("the key can't sign with %s", algorithm)
 	}
@@ -100,18 +96,15 @@ func parseKey(text string) (crypto.Signer, error) {
 	if block == nil {
 		return nil, errors.New(`the "privateKey" is not in PEM (a text that begins with -----BEGIN PRIVATE KEY-----)`)
 	}
-	var key any
-	var err error
-	switch block.Type {
-	case "PRIVATE KEY":
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-	case "RSA PRIVATE KEY":
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	case "EC PRIVATE KEY":
-		key, err = x509.ParseECPrivateKey(block.Bytes)
-	default:
+	parse, known := map[string]func([]byte) (any, error){
+		"PRIVATE KEY":     x509.ParsePKCS8PrivateKey,
+		"RSA PRIVATE KEY": func(der []byte) (any, error) { return x509.ParsePKCS1PrivateKey(der) },
+		"EC PRIVATE KEY":  func(der []byte) (any, error) { return x509.ParseECPrivateKey(der) },
+	}[block.Type]
+	if !known {
 		return nil, errors.New(`the "privateKey" is PEM, but not of a private key without a password (PRIVATE KEY, RSA PRIVATE KEY, EC PRIVATE KEY)`)
 	}
+	key, err := parse(block.Bytes)
 	signer, ok := key.(crypto.Signer)
 	if err != nil || !ok {
 		return nil, errors.New(`the "privateKey" can't be read: it is damaged, encrypted, or of a kind that does not sign`)
@@ -127,17 +120,13 @@ func chooseAlgorithm(key crypto.Signer, wanted string, listed []string) (jose.Si
 		return "", errors.New(`no known algorithm signs with the "privateKey": use RSA, P-256, P-384, P-521 or Ed25519`)
 	}
 	if wanted != "" {
-		if !slices.Contains(all, jose.SignatureAlgorithm(wanted)) {
-			return "", fmt.Errorf(`the "algorithm" %q does not fit the "privateKey": it signs with %v`, shorten(wanted, 64), all)
-		}
-		return jose.SignatureAlgorithm(wanted), nil
+		listed = []string{wanted}
 	}
-	for _, algorithm := range all {
-		if slices.Contains(listed, string(algorithm)) {
-			return algorithm, nil
-		}
+	first := slices.IndexFunc(all, func(a jose.SignatureAlgorithm) bool { return slices.Contains(listed, string(a)) })
+	if first < 0 && wanted != "" {
+		return "", fmt.Errorf(`the "algorithm" %q does not fit the "privateKey": it signs with %v`, shorten(wanted, 64), all)
 	}
-	return all[0], nil
+	return all[max(first, 0)], nil
 }
 
 // algorithmsOf returns the algorithms that a key signs with, the usual one first.

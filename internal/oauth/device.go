@@ -1,23 +1,22 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 )
 
 const (
-	deviceLife      = 15 * time.Minute // at most, and if the issuer does not say
-	deviceInterval  = 5 * time.Second  // if the issuer does not say
-	slowDown        = 5 * time.Second
-	maxInterval     = time.Minute
-	minInterval     = time.Second
-	maxUserCode     = 64 // characters
-	errPending      = "authorization_pending"
-	errSlowDown     = "slow_down"
-	errExpiredToken = "expired_token"
+	deviceLife     = 15 * time.Minute // at most, and if the issuer does not say
+	deviceInterval = 5 * time.Second  // if the issuer does not say
+	slowDown       = 5 * time.Second
+	maxInterval    = time.Minute
+	minInterval    = time.Second
+	maxUserCode    = 64 // characters
 )
 
 // A Device is a login that a person completes on any device.
@@ -32,13 +31,8 @@ type Device struct {
 
 // StartDevice begins a login on another device (RFC 8628). It expires in at most 15 minutes.
 func (g *Grantor) StartDevice(ctx context.Context, scopes []string) (*Device, error) {
-	form := url.Values{}
-	setScope(form, scopes)
-	if g.Resource != "" {
-		form.Set("resource", g.Resource)
-	}
 	now := time.Now().Round(0)
-	r, err := g.form(ctx, "device authorization", g.Issuer.DeviceEndpoint, form)
+	r, err := g.form(ctx, "device authorization", g.Issuer.DeviceEndpoint, g.asking(url.Values{}, scopes))
 	if err != nil {
 		return nil, err
 	}
@@ -50,30 +44,25 @@ func (g *Grantor) StartDevice(ctx context.Context, scopes []string) (*Device, er
 }
 
 // leadsHere reports whether one of the URLs is of this machine.
-func leadsHere(urls ...string) bool {
-	for _, raw := range urls {
+func leadsHere(all ...string) bool {
+	return slices.ContainsFunc(all, func(raw string) bool {
 		u, err := url.Parse(raw)
 		if err != nil {
-			continue
+			return false
 		}
-		if a, _ := literalArea(u.Hostname()); a == loopback {
-			return true
-		}
-	}
-	return false
+		a, _ := literalArea(u.Hostname())
+		return a == loopback
+	})
 }
 
 func readDevice(r reply, at time.Time) (*Device, error) {
 	d := &Device{
 		UserCode:    r.text("user_code"),
-		URL:         r.text("verification_uri"),
+		URL:         cmp.Or(r.text("verification_uri"), r.text("verification_url")), // Google's name for it
 		CompleteURL: r.text("verification_uri_complete"),
 		Expires:     at.Add(deviceLife),
 		code:        r.text("device_code"),
 		interval:    deviceInterval,
-	}
-	if d.URL == "" {
-		d.URL = r.text("verification_url") // Google's name for it
 	}
 	switch {
 	case d.code == "" || !isVisible(d.code, ' '):
@@ -105,7 +94,11 @@ func (g *Grantor) AwaitDevice(ctx context.Context, d *Device, scopes []string) (
 	for {
 		left := time.Until(d.Expires) // by the wall clock, which goes on while the machine sleeps
 		if left <= 0 {
-			return Token{}, expiredDevice(failed)
+			refusal := &Refusal{Code: "expired_token", Description: "nobody has entered the code in time"}
+			if failed != nil {
+				return Token{}, fmt.Errorf("%w; the issuer could not be asked at last: %w", refusal, failed)
+			}
+			return Token{}, refusal
 		}
 		select {
 		case <-ctx.Done():
@@ -113,31 +106,20 @@ func (g *Grantor) AwaitDevice(ctx context.Context, d *Device, scopes []string) (
 		case <-time.After(min(interval, left)):
 		}
 		t, err := g.token(ctx, url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}, scopes)
-		if err == nil {
-			return t, nil
-		}
 		refusal, refused := errors.AsType[*Refusal](err)
 		switch {
+		case err == nil:
+			return t, nil
 		case ctx.Err() != nil:
 			return Token{}, ctx.Err()
 		case !refused:
 			failed, interval = err, min(2*interval, maxInterval)
-		case refusal.Code == errPending:
+		case refusal.Code == "authorization_pending":
 			failed = nil
-		case refusal.Code == errSlowDown:
+		case refusal.Code == "slow_down":
 			failed, interval = nil, min(interval+slowDown, maxInterval)
 		default:
 			return Token{}, err
 		}
 	}
-}
-
-// expiredDevice is the error of a login that was not completed in time. failed is why the issuer could not
-// be asked at last, or nil.
-func expiredDevice(failed error) error {
-	refusal := &Refusal{Code: errExpiredToken, Description: "nobody has entered the code in time"}
-	if failed == nil {
-		return refusal
-	}
-	return fmt.Errorf("%w; the issuer could not be asked at last: %w", refusal, failed)
 }

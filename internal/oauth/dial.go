@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,29 +27,26 @@ const (
 // # Where it connects to
 //
 // The server names URLs, so that the client must not be a way into networks that the server can't
-// reach itself. Each connection is checked after the name was resolved:
+// reach itself. Each connection is checked after the name was resolved. Permitted are:
 //
-//   - A public address is always permitted.
-//   - An address in a private network (10/8, 172.16/12, 192.168/16, 100.64/10, 198.18/15, fc00::/7)
-//     is permitted if all addresses of the server are private ones, or the server is on this machine.
-//   - An address of this machine (127/8, ::1) is permitted if the server's URL says localhost or
-//     such an address.
-//   - No other address is permitted: link-local ones such as 169.254.169.254, clouds'
-//     metadata services, unspecified, multicast and reserved ones.
+//   - public addresses;
+//   - addresses in private networks if all addresses of the server are private ones, or the server is
+//     on this machine;
+//   - addresses of this machine if the server's URL says localhost or such an address.
 //
-// An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4) counts as that one. The
-// hosts that the configuration names, with their ports, are permitted whatever their addresses:
-// the server, and [Settings].AuthServerMetadataURL, which counts as the server does for the
-// addresses above.
+// All others are not: link-local ones such as 169.254.169.254, clouds' metadata services, unspecified,
+// multicast and reserved ones. An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4)
+// counts as that one. The hosts that the configuration names, with their ports, are permitted whatever
+// their addresses: the server, and [Settings].AuthServerMetadataURL, which counts as the server does.
 //
 // With a proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) it is the proxy that resolves names and
 // connects. Then only addresses that stand in URLs are checked.
 //
 // # Requests and answers
 //
-// It requires https, except on this machine. It follows up to 5 redirects of a GET. It does
-// not follow redirects of another method, since the body may hold secrets, from https to http, or
-// from an address to a more private one. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
+// It requires https, except on this machine. It follows up to 5 redirects of a GET, but none of
+// another method, since the body may hold secrets, none from https to http, and none to another host
+// that is not public. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
 // an answer's body with an error after 1 MiB. It keeps no connections, so that it needs no Close.
 func NewHTTPClient(server Server) *http.Client {
 	return newClient(reachOf(server), http.ProxyFromEnvironment)
@@ -59,74 +55,43 @@ func NewHTTPClient(server Server) *http.Client {
 // newClient returns a client for this reach. proxy is as in [http.Transport].
 func newClient(r *reach, proxy func(*http.Request) (*url.URL, error)) *http.Client {
 	t := &checked{reach: r, proxy: proxy}
-	t.direct = newTransport(&net.Dialer{Timeout: dialTimeout, Resolver: r.resolver, ControlContext: t.control})
-	t.proxied = newTransport(&net.Dialer{Timeout: dialTimeout})
-	t.proxied.Proxy = proxy
-	return &http.Client{Transport: t, CheckRedirect: checkRedirect, Timeout: requestTimeout}
-}
-
-func newTransport(d *net.Dialer) *http.Transport {
-	return &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := d.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			if to, ok := ctx.Value(hopKey{}).(*hop); ok {
-				to.connected(conn.RemoteAddr())
-			}
-			return conn, nil
-		},
+	t.transport = &http.Transport{
+		Proxy:                  proxy,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout, Resolver: r.resolver, ControlContext: t.control}).DialContext,
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableKeepAlives:      true,
 	}
+	return &http.Client{Transport: t, CheckRedirect: checkRedirect, Timeout: requestTimeout}
 }
 
 // checked sends requests to permitted addresses only.
 type checked struct {
-	reach           *reach
-	proxy           func(*http.Request) (*url.URL, error)
-	direct, proxied *http.Transport
+	reach     *reach
+	proxy     func(*http.Request) (*url.URL, error)
+	transport *http.Transport
 }
 
 // A hop is one request of a chain of redirects. Its context carries it to the dial.
 type hop struct {
 	host    string
-	named   bool         // its host may have any address
-	most    area         // to which the hop before it may redirect
-	reached atomic.Int32 // the area of the address that it was sent to
+	named   bool // its host may have any address
+	away    bool // it was redirected away from the first host
+	proxied bool // a proxy dials
 }
 
-type hopKey struct{}
-
-func (h *hop) connected(to net.Addr) {
-	if tcp, ok := to.(*net.TCPAddr); ok {
-		h.reached.Store(int32(areaOf(tcp.AddrPort().Addr())))
-	}
-}
-
-// hopOf returns the hop of a request: the first one, or one that a redirect leads to. The response
-// with the redirect has the request that was sent, and its context has the hop before.
-func (t *checked) hopOf(r *http.Request) *hop {
-	h := &hop{host: r.URL.Hostname(), most: nowhere}
-	if r.Response != nil && r.Response.Request != nil {
-		if before, ok := r.Response.Request.Context().Value(hopKey{}).(*hop); ok {
-			h.most = min(before.most, area(before.reached.Load()))
-		}
-	}
-	h.named = h.most == nowhere && t.reach.names(r.URL)
-	h.reached.Store(int32(h.most)) // of a hop through a proxy
-	return h
-}
+type (
+	hopKey  struct{}
+	awayKey struct{}
+)
 
 // permit returns an error if the hop may not go to an address of this area.
 func (t *checked) permit(ctx context.Context, h *hop, a area) error {
 	switch {
+	case h.away && a != public:
+		return blocked("it redirects to %s, which is %v", h.host, a)
 	case h.named:
 		return nil
-	case a > h.most:
-		return blocked("it redirects to %s, which is %v", h.host, a)
 	}
 	return t.reach.permit(ctx, h.host, a)
 }
@@ -135,12 +100,14 @@ func (t *checked) permit(ctx context.Context, h *hop, a area) error {
 // name can't resolve to another address afterwards.
 func (t *checked) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
 	h, ok := ctx.Value(hopKey{}).(*hop)
-	if !ok {
+	switch {
+	case err != nil:
+		return err
+	case !ok:
 		return errors.New("a dial without a request") // can't be
+	case h.proxied:
+		return nil
 	}
 	return t.permit(ctx, h, areaOf(to.Addr()))
 }
@@ -158,7 +125,8 @@ func (t *checked) send(r *http.Request) (*http.Response, error) {
 	if err := t.reach.check(r.Context(), r.URL); err != nil {
 		return nil, err
 	}
-	h := t.hopOf(r)
+	away := r.Context().Value(awayKey{}) != nil
+	h := &hop{host: r.URL.Hostname(), named: t.reach.names(r.URL), away: away}
 	if a, literal := literalArea(h.host); literal {
 		if err := t.permit(r.Context(), h, a); err != nil {
 			return nil, err
@@ -168,15 +136,12 @@ func (t *checked) send(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.New("HTTPS_PROXY or HTTP_PROXY is no url of a proxy") // the error may hold its password
 	}
-	via := t.direct
-	if proxy != nil {
-		via = t.proxied
-	}
+	h.proxied = proxy != nil
 	sent := r.Clone(context.WithValue(r.Context(), hopKey{}, h))
 	if sent.Header.Get("User-Agent") == "" {
 		sent.Header.Set("User-Agent", agent)
 	}
-	resp, err := via.RoundTrip(sent)
+	resp, err := t.transport.RoundTrip(sent)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +149,7 @@ func (t *checked) send(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// checkRedirect says which redirects are followed.
+// checkRedirect says which redirects are followed, and marks those to another host.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	switch before := via[len(via)-1]; {
 	case via[0].Method != http.MethodGet:
@@ -193,11 +158,13 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 		return blocked("it redirects more than %d times", maxRedirects)
 	case before.URL.Scheme == "https" && next.URL.Scheme != "https":
 		return blocked("it redirects from https to %s", shown(next.URL.String()))
+	case next.Context().Value(awayKey{}) == nil && !SameHost(next.URL, via[0].URL):
+		*next = *next.WithContext(context.WithValue(next.Context(), awayKey{}, true))
 	}
 	return nil
 }
 
-var errTooLong = fmt.Errorf("the answer is longer than %d bytes", maxBody)
+var errTooLong = errors.New("the answer is longer than it may be")
 
 // bounded is the body of an answer that ends with an error when it is too long.
 type bounded struct {

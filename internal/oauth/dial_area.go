@@ -1,17 +1,19 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // An area is how private an address is. A request may go to areas up to the area of the
 // server for which it is made, so a greater area includes the lesser ones.
-type area int32
+type area int
 
 const (
 	public   area = iota
@@ -32,21 +34,17 @@ func (a area) String() string {
 	return "link-local, reserved or of a cloud's metadata service"
 }
 
-// metadataServices are addresses at which a cloud gives credentials to its machines, outside of the
-// link-local ones.
-var metadataServices = prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")
-
 var (
-	privatePrefixes = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7")
-
+	// metadataServices are addresses at which a cloud gives credentials to its machines, outside of the
+	// link-local ones.
+	metadataServices = prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")
+	privatePrefixes  = prefixes("100.64.0.0/10", "198.18.0.0/15") // besides those of [netip.Addr.IsPrivate]
 	reservedPrefixes = prefixes(
 		"0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24",
-		"203.0.113.0/24", "224.0.0.0/3",
-		"2001::/23", "2001:db8::/32", "3fff::/20")
-
-	globalIPv6 = netip.MustParsePrefix("2000::/3")
+		"203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "3fff::/20")
 	nat64      = prefixes("64:ff9b::/96", "64:ff9b:1::/48")
-	sixToFour  = netip.MustParsePrefix("2002::/16")
+	sixToFour  = prefixes("2002::/16")
+	globalIPv6 = prefixes("2000::/3")
 )
 
 func prefixes(all ...string) []netip.Prefix {
@@ -57,38 +55,32 @@ func prefixes(all ...string) []netip.Prefix {
 	return parsed
 }
 
-func within(ip netip.Addr, all []netip.Prefix) bool {
-	for _, p := range all {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
-}
-
 // areaOf returns the area of an address. An IPv6 address that stands for an IPv4 address has the
 // area of that one.
 func areaOf(ip netip.Addr) area {
 	ip = ip.Unmap().WithZone("")
+	within := func(all []netip.Prefix) bool {
+		return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(ip) })
+	}
 	switch {
-	case !ip.IsValid() || within(ip, metadataServices):
+	case !ip.IsValid() || within(metadataServices):
 		return nowhere
 	case ip.IsLoopback():
 		return loopback
-	case within(ip, privatePrefixes):
+	case ip.IsPrivate() || within(privatePrefixes):
 		return private
-	case within(ip, reservedPrefixes):
+	case within(reservedPrefixes):
 		return nowhere
 	case ip.Is4():
 		return public
 	}
 	bytes := ip.As16()
 	switch {
-	case within(ip, nat64):
+	case within(nat64):
 		return areaOf(netip.AddrFrom4([4]byte(bytes[12:])))
-	case sixToFour.Contains(ip):
+	case within(sixToFour):
 		return areaOf(netip.AddrFrom4([4]byte(bytes[2:6])))
-	case globalIPv6.Contains(ip):
+	case within(globalIPv6):
 		return public
 	}
 	return nowhere
@@ -135,12 +127,7 @@ func reachOf(s Server) *reach {
 
 // names reports whether the configuration names the URL's host and port.
 func (r *reach) names(u *url.URL) bool {
-	for _, named := range r.named {
-		if SameHost(u, named) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameHost(u, named) })
 }
 
 // area returns the area of the most private URL that the configuration names. A name has
@@ -209,16 +196,40 @@ func (r *reach) check(ctx context.Context, u *url.URL) error {
 }
 
 // SameHost reports whether two URLs have the same host and port.
-func SameHost(a, b *url.URL) bool {
-	return strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+func SameHost(a, b *url.URL) bool { return hostPort(a) == hostPort(b) }
+
+// originOf returns the scheme, host and port of a URL, in one spelling.
+func originOf(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	scheme := strings.ToLower(u.Scheme)
+	if port := u.Port(); scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return scheme + "://" + host
 }
 
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case strings.EqualFold(u.Scheme, "https"):
-		return "443"
+// Origin returns the part of a URL that says who answers there: the scheme, the host and the port.
+func Origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
 	}
-	return "80"
+	return originOf(u)
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" && strings.EqualFold(u.Scheme, "https") {
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(port, "80"))
+}
+
+// hostOf returns the host and port of a URL; "" without one.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return hostPort(u)
 }

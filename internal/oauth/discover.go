@@ -1,29 +1,23 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// ErrUnreachable is wrapped by errors of [Discover] if the server or an issuer did not answer, or
-// with a status of 500 or above: it may answer later.
-var ErrUnreachable = errors.New("no answer")
+// maxIssuers bounds the issuers of a server that are tried.
+const maxIssuers = 5
 
-// errAbsent is wrapped by errors of documents that are not there: a status of 400 to 499, or an
-// answer that is no JSON, such as a page for people.
-var errAbsent = errors.New("no document")
-
-// A failureError is an answer with a status of 500 or above. It is an [ErrUnreachable].
-type failureError struct{ status int }
-
-func (e *failureError) Error() string {
-	return fmt.Sprintf("it answers %d %s", e.status, http.StatusText(e.status))
-}
-
-func (e *failureError) Unwrap() error { return ErrUnreachable }
+const resourcePath = "/.well-known/oauth-protected-resource"
 
 // Discover finds the issuer of the server's tokens: from the metadata that the challenge
 // names, else by well-known paths, else the server's own origin (revision 2025-03-26). If the
@@ -39,7 +33,7 @@ func (e *failureError) Unwrap() error { return ErrUnreachable }
 // may be silent about it. All URLs must be ones that [NewHTTPClient] permits.
 //
 // If there are no metadata at all, the issuer is the server's origin with the endpoints of revision
-// 2025-03-26, and is Guessed. If its authorization endpoint is not there either, or the server is
+// 2025-03-26, and not Asserted. If its authorization endpoint is not there either, or the server is
 // not reached by https, the Issuer is the zero value: the server has no OAuth.
 func Discover(ctx context.Context, c *http.Client, s Server, challenge Challenge) (*Found, error) {
 	server, err := url.Parse(s.URL)
@@ -87,33 +81,69 @@ func (d *discovery) byHand(ctx context.Context, at string, challenge Challenge) 
 	return found, ctx.Err()
 }
 
-// byOrigin finds the issuer of a server without metadata: its origin (revision 2025-03-26).
-func (d *discovery) byOrigin(ctx context.Context) (*Found, error) {
-	issuer, err := d.issuer(ctx, d.origin())
-	switch {
-	case errors.Is(err, errAbsent):
-		return d.guess(ctx)
-	case err != nil:
+// issuerAt returns the issuer that the document at the URL describes. A document at another origin
+// than its issuer's may lie: then the code of a login at the true issuer would go to a stranger. So
+// it must name the token endpoint's host that the issuer names itself, if that describes itself.
+func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
+	i := &Issuer{}
+	if err := d.fetcher.get(ctx, at, i); err != nil {
 		return nil, err
 	}
-	return &Found{Resource: d.identifier(), Issuer: *issuer, Asserted: true}, nil
+	u, err := url.Parse(i.ID)
+	if err == nil {
+		err = d.fetcher.reach.check(ctx, u)
+	}
+	if err != nil || len(i.ID) > maxURL {
+		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(i.ID))
+	}
+	if place, err := url.Parse(at); err == nil && originOf(place) != originOf(u) {
+		self, err := d.fetcher.issuer(ctx, i.ID)
+		switch {
+		case errors.Is(err, errAbsent):
+		case err != nil:
+			return nil, fmt.Errorf("the issuer %s can't be asked whether %s describes it: %w", shown(i.ID), shown(at), err)
+		case hostOf(self.TokenEndpoint) != hostOf(i.TokenEndpoint):
+			return nil, fmt.Errorf("%s describes the issuer %s with the token endpoint %s, the issuer itself with %s",
+				shown(at), shown(i.ID), shown(i.TokenEndpoint), shown(self.TokenEndpoint))
+		}
+	}
+	return i, d.usable(ctx, i, true)
 }
 
-// guess returns the endpoints of a server that describes nothing (revision 2025-03-26), if it has
-// them.
-func (d *discovery) guess(ctx context.Context) (*Found, error) {
-	origin := d.origin()
-	found := &Found{Resource: d.identifier()}
+// usable returns an error if logins at the issuer are not possible. silent permits that it does not
+// say whether it supports PKCE.
+func (d *discovery) usable(ctx context.Context, i *Issuer, silent bool) error {
+	needed := []*string{&i.TokenEndpoint}
+	switch d.settings.Grant {
+	case DeviceCode:
+		needed = append(needed, &i.DeviceEndpoint)
+	case "", AuthorizationCode:
+		needed = append(needed, &i.AuthorizationEndpoint)
+		if !slices.Contains(i.PKCE, "S256") && !(silent && len(i.PKCE) == 0) {
+			return fmt.Errorf("the issuer %s does not say that it supports PKCE with S256 (code_challenge_methods_supported), "+
+				"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(i.ID))
+		}
+	}
+	i.Scopes = namedScopes(i.Scopes)
+	return d.fetcher.checkEndpoints(ctx, i, needed...)
+}
+
+// byOrigin finds the issuer of a server without metadata: its origin (revision 2025-03-26), with the
+// endpoints of that revision if it describes nothing and has them.
+func (d *discovery) byOrigin(ctx context.Context) (*Found, error) {
+	found, origin := &Found{Resource: d.identifier()}, originOf(d.server)
+	issuer, err := d.fetcher.issuer(ctx, origin)
+	switch {
+	case err == nil:
+		found.Issuer, found.Asserted = *issuer, true
+		return found, d.usable(ctx, &found.Issuer, false)
+	case !errors.Is(err, errAbsent):
+		return nil, err
+	}
 	if there, err := d.isThere(ctx, origin+"/authorize"); err != nil || !there {
 		return found, err
 	}
-	found.Issuer = Issuer{
-		ID:                    origin,
-		AuthorizationEndpoint: origin + "/authorize",
-		TokenEndpoint:         origin + "/token",
-		RegistrationEndpoint:  origin + "/register",
-		Guessed:               true,
-	}
+	found.Issuer = Issuer{ID: origin, AuthorizationEndpoint: origin + "/authorize", TokenEndpoint: origin + "/token", RegistrationEndpoint: origin + "/register"}
 	return found, nil
 }
 
@@ -129,16 +159,7 @@ func (d *discovery) isThere(ctx context.Context, at string) (bool, error) {
 		return false, fmt.Errorf("%s: %w", shown(at), unreachable(err))
 	}
 	resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented:
-		return false, nil
-	}
-	return true, nil
-}
-
-// origin returns the scheme, host and port of the server.
-func (d *discovery) origin() string {
-	return (&url.URL{Scheme: d.server.Scheme, Host: d.server.Host}).String()
+	return !slices.Contains([]int{401, 403, 404, 405, 410, 501}, resp.StatusCode), nil
 }
 
 // identifier returns the resource of a server that publishes no resource: its URL, without the query,
@@ -146,4 +167,76 @@ func (d *discovery) origin() string {
 func (d *discovery) identifier() string {
 	u := url.URL{Scheme: d.server.Scheme, Host: d.server.Host, Path: d.server.Path, RawPath: d.server.RawPath}
 	return u.String()
+}
+
+// resource reads the metadata of the server (RFC 9728): from named, if that is not "", else by the
+// well-known paths, in the order of revision 2025-11-25.
+func (d *discovery) resource(ctx context.Context, named string) (*oauthex.ProtectedResourceMetadata, error) {
+	var places []string
+	if named != "" {
+		places = append(places, named)
+	}
+	root := originOf(d.server) + resourcePath
+	if p := d.server.EscapedPath(); p != "" && p != "/" {
+		own := root + p
+		if d.server.RawQuery != "" {
+			own += "?" + d.server.RawQuery
+		}
+		places = append(places, own)
+	}
+	var r *oauthex.ProtectedResourceMetadata
+	err := first(append(places, root), func(at string) error {
+		r = &oauthex.ProtectedResourceMetadata{}
+		if err := d.fetcher.get(ctx, at, r); err != nil {
+			return err
+		}
+		if r.Resource == "" && len(r.AuthorizationServers) == 0 {
+			return fmt.Errorf("%s: %w: its JSON names no resource", shown(at), errAbsent)
+		}
+		if !ofServer(d.server, r.Resource) {
+			return fmt.Errorf("%s: it describes the resource %s, not this server (%s); no login is possible until who runs the server corrects it",
+				shown(at), cmp.Or(shown(r.Resource), `""`), shown(d.server.String()))
+		}
+		return nil
+	})
+	return r, err
+}
+
+// ofServer reports whether a resource is the server or a parent of it: the same origin, and a path that the
+// server's path is or is below of. An identifier with a query must have the server's.
+func ofServer(server *url.URL, resource string) bool {
+	r, err := url.Parse(resource)
+	if err != nil || len(resource) > maxURL || r.Fragment != "" || r.User != nil || r.Opaque != "" || originOf(r) != originOf(server) ||
+		r.RawQuery != "" && r.RawQuery != server.RawQuery {
+		return false
+	}
+	parent, child := strings.TrimSuffix(r.EscapedPath(), "/"), strings.TrimSuffix(server.EscapedPath(), "/")
+	clean := parent == "" || path.Clean(parent) == parent // not such as /mcp/../other
+	return clean && strings.HasPrefix(child+"/", parent+"/")
+}
+
+// byResource returns the first issuer of the server's metadata that can be used.
+func (d *discovery) byResource(ctx context.Context, r *oauthex.ProtectedResourceMetadata) (*Found, error) {
+	ids := r.AuthorizationServers
+	if len(ids) == 0 {
+		ids = []string{originOf(d.server)} // as the TypeScript SDK does
+	}
+	var failed error
+	for _, id := range ids[:min(len(ids), maxIssuers)] {
+		issuer, err := d.fetcher.issuer(ctx, id)
+		if err == nil {
+			err = d.usable(ctx, issuer, false)
+		}
+		switch {
+		case err == nil:
+			return &Found{Resource: r.Resource, Scopes: namedScopes(r.ScopesSupported), Issuer: *issuer, Asserted: true}, nil
+		case errors.Is(err, errAbsent):
+			err = fmt.Errorf("the issuer %s describes itself nowhere: %w", shown(id), err)
+		}
+		if failed != nil {
+			err = fmt.Errorf("%w; %w", failed, err)
+		}
+		failed = err
+	}
+	return nil, failed
 }

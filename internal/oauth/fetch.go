@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,12 +9,31 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// A fetcher reads the metadata of servers and issuers.
+// maxDocument bounds the bytes of a document, and so the lists in it.
+const maxDocument = 128 << 10
+
+var (
+	// ErrUnreachable is wrapped by errors of [Discover] if the server or an issuer did not answer, or
+	// with a status of 500 or above: it may answer later.
+	ErrUnreachable = errors.New("no answer")
+
+	// errFailing is wrapped by errors of answers with a status of 500 or above.
+	errFailing = fmt.Errorf("%w that can be used", ErrUnreachable)
+
+	// errAbsent is wrapped by errors of documents that are not there: a status of 400 to 499, or an
+	// answer that is no JSON, such as a page for people.
+	errAbsent = errors.New("no document")
+)
+
+// A fetcher reads the metadata of servers and issuers. It is not oauthex that does, which has no
+// device endpoint, wants PKCE for each grant, refuses the issuers of private networks, and does not
+// say whether a document is absent.
 type fetcher struct {
 	client *http.Client
 	reach  *reach
@@ -42,15 +60,16 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 		return unreachable(err)
 	}
 	defer resp.Body.Close()
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case resp.StatusCode >= 500:
-		return &failureError{resp.StatusCode}
+		return fmt.Errorf("%w: it answers %d %s", errFailing, resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%w: it answers %d %s", errAbsent, resp.StatusCode, http.StatusText(resp.StatusCode))
-	case !isJSON(resp.Header.Get("Content-Type")):
-		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(resp.Header.Get("Content-Type")))
+	case media != "application/json" && !strings.HasSuffix(media, "+json"):
+		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(media))
 	}
-	body, err := io.ReadAll(&bounded{resp.Body, maxBody})
+	body, err := io.ReadAll(&bounded{resp.Body, maxDocument})
 	switch {
 	case errors.Is(err, errTooLong):
 		return errTooLong
@@ -63,8 +82,9 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	return nil
 }
 
-// issuer returns the issuer's metadata. The error wraps errAbsent without metadata.
-func (f fetcher) issuer(ctx context.Context, id string) (*issuerDocument, error) {
+// issuer returns the issuer as it describes itself: as RFC 8414 has it, else as OpenID Connect has
+// it. The error wraps errAbsent without metadata.
+func (f fetcher) issuer(ctx context.Context, id string) (*Issuer, error) {
 	u, err := url.Parse(id)
 	if err != nil || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
@@ -72,43 +92,43 @@ func (f fetcher) issuer(ctx context.Context, id string) (*issuerDocument, error)
 	if err := f.reach.check(ctx, u); err != nil {
 		return nil, fmt.Errorf("the issuer can't be used: %w", err)
 	}
-	var found *issuerDocument
-	err = first(issuerURLs(u), func(at string) error {
-		var document issuerDocument
-		if err := f.get(ctx, at, &document); err != nil {
+	const rfc, openID = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	origin, path := originOf(u), strings.TrimSuffix(u.EscapedPath(), "/")
+	places := []string{origin + rfc + path, origin + openID + path, origin + path + openID} // in the order of revision 2025-11-25
+	var found *Issuer
+	err = first(slices.Compact(places), func(at string) error {
+		found = &Issuer{}
+		if err := f.get(ctx, at, found); err != nil {
 			return err
 		}
-		if document.Issuer == "" && document.TokenEndpoint == "" {
+		if found.ID == "" && found.TokenEndpoint == "" {
 			return fmt.Errorf("%s: %w: its JSON names no issuer", shown(at), errAbsent)
 		}
 		// RFC 8414, section 3.3: "If these values are not identical, the data contained in the
 		// response MUST NOT be used." A slash at the end makes no other issuer.
-		if strings.TrimSuffix(document.Issuer, "/") != strings.TrimSuffix(id, "/") {
+		if strings.TrimSuffix(found.ID, "/") != strings.TrimSuffix(id, "/") {
 			return fmt.Errorf("the issuer %s describes itself as %s at %s; no login is possible until who runs it corrects this",
-				shown(id), clip(document.Issuer), shown(at))
+				shown(id), clip(found.ID), shown(at))
 		}
-		found = &document
 		return nil
 	})
 	return found, err
 }
 
-// An endpoint is a URL in an issuer's document.
-type endpoint struct {
-	name, url string
-	needed    bool
-}
-
-// checkEndpoints checks the URLs of the issuer's document.
-func (f fetcher) checkEndpoints(ctx context.Context, issuer string, all []endpoint) error {
-	for _, e := range all {
-		u, err := url.Parse(e.url)
+// checkEndpoints checks the URLs of an issuer, of which the needed ones must be there.
+func (f fetcher) checkEndpoints(ctx context.Context, i *Issuer, needed ...*string) error {
+	for name, endpoint := range map[string]*string{
+		"authorization_endpoint": &i.AuthorizationEndpoint, "token_endpoint": &i.TokenEndpoint, "registration_endpoint": &i.RegistrationEndpoint,
+		"device_authorization_endpoint": &i.DeviceEndpoint, "revocation_endpoint": &i.RevocationEndpoint,
+		"introspection_endpoint": &i.IntrospectionEndpoint, "jwks_uri": &i.KeysURL,
+	} {
+		u, err := url.Parse(*endpoint)
 		switch {
-		case e.url == "" && !e.needed:
+		case *endpoint == "" && !slices.Contains(needed, endpoint):
 			continue
-		case e.url == "":
+		case *endpoint == "":
 			err = errors.New("is missing")
-		case err != nil || len(e.url) > maxURL || u.Fragment != "":
+		case err != nil || len(*endpoint) > maxURL || u.Fragment != "":
 			err = fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
 		default:
 			if err = f.reach.check(ctx, u); err == nil {
@@ -116,9 +136,29 @@ func (f fetcher) checkEndpoints(ctx context.Context, issuer string, all []endpoi
 			}
 			err = fmt.Errorf("is wrong: %w", err)
 		}
-		return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
+		return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(i.ID), name, err)
 	}
 	return nil
+}
+
+// Describe reads the metadata of an issuer by its identifier, a URL. The issuer counts as named by
+// the configuration, so that its host may have any address; c is the client that [NewHTTPClient]
+// returns for a server with its URL.
+//
+// The issuer in the metadata must be the identifier byte for byte, since tokens are compared with
+// it (RFC 8414, section 3.3). All its endpoints must be ones that [NewHTTPClient] permits. Each of
+// them may be missing, and it need not support PKCE. The error wraps [ErrUnreachable] if the issuer
+// did not answer.
+func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
+	f := fetcher{c, reachOf(Server{URL: id})}
+	i, err := f.issuer(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case i.ID != id:
+		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), clip(i.ID))
+	}
+	return i, f.checkEndpoints(ctx, i)
 }
 
 // unreachable returns the error of a request without its URL: the query may hold a secret.
@@ -129,28 +169,19 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, urls.Cause(err))
 }
 
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
-}
-
 // first reads the first of the documents that is there. An answer of 500 and above passes the turn,
 // too, but then no document is an error that is not errAbsent: who can keep one document
 // from us must not make us use another way. No connection is the same for all, so it ends the search.
-func first(urls []string, get func(at string) error) error {
+func first(places []string, get func(at string) error) error {
 	var failed error
-	for _, at := range urls {
+	for _, at := range places {
 		err := get(at)
-		var status *failureError
-		switch {
-		case errors.Is(err, errAbsent):
-			failed = cmp.Or(failed, err)
-		case errors.As(err, &status):
-			if failed == nil || errors.Is(failed, errAbsent) {
-				failed = err
-			}
-		default:
+		absent := errors.Is(err, errAbsent)
+		if !absent && !errors.Is(err, errFailing) {
 			return err // nil, or one that ends the search
+		}
+		if failed == nil || !absent && errors.Is(failed, errAbsent) {
+			failed = err
 		}
 	}
 	return failed

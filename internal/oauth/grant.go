@@ -100,12 +100,8 @@ func (g *Grantor) CheckResponse(q url.Values) (code string, err error) {
 	if q.Has("error") {
 		return "", newRefusal(q.Get("error"), q.Get("error_description"), 0, nil)
 	}
-	code = q.Get("code")
-	switch {
-	case code == "":
-		return "", errors.New("the response to the login has neither a code nor an error")
-	case len(code) > maxToken:
-		return "", fmt.Errorf("the response to the login has a code of more than %d bytes", maxToken)
+	if code = q.Get("code"); code == "" || len(code) > maxToken {
+		return "", fmt.Errorf("the response to the login has neither an error nor a code of at most %d bytes", maxToken)
 	}
 	return code, nil
 }
@@ -135,13 +131,16 @@ func (g *Grantor) Refresh(ctx context.Context, t Token) (Token, error) {
 
 // ClientCredentials gets a token without a person.
 func (g *Grantor) ClientCredentials(ctx context.Context, scopes []string) (Token, error) {
-	form := url.Values{"grant_type": {"client_credentials"}}
-	setScope(form, scopes)
-	return g.token(ctx, form, scopes)
+	return g.token(ctx, g.asking(url.Values{"grant_type": {"client_credentials"}}, scopes), scopes)
 }
 
-func setScope(form url.Values, scopes []string) {
+// asking returns the form with the scopes to ask for, and the resource.
+func (g *Grantor) asking(form url.Values, scopes []string) url.Values {
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
+	if g.Resource != "" {
+		form.Set("resource", g.Resource)
+	}
+	return form
 }

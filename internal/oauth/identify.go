@@ -47,10 +47,8 @@ func Identify(ctx context.Context, c *http.Client, s Server, i Issuer, r Redirec
 		return Client{}, unknownClient(s.Settings, i, r, nil)
 	}
 	client, err := register(ctx, c, s.Settings, i, r)
-	_, refused := errors.AsType[*Refusal](err)
-	_, silent := errors.AsType[*statusError](err)
 	switch {
-	case refused || silent:
+	case errors.As(err, new(*Refusal)), errors.As(err, new(*statusError)):
 		return Client{}, unknownClient(s.Settings, i, r, err)
 	case err != nil:
 		return Client{}, fmt.Errorf("register the router as a client: %w", err)
@@ -85,35 +83,24 @@ func fits(kept Client, r Redirect) bool {
 	return kept.Registered && kept.ID != "" && alive && (r.URI == "" || kept.RedirectURI == r.URI)
 }
 
-// loopbackPort returns the port of a redirect URI of this machine; "" for another one.
-func loopbackPort(uri string) string {
-	u, err := url.Parse(uri)
-	if err != nil || u.Hostname() != "127.0.0.1" {
-		return ""
-	}
-	return u.Port()
-}
-
 // unknownClient advises a person if the issuer does not let clients register themselves.
 func unknownClient(s Settings, i Issuer, r Redirect, refused error) error {
-	back := ""
-	entry := `"clientId": "…"`
-	if r.URI != "" {
-		back = fmt.Sprintf(" with the redirect URI %s", r.URI)
-		if port := loopbackPort(r.URI); s.CallbackPort == 0 && s.CallbackURL == "" && port != "" { // any free one
-			back = fmt.Sprintf(" with the redirect URI http://localhost:%s/callback", port)
-			entry += `, "callbackPort": ` + port
-		}
-	}
-	why := "does not let clients register themselves"
+	why, back, entry := "does not let clients register themselves", "", `"clientId": "…"`
 	if refused != nil {
 		why = "refuses to register the router"
 	}
-	advice := fmt.Sprintf(`the issuer %s %s: register a client there by hand%s, and put "oauth": {%s} into the server's entry`, oneLine(i.ID), why, back, entry)
-	if refused != nil {
-		return fmt.Errorf("%s: %w", advice, refused)
+	if r.URI != "" {
+		back = " with the redirect URI " + r.URI
+		if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
+			back = fmt.Sprintf(" with the redirect URI http://localhost:%s/callback", u.Port())
+			entry += `, "callbackPort": ` + u.Port()
+		}
 	}
-	return errors.New(advice)
+	err := fmt.Errorf(`the issuer %s %s: register a client there by hand%s, and put "oauth": {%s} into the server's entry`, oneLine(i.ID), why, back, entry)
+	if refused != nil {
+		err = fmt.Errorf("%w: %w", err, refused)
+	}
+	return err
 }
 
 // register registers the router as a client (RFC 7591). An issuer that refuses a way to say who
@@ -132,11 +119,8 @@ func register(ctx context.Context, c *http.Client, s Settings, i Issuer, r Redir
 		return client, err
 	}
 	if refused == nil {
-		listed := make([]string, 0, 8)
-		for _, method := range i.AuthMethods[:min(len(i.AuthMethods), 8)] {
-			listed = append(listed, shorten(method, 64))
-		}
-		return Client{}, fmt.Errorf(`the issuer %s knows no client that registers itself without a key (it lists %q): register a client there by hand, and put "oauth": {"clientId": "…", "privateKey": "…"} into the server's entry`, oneLine(i.ID), listed)
+		return Client{}, fmt.Errorf(`the issuer %s knows no client that registers itself without a key (it lists %s): register a client there by hand, and put "oauth": {"clientId": "…", "privateKey": "…"} into the server's entry`,
+			oneLine(i.ID), oneLine(strings.Join(i.AuthMethods, ", ")))
 	}
 	return Client{}, refused
 }
@@ -158,7 +142,7 @@ func registerAs(ctx context.Context, c *http.Client, method string, s Settings, 
 func metadata(method string, s Settings, i Issuer, r Redirect) *oauthex.ClientRegistrationMetadata {
 	m := &oauthex.ClientRegistrationMetadata{
 		ClientName:              "metarouter",
-		ApplicationType:         applicationType(r.URI),
+		ApplicationType:         "native",
 		TokenEndpointAuthMethod: method,
 		RedirectURIs:            []string{},
 		ResponseTypes:           []string{},
@@ -167,6 +151,9 @@ func metadata(method string, s Settings, i Issuer, r Redirect) *oauthex.ClientRe
 		m.GrantTypes = append(m.GrantTypes, string(AuthorizationCode))
 		m.ResponseTypes = append(m.ResponseTypes, "code")
 		m.RedirectURIs = append(m.RedirectURIs, r.URI)
+		if strings.HasPrefix(r.URI, "https:") && urls.LeadsElsewhere(r.URI) { // a website
+			m.ApplicationType = "web"
+		}
 	}
 	m.GrantTypes = append(m.GrantTypes, "refresh_token")
 	if r.URI == "" || s.Grant == DeviceCode || i.DeviceEndpoint != "" || slices.Contains(i.Grants, deviceGrant) {
@@ -177,14 +164,6 @@ func metadata(method string, s Settings, i Issuer, r Redirect) *oauthex.ClientRe
 		m.Scope = strings.Join(ScopesToAsk(s, &Found{Issuer: i}, Challenge{}, nil), " ")
 	}
 	return m
-}
-
-// applicationType returns "web" for a redirect to a website, "native" for one to this machine.
-func applicationType(redirectURI string) string {
-	if u, err := url.Parse(redirectURI); err == nil && u.Scheme == "https" && !urls.IsLoopback(u.Hostname()) {
-		return "web"
-	}
-	return "native"
 }
 
 // readClient reads the answer to a registration as asked with the method. The issuer may have

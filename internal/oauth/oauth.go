@@ -48,25 +48,26 @@ const (
 	DeviceCode        Grant = "device_code"        // a person enters a code on any device
 )
 
-// An Issuer is an authorization server, as it describes itself.
+// An Issuer is an authorization server, as it describes itself (RFC 8414, RFC 8628). Its endpoints
+// may be "", and its lists nil: then it does not say.
 type Issuer struct {
-	ID string // the issuer identifier, a URL
+	ID string `json:"issuer"` // a URL
 
-	AuthorizationEndpoint string
-	TokenEndpoint         string
-	RegistrationEndpoint  string // "" if clients can't register themselves
-	DeviceEndpoint        string // "" without the device grant
-	RevocationEndpoint    string // "" if tokens can't be revoked
-	IntrospectionEndpoint string // "" if it answers no questions about tokens (RFC 7662)
-	KeysURL               string // of the keys that sign its tokens (jwks_uri); may be ""
+	AuthorizationEndpoint string `json:"authorization_endpoint,omitempty"`
+	TokenEndpoint         string `json:"token_endpoint,omitempty"`
+	RegistrationEndpoint  string `json:"registration_endpoint,omitempty"` // "" if clients can't register themselves
+	DeviceEndpoint        string `json:"device_authorization_endpoint,omitempty"`
+	RevocationEndpoint    string `json:"revocation_endpoint,omitempty"`
+	IntrospectionEndpoint string `json:"introspection_endpoint,omitempty"` // that answers questions about tokens (RFC 7662)
+	KeysURL               string `json:"jwks_uri,omitempty"`               // of the keys that sign its tokens
 
-	Scopes            []string // that it names; may be nil
-	AuthMethods       []string // of clients at the token endpoint; nil if it does not say
-	SigningAlgorithms []string // of clients' assertions; nil if it does not say
-	Grants            []string // nil if it does not say
-	ClientDocuments   bool     // it reads client ID metadata documents
-	SendsIssuer       bool     // it puts iss into authorization responses (RFC 9207)
-	Guessed           bool     // it describes itself nowhere: these are the endpoints of revision 2025-03-26
+	Scopes            []string `json:"scopes_supported,omitempty"`
+	AuthMethods       []string `json:"token_endpoint_auth_methods_supported,omitempty"`            // of clients
+	SigningAlgorithms []string `json:"token_endpoint_auth_signing_alg_values_supported,omitempty"` // of clients' assertions
+	Grants            []string `json:"grant_types_supported,omitempty"`
+	PKCE              []string `json:"code_challenge_methods_supported,omitempty"`
+	ClientDocuments   bool     `json:"client_id_metadata_document_supported,omitempty"`          // it reads them
+	SendsIssuer       bool     `json:"authorization_response_iss_parameter_supported,omitempty"` // it puts iss into authorization responses (RFC 9207)
 }
 
 // A Found is the issuer of a server's tokens, with the server's metadata.

@@ -53,11 +53,10 @@ func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 	for _, name := range []string{"code", "code_verifier", "refresh_token", "device_code", "client_secret", "client_assertion", "token"} {
 		all = append(all, form.Get(name))
 	}
-	var secrets []string
 	for _, secret := range all {
-		secrets = append(secrets, secret, url.QueryEscape(secret))
+		all = append(all, url.QueryEscape(secret))
 	}
-	return secrets
+	return all
 }
 
 // ErrNotSent is in the error of a request that was not sent: the issuer did nothing for it.

@@ -20,11 +20,8 @@ const (
 
 // token asks the token endpoint. asked are the scopes of the token if the issuer does not name them.
 func (g *Grantor) token(ctx context.Context, form url.Values, asked []string) (Token, error) {
-	if g.Resource != "" {
-		form.Set("resource", g.Resource)
-	}
 	now := time.Now().Round(0) // the wall clock: the other one stands still while the machine sleeps
-	r, err := g.form(ctx, "token", g.Issuer.TokenEndpoint, form)
+	r, err := g.form(ctx, "token", g.Issuer.TokenEndpoint, g.asking(form, nil))
 	if err != nil {
 		return Token{}, err
 	}

@@ -27,3 +27,11 @@ func List(words []string, most int) string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// Cut returns at most so many bytes of a text. It ends with "…" if something is left out.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}

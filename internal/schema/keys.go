@@ -93,13 +93,18 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 		})
 		return append(out, ']')
 	}
+	present := make(map[string]bool)
+	_ = wire.Members(value, func(key string, _ []byte) bool {
+		present[key] = true
+		return true
+	})
 	_ = wire.Members(value, func(key string, v []byte) bool { // it is valid
 		name, own := key, key
-		if other, ok := r.names[key]; ok && wire.Member(value, other) == nil {
+		if other, ok := r.names[key]; ok {
 			if r.toOwn {
 				own = other
 			}
-			if slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Properties[own] != nil }) {
+			if !present[other] && slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return r.declares(s, own) }) {
 				name = other
 			} else {
 				own = key
@@ -140,6 +145,13 @@ func (r *rekeyer) inner(all []*jsonschema.Schema, at func(*jsonschema.Schema) []
 		inner = append(inner, slices.DeleteFunc(found, func(s *jsonschema.Schema) bool { return s == nil })...)
 	}
 	return inner
+}
+
+// declares reports whether a schema names a member: among its properties, or in a rule about members that are there.
+func (r *rekeyer) declares(s *jsonschema.Schema, name string) bool {
+	r.steps -= 1 + len(s.Required)/8
+	return s.Properties[name] != nil || s.DependentSchemas[name] != nil || s.DependentRequired[name] != nil || s.Dependencies[name] != nil ||
+		slices.Contains(s.Required, name)
 }
 
 // membersAt returns the schemas that a member may have, some of which may be nil. To match the patterns would take long,

@@ -16,6 +16,7 @@ func TestOwn(t *testing.T) {
 		"by any pattern": {`{"patternProperties":{"^(?=(x+)+$)":` + inner + `}}`, `{"x":{"a_b":1},"y":{"a_b":1},"a_b":1}`, `{"x":{"a b":1},"y":{"a b":1},"a_b":1}`},
 		"additional":     {`{"properties":{"c":{}},"additionalProperties":` + inner + `}`, `{"c":{"a_b":1},"d":{"a_b":1}}`, `{"c":{"a_b":1},"d":{"a b":1}}`},
 		"unevaluated":    {`{"allOf":[{}],"unevaluatedProperties":` + inner + `}`, `{"d":{"a_b":1}}`, `{"d":{"a b":1}}`},
+		"required":       {`{"required":["a b"],"properties":{"c":{"dependentRequired":{"a b":["d"]}}}}`, `{"a_b":1,"c":{"a_b":2}}`, `{"a b":1,"c":{"a b":2}}`},
 	} {
 		s, err := Compile(json.RawMessage(tc.schema))
 		expect.OK(t, err, "%s", name)

@@ -54,26 +54,26 @@ type Host interface {
 
 // A Call is a call of a script.
 type Call struct {
-	Number    int // from 1, in the order in which the script made its calls, searches and descriptions
-	Line      int // of the script, from 1; 0 if it is not known
-	Tool      string
-	Arguments json.RawMessage
+	Number    int             `json:"-"` // from 1, in the order in which the script made its calls, searches and descriptions
+	Tool      string          `json:"tool"`
+	Line      int             `json:"line"` // of the script, from 1; 0 if it is not known
+	Arguments json.RawMessage `json:"-"`
 }
 
 // An Outcome is what a script has given.
 type Outcome struct {
-	Value   json.RawMessage   // JSON; nil for undefined
-	Log     string            // the lines of console.log
-	Content []json.RawMessage // blocks of content that the script put into the answer by result(handle)
-	Calls   []Made            // in the order in which they were made
-	Err     *Error            // why the script failed; nil if it did not
+	Value   json.RawMessage   `json:"value,omitempty"`   // JSON; nil for undefined
+	Content []json.RawMessage `json:"content,omitempty"` // blocks of content that the script put into the answer by result(handle)
+	Log     string            `json:"log"`               // the lines of console.log
+	Calls   []Made            `json:"calls"`             // in the order in which they were made
+	Err     *Error            `json:"error,omitempty"`   // why the script failed; nil if it did not
 }
 
 // Made is a call that a script made.
 type Made struct {
 	Call
-	OK    bool // it has a result that is no error
-	Reads bool // its tool changes nothing; the host sets it
+	OK    bool `json:"ok"`              // it has a result that is no error
+	Reads bool `json:"reads,omitempty"` // its tool changes nothing; the host sets it
 }
 
 // Options are how a script runs.
@@ -92,10 +92,10 @@ type Options struct {
 type Error struct {
 	// Name is that of the exception, such as "TypeError" or "ToolError". Others are "LimitError" for a bound, "LostError"
 	// for a call with an unknown effect, "CancelError", "BusyError" for too many scripts, and "InternalError".
-	Name    string
-	Message string
-	Line    int // of the script as the model wrote it, from 1; 0 if it is not known
-	Column  int // in UTF-16 code units, from 1
+	Name    string `json:"name"`
+	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"`   // of the script as the model wrote it, from 1; 0 if it is not known
+	Column  int    `json:"column,omitempty"` // in UTF-16 code units, from 1
 }
 
 // Error returns the name and the message.

@@ -33,7 +33,7 @@ type Issuer struct {
 	ClientID     string   // of the router
 	ClientSecret string   // of ClientID; "" for a public client
 	Audience     string   // that its tokens must name; "" is the resource
-	Scopes       []string // to ask for, besides openid and offline_access
+	Scopes       []string // to ask for, besides openid
 }
 
 // Logins are the logins of browsers that are under way. Its methods may be called by many
@@ -94,10 +94,8 @@ func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI stri
 // scopesOf returns the scopes to ask for.
 func scopesOf(i Issuer, about oauth.Issuer) []string {
 	scopes := oauth.Union(nil, i.Scopes)
-	for _, more := range []string{"openid", "offline_access"} { // without the second, some grant no refresh token
-		if slices.Contains(about.Scopes, more) {
-			scopes = oauth.Union(scopes, []string{more})
-		}
+	if slices.Contains(about.Scopes, "openid") {
+		scopes = oauth.Union(scopes, []string{"openid"})
 	}
 	return scopes
 }
@@ -164,23 +162,6 @@ func (s *Session) Format(to fmt.State, _ rune) {
 
 // Access returns the access token.
 func (s *Session) Access() string { return s.token.Access }
-
-// Expires returns when the access token expires, as the issuer said when it granted it; zero if it
-// did not say.
-func (s *Session) Expires() time.Time { return s.token.Expires }
-
-// Renews reports whether there is a refresh token.
-func (s *Session) Renews() bool { return s.token.Refresh != "" }
-
-// Refresh returns the session with a fresh access token. The refresh token of s may not work any
-// more. The error wraps [ErrRefused] if the issuer says that the login is over.
-func (s *Session) Refresh(ctx context.Context) (*Session, error) {
-	token, err := s.grantor.Refresh(ctx, s.token)
-	if err != nil {
-		return nil, readable(err)
-	}
-	return &Session{s.Issuer, s.grantor, token}, nil
-}
 
 // Revoke has the issuer forget the tokens, if it offers that.
 func (s *Session) Revoke(ctx context.Context) error { return s.grantor.Revoke(ctx, s.token) }

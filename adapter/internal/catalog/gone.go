@@ -1,8 +1,6 @@
 package catalog
 
-import (
-	"github.com/mcp-metarouter/metarouter/registry"
-)
+import "github.com/mcp-metarouter/metarouter/registry"
 
 // Bounds of the offers that are remembered of servers on nodes that are gone. If there are more, all
 // are forgotten.
@@ -37,15 +35,6 @@ func (g *goneOffers) take(server string) (o registry.Offer, ok bool) {
 		g.bytes -= sizeOf(o)
 	}
 	return o, ok
-}
-
-// sizeOf returns the bytes of the definitions of tools.
-func sizeOf(o registry.Offer) (n int) {
-	for i := range o.Tools {
-		t := &o.Tools[i]
-		n += len(t.Definition) + len(t.Flat) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Description)
-	}
-	return n
 }
 
 // compared returns the parts of an offer with which the server's next offer is compared.

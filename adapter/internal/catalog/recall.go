@@ -14,11 +14,11 @@ import (
 
 // A recalled is a server for which the stored offer is wanted.
 type recalled struct {
-	name, key string
-	entry     config.Server
-	trusted   bool
-	offer     registry.Offer
-	found     bool
+	config.Server
+	key     string
+	trusted bool
+	offer   registry.Offer
+	found   bool
 }
 
 // recall puts the stored offers of servers into the registry, unless the server's offer is known
@@ -29,7 +29,7 @@ func (w *Writer) recall(servers []config.Server) {
 	var all []*recalled
 	for _, s := range servers {
 		if supervisor.Startable(s) && w.known[s.Name] == "" {
-			all = append(all, &recalled{name: s.Name, key: t.storeKey(s), entry: s, trusted: w.trusted[s.Name]})
+			all = append(all, &recalled{Server: s, key: t.storeKey(s), trusted: w.trusted[s.Name]})
 		}
 	}
 	w.mu.Unlock()
@@ -37,15 +37,15 @@ func (w *Writer) recall(servers []config.Server) {
 	reading.SetLimit(runtime.GOMAXPROCS(0))
 	for _, r := range all {
 		reading.Go(func() error {
-			if r.offer, r.found = w.Saves.store.Load(r.key, r.name); r.found {
-				r.offer = t.doubt(r.offer, r.trusted, r.entry.NewTools == "hold")
+			if r.offer, r.found = w.Saves.store.load(r.key, r.Name); r.found {
+				r.offer = t.doubt(r.offer, r.trusted, r.NewTools == "hold")
 				return nil
 			}
 			// The offer that the entry had before it was edited is not used, but the next one is compared with it.
-			if key := w.Saves.lastKey(r.name); key != "" {
-				if o, ok := w.Saves.store.Load(key, r.name); ok {
+			if key := w.Saves.lastKey(r.Name); key != "" {
+				if o, ok := w.Saves.store.load(key, r.Name); ok {
 					w.mu.Lock()
-					w.older[r.name] = compared(o)
+					w.older[r.Name] = compared(o)
 					w.mu.Unlock()
 				}
 			}
@@ -60,11 +60,11 @@ func (w *Writer) recall(servers []config.Server) {
 		return
 	}
 	for _, r := range all {
-		if w.known[r.name] == "" && w.tagger.storeKey(r.entry) == r.key {
-			if _, err := w.publish(r.name, r.offer); err != nil {
-				w.log.Warn("can't use the stored offer", zap.String("server", r.name), zap.Error(err))
+		if w.known[r.Name] == "" && w.tagger.storeKey(r.Server) == r.key {
+			if _, err := w.publish(r.Name, r.offer); err != nil {
+				w.log.Warn("can't use the stored offer", zap.String("server", r.Name), zap.Error(err))
 			} else {
-				w.known[r.name] = r.key
+				w.known[r.Name] = r.key
 			}
 		}
 	}
@@ -78,13 +78,13 @@ func (p *published) adoptStored(all []*recalled) bool {
 	}
 	offers := make(map[string]registry.Offer, len(all))
 	for _, r := range all {
-		offers[r.name] = r.offer
+		offers[r.Name] = r.offer
 	}
 	if _, err := p.registry.ReplaceAll(offers); err != nil {
 		return false // one of them can't be used
 	}
 	for _, r := range all {
-		p.known[r.name] = r.key
+		p.known[r.Name] = r.key
 	}
 	return true
 }

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -26,7 +25,7 @@ const (
 
 // A saver stores offers, a moment after they were listed.
 type saver struct {
-	store    *offerstore.Store
+	store    store
 	registry *registry.Registry
 	log      *zap.Logger
 	due      chan struct{} // holds a notice while there may be something to store
@@ -34,7 +33,7 @@ type saver struct {
 
 	lock    sync.Mutex         // guards the fields below; may be taken while Writer.mu is held
 	place   string             // identifies the configuration in the store; "" before load
-	index   offerstore.Index   // as it is stored
+	index   index              // as it is stored
 	waiting map[string]unsaved // by server
 }
 
@@ -54,7 +53,7 @@ func (s *saver) load(files []string) registry.Claims {
 		return nil
 	}
 	s.place = hash(files)
-	s.index = s.store.LoadIndex(s.place)
+	s.index = s.store.loadIndex(s.place)
 	return s.index.Claims
 }
 
@@ -78,7 +77,7 @@ func (s *saver) notify() { signal.Leave(s.due) }
 // Run removes stored offers that no router has used for 90 days, and then stores offers until
 // ctx ends. [saver.Rest] stores later ones.
 func (s *saver) Run(ctx context.Context) {
-	if err := s.store.Prune(unusedTime); err != nil {
+	if err := s.store.prune(unusedTime); err != nil {
 		s.log.Warn("can't remove old stored offers", zap.Error(err))
 	}
 	for {
@@ -110,21 +109,21 @@ func (s *saver) All() error {
 	place, before, waiting := s.place, s.index, s.waiting
 	s.waiting = make(map[string]unsaved)
 	s.lock.Unlock()
-	index := offerstore.Index{Keys: make(map[string]string), Claims: s.registry.Snapshot().Claims()}
-	maps.Copy(index.Keys, before.Keys)
+	next := index{Keys: make(map[string]string), Claims: s.registry.Snapshot().Claims()}
+	maps.Copy(next.Keys, before.Keys)
 	var failed []error
 	for server, u := range waiting {
-		if err := s.store.Save(u.key, server, u.offer); err != nil {
+		if err := s.store.save(u.key, server, u.offer); err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		index.Keys[server] = u.key
+		next.Keys[server] = u.key
 	}
-	if !maps.Equal(index.Keys, before.Keys) || !maps.Equal(index.Claims, before.Claims) {
-		failed = append(failed, s.store.SaveIndex(place, index))
+	if !maps.Equal(next.Keys, before.Keys) || !maps.Equal(next.Claims, before.Claims) {
+		failed = append(failed, s.store.saveIndex(place, next))
 	}
 	s.lock.Lock()
-	s.index = index
+	s.index = next
 	s.lock.Unlock()
 	return errors.Join(failed...)
 }

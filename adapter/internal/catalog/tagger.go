@@ -32,11 +32,9 @@ func NewTagger(tags map[string][]string, log *zap.Logger) *Tagger {
 
 // storeKey returns the key of the server's stored offer: a hash of everything that determines the
 // offer.
-func storeKey(s config.Server, tags map[string][]string) string {
-	return hash([]any{s.Hash(), s.Tools, s.Capabilities, tags})
+func (t *Tagger) storeKey(s config.Server) string {
+	return hash([]any{s.Hash(), s.Tools, s.Capabilities, t.tags})
 }
-
-func (t *Tagger) storeKey(s config.Server) string { return storeKey(s, t.tags) }
 
 func hash(v any) string {
 	sum := sha256.Sum256(wire.Marshal(v))

@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -32,12 +31,14 @@ type Writer struct {
 	gone   goneOffers               // of such servers, until they are listed again
 }
 
-// NewWriter returns a writer that tags tools by t. onDemand is an option of the router.
-func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *offerstore.Store, log *zap.Logger) *Writer {
+// NewWriter returns a writer that tags tools by t, and stores them below the folder dataDir unless that is "". onDemand is an
+// option of the router.
+func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, dataDir string, log *zap.Logger) *Writer {
+	store := newStore(dataDir, log)
 	log = log.Named("catalog")
 	return &Writer{
 		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), older: make(map[string]registry.Offer)},
-		Saves:     saver{store: s, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
+		Saves:     saver{store: store, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
 		onDemand:  onDemand, others: make(map[string]config.Server),
 	}
 }
@@ -153,17 +154,6 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 	}
 	w.Saves.notify() // other servers' URIs may have changed
 	return nil
-}
-
-// logChanges logs which definitions differ from the server's list before, in this run or an earlier
-// one: a server that was harmless when a person looked may have changed since.
-func logChanges(log *zap.Logger, server string, before, after []registry.NormalizedTool) {
-	changed, added, removed, details := changesOf(before, after)
-	if changed+added+removed > 0 {
-		log.Info("the server lists other tools than before", zap.String("server", server),
-			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", removed))
-		log.Debug("tools that the server changed", zap.String("server", server), zap.Strings("changes", details))
-	}
 }
 
 // Seen notes that a person has seen how the definitions of the server's tools changed; see LastSeen

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -19,7 +18,7 @@ import (
 
 // opened returns a writer with the stored offers of the folder.
 func opened(data string, c config.Config) *Writer {
-	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), offerstore.NewStore(data, zap.NewNop()), zap.NewNop())
+	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), data, zap.NewNop())
 	w.Configure(c)
 	return w
 }

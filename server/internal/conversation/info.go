@@ -20,14 +20,15 @@ const (
 
 // A ClientInfo describes a client that the router serves.
 type ClientInfo struct {
-	Name, Version string // as the client says, cut; "" if it does not say
-	Revision      string // that it speaks; "" for plain JSON-RPC, and before its first request
-	Transport     string // Stdio, HTTP or Plain
-	Principal     string // the name of its principal; "" if it proved no identity
-	Calls         int64  // of tools
-	Open          int    // requests that have no answer yet; 0 for clients without a session
-	Since         time.Time
-	Last          time.Time // its last request; zero for a client with a session
+	Name      string    `json:"name"` // as the client says, cut; "" if it does not say
+	Version   string    `json:"version"`
+	Revision  string    `json:"protocol_version"` // that it speaks; "" for plain JSON-RPC, and before its first request
+	Transport string    `json:"transport"`        // Stdio, HTTP or Plain
+	Principal string    `json:"principal"`        // the name of its principal; "" if it proved no identity
+	Calls     int64     `json:"calls"`            // of tools
+	Open      int       `json:"-"`                // requests that have no answer yet; 0 for clients without a session
+	Since     time.Time `json:"since"`
+	Last      time.Time `json:"last,omitzero"` // its last request; zero for a client with a session
 }
 
 // Infos describes the clients that have a session, and those without one that sent a request in the

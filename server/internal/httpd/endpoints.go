@@ -87,7 +87,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	ctx, stop := p.clients.During(w, r, &q.client, isRead(r))
+	ctx, stop := p.clients.During(r, &q.client, isRead(r))
 	defer stop()
 	ctx = clientauth.WithPrincipal(ctx, q.client.Principal, q.client.LoggedIn())
 	p.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))

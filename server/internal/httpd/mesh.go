@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -90,7 +91,7 @@ func (b *Backends) meshScan(w http.ResponseWriter, r *http.Request) {
 
 // peerOf returns another node with the servers that it shares. Of those that this router uses,
 // remote has the state.
-func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
+func peerOf(n clusternode.Info, remote []serverrow.Row) MeshNode {
 	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []serverrow.Row{}, MeshPeer: &MeshPeer{
 		LatencyMS: n.Latency, LastSeen: n.LastSeen, Trusted: n.Trusted, Key: n.Key, Problem: n.Problem,
 	}}
@@ -140,7 +141,7 @@ type Router interface {
 	Classifier() *classify.Classifier
 
 	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
-	Nodes() []adapter.NodeInfo
+	Nodes() []clusternode.Info
 }
 
 // statusOf returns "ok", or "degraded" while the outside classifier is down and the

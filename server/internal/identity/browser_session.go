@@ -3,51 +3,53 @@ package identity
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
 
 const (
-	// loginIdle is how long a login lasts without a request, loginLife how long at most. No
-	// login lasts longer than the router.
-	loginIdle = 12 * time.Hour
-	loginLife = 7 * 24 * time.Hour
+	// loginLife is how long a login lasts, unless the router ends before.
+	loginLife = time.Hour
 
-	// renewAfter is how old a cookie is when the browser gets a new one.
-	renewAfter = time.Hour
-
-	// pageTime bounds one request of a page, such as its stream of events: the page asks
-	// again, by which its cookie is renewed or found to be too old.
-	pageTime = loginIdle / 2
-
-	// maxLogins bounds the browsers that are logged in. One more ends the login that was not used
-	// for longest.
+	// maxLogins bounds the browsers that are logged in. One more ends the oldest login.
 	maxLogins = 1000
+
+	// revokeTime bounds how long an issuer takes to revoke tokens.
+	revokeTime = 5 * time.Second
 )
 
-// A browserSession is a browser's login, by a token of the options or at an issuer.
-type browserSession struct {
-	of     *browserSessions
-	id     string // the value of its cookie
-	begun  time.Time
-	issued // zero for a login by a token
+// errEdited is why sessions end when the configuration of their issuer was edited.
+var errEdited = errors.New("the configuration of the issuer was edited")
 
-	mu      sync.Mutex // guards the fields below, and the fields of issued
-	grant   *Grant     // ends with the session
-	used    time.Time  // when the browser was last seen
-	renewed time.Time  // when the browser got its cookie
+// A browserSession is a browser's login, by a token of the options or at an issuer. It does not change.
+type browserSession struct {
+	id    string    // the value of its cookie
+	until time.Time // it ends by itself
+	grant *Grant    // ends with the session
+	issued
+}
+
+// issued is what a login at an issuer has shown; zero for a login by a token of the options.
+type issued struct {
+	issuer   string
+	revision string          // of the issuer's configuration
+	resource string          // for which the token is
+	from     string          // the browser's address
+	tokens   *signin.Session // revoked at the logout
 }
 
 // browserSessions are the browsers that are logged in.
 type browserSessions struct {
 	*common
 
-	mu   sync.Mutex // guards the fields below
+	mu   sync.Mutex // guards byID
 	byID map[string]*browserSession
 }
 
@@ -55,15 +57,14 @@ type browserSessions struct {
 func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
 	now, g := time.Now(), *of
 	g.right = newRight(of.Context)
-	s := &browserSession{of: l, id: rand.Text(), begun: now, issued: at, grant: &g, used: now, renewed: now}
+	s := &browserSession{id: rand.Text(), until: now.Add(loginLife), grant: &g, issued: at}
 	l.mu.Lock()
 	var ended []*browserSession
 	oldest := s
 	for _, other := range l.byID {
-		switch used := other.lastUsed(); {
-		case !other.lasts(now):
+		if !now.Before(other.until) {
 			ended = append(ended, other)
-		case used.Before(oldest.lastUsed()):
+		} else if other.until.Before(oldest.until) {
 			oldest = other
 		}
 	}
@@ -82,7 +83,7 @@ func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
 func (l *browserSessions) get(cookie string) *browserSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.byID[cookie]; s != nil && s.lasts(time.Now()) {
+	if s := l.byID[cookie]; s != nil && time.Now().Before(s.until) && s.grant.Context.Err() == nil {
 		return s
 	}
 	return nil
@@ -94,7 +95,7 @@ func (l *browserSessions) end(s *browserSession) bool {
 	had := l.byID[s.id] == s
 	delete(l.byID, s.id)
 	l.mu.Unlock()
-	s.last().revoke(ErrRevoked)
+	s.grant.revoke(ErrRevoked)
 	return had
 }
 
@@ -109,11 +110,27 @@ func (l *browserSessions) edited(r *Rules) {
 	}
 	l.mu.Unlock()
 	for _, s := range ended {
-		l.expire(s, errEdited.Error())
+		l.forbid(s)
 	}
 }
 
-// revoke has the issuer forget tokens of a session that has ended.
+// forbid ends a session that the rules do not permit any more.
+func (l *browserSessions) forbid(s *browserSession) {
+	if !l.end(s) || s.issuer == "" {
+		return
+	}
+	l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
+	l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.issuer, Reason: errEdited.Error()})
+}
+
+// logOut ends a session, and has its issuer forget its tokens.
+func (l *browserSessions) logOut(s *browserSession) {
+	if l.end(s); s.tokens != nil {
+		l.revoke(s.tokens)
+	}
+}
+
+// revoke has the issuer forget tokens.
 func (l *browserSessions) revoke(tokens *signin.Session) {
 	ctx, cancel := context.WithTimeout(l.ctx, revokeTime)
 	defer cancel()
@@ -122,89 +139,37 @@ func (l *browserSessions) revoke(tokens *signin.Session) {
 	}
 }
 
-// ends returns when the session ends at the latest.
-func (s *browserSession) end() time.Time { return s.begun.Add(loginLife) }
-
-// lasts reports whether the session is neither too old nor unused for too long.
-func (s *browserSession) lasts(now time.Time) bool {
-	return now.Before(s.end()) && now.Sub(s.lastUsed()) < loginIdle
+// fits reports whether the token, or else the issuer, is in the configuration as it was at the login. Rules are in force
+// a moment before the logins end that they do not permit.
+func (s *browserSession) fits(r *Rules) bool {
+	g := s.grant
+	return s.issuer == "" && g.Context.Err() == nil && r.grants[g.Principal] != nil || s.issuer != "" && s.issued.fits(r)
 }
 
-// last returns the grant as it was when the token was judged.
-func (s *browserSession) last() *Grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.grant
-}
-
-func (s *browserSession) lastUsed() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used
+// fits reports whether the issuer is in the configuration as it was at the login.
+func (s *issued) fits(r *Rules) bool {
+	i := r.issuers[s.issuer]
+	return i != nil && i.Context.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
 }
 
 // During returns the context of a page's request, which ends with the grant and the login of its client, and, if
-// it lasts, as [Sender.Lasting] says. A browser gets a new cookie if its own has become old. stop must be called.
-func (i *Identifier) During(w http.ResponseWriter, r *http.Request, c *Sender, lasts bool) (ctx context.Context, stop func()) {
+// it lasts, as [Sender.Lasting] says. stop must be called.
+func (i *Identifier) During(r *http.Request, c *Sender, lasts bool) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	unfollow, unrevoke := context.AfterFunc(i.ctx, cancel), context.AfterFunc(c.Grant.Context, cancel)
 	leave := func() {}
 	if lasts {
 		ctx, leave = c.Lasting(ctx)
 	}
-	if s := c.session; s != nil {
-		if s.mustRenew() {
-			i.login.letIn(w, r, c, s)
-		}
-		ctx, leave = s.during(ctx)
+	unlimited := func() {}
+	if c.session != nil {
+		ctx, unlimited = context.WithDeadline(ctx, c.session.until)
 	}
 	return ctx, func() {
 		unfollow()
 		unrevoke()
 		cancel()
+		unlimited()
 		leave()
 	}
-}
-
-// mustRenew reports whether the cookie has become old, and takes it as renewed then.
-func (s *browserSession) mustRenew() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if now.Sub(s.renewed) < renewAfter {
-		return false
-	}
-	s.renewed = now
-	return true
-}
-
-// during returns a context for a page's request, which ends with the session and after a while by
-// itself.
-func (s *browserSession) during(ctx context.Context) (context.Context, func()) {
-	until := time.Now().Add(pageTime)
-	if end := s.end(); end.Before(until) {
-		until = end
-	}
-	ctx, cancel := context.WithDeadline(ctx, until)
-	if s.issuer == "" {
-		return ctx, cancel // the request ends with the grant
-	}
-	ctx, stop := while(ctx, s.goodUntil, s.goesOn)
-	return ctx, func() {
-		cancel()
-		stop()
-	}
-}
-
-// goodUntil returns when the token has to be judged again.
-func (s *browserSession) goodUntil() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.good
-}
-
-// goesOn reports whether the session still has a grant.
-func (s *browserSession) goesOn(ctx context.Context) bool {
-	g, err := s.check(ctx)
-	return g != nil && err == nil
 }

@@ -45,13 +45,15 @@ var (
 func (i *Identifier) Identify(r *http.Request, c *Sender) (asked bool) {
 	g := c.Rules.grant(r)
 	if g == nil && i.Pages && c.Browser {
-		c.session, g, c.wrong = i.login.bySession(r, c.Rules)
-	}
-	if g == nil && c.wrong == nil { // else the browser's issuer can't be asked
-		g = i.byCertificate(r, c)
-		if g == nil {
-			g, asked = i.byToken(r, c)
+		if c.session = i.login.bySession(r, c.Rules); c.session != nil {
+			g = c.session.grant
 		}
+	}
+	if g == nil {
+		g = i.byCertificate(r, c)
+	}
+	if g == nil {
+		g, asked = i.byToken(r, c)
 	}
 	if g == nil {
 		return asked
@@ -169,25 +171,19 @@ func (c *Sender) Lasting(ctx context.Context) (_ context.Context, stop func()) {
 	if c.proves == nil {
 		return ctx, func() {}
 	}
-	return while(ctx, func() time.Time { return time.Now().Add(proofLasts) }, c.proves)
-}
-
-// while returns a context that ends when proves, asked at the times of next, reports false. stop must be
-// called.
-func while(ctx context.Context, next func() time.Time, proves func(context.Context) bool) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		again := time.NewTicker(proofLasts)
+		defer again.Stop()
 		for {
-			again := time.NewTimer(time.Until(next()))
 			select {
 			case <-again.C:
 			case <-ctx.Done():
-				again.Stop()
 				return
 			}
-			if !proves(ctx) {
+			if !c.proves(ctx) {
 				cancel(ErrRevoked)
 				return
 			}

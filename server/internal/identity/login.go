@@ -7,9 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -66,31 +64,18 @@ func cookieName(port string, r *Rules) string {
 	return name
 }
 
-// bySession returns the session of a browser that asks for a page, by its cookie, and its grant; nil
-// if it does not exist or has ended. The error says that its issuer can't be asked now.
-func (l *login) bySession(r *http.Request, rules *Rules) (*browserSession, *Grant, error) {
+// bySession returns the session of a browser that asks for a page, by its cookie; nil if it does not exist or has ended.
+func (l *login) bySession(r *http.Request, rules *Rules) *browserSession {
 	cookie, err := r.Cookie(cookieName(l.Port, rules))
 	if err != nil {
-		return nil, nil, nil
+		return nil
 	}
 	s := l.sessions.get(cookie.Value)
-	if s == nil {
-		return nil, nil, nil
+	if s != nil && !s.fits(rules) {
+		l.sessions.forbid(s)
+		return nil
 	}
-	if !s.fits(rules) {
-		l.sessions.expire(s, errEdited.Error())
-		return nil, nil, nil
-	}
-	g, err := s.use(r.Context())
-	switch {
-	case err != nil && r.URL.Path == logoutPath:
-		return s, s.last(), nil // a browser may always log out
-	case err != nil && strings.HasPrefix(r.URL.Path, loginPath): // or log in by another way
-		return nil, nil, nil
-	case err != nil || g == nil:
-		return nil, nil, err
-	}
-	return s, g, nil
+	return s
 }
 
 // IsLogin reports whether the path is one of logins on the page.
@@ -154,8 +139,7 @@ var errForeignLogout = conversation.InvalidRequest("only the router's own dashbo
 
 // letIn gives the browser a cookie.
 func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
-	left := min(loginIdle, time.Until(s.end()))
-	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
+	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
 }
 
 // setCookie sets a cookie for so many seconds; -1 deletes it.

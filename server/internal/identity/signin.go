@@ -132,7 +132,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return http.StatusServiceUnavailable, e
 	}
 	e.Principal = proof.Principal.Name
-	at := issued{hash: proof.Principal.Hash, issuer: tokens.Issuer, revision: proof.Revision, resource: resource, from: Hostname(r.RemoteAddr), tokens: tokens}
+	at := issued{issuer: tokens.Issuer, revision: proof.Revision, resource: resource, from: Hostname(r.RemoteAddr), tokens: tokens}
 	switch {
 	case proof.Issuer != tokens.Issuer || !at.fits(c.Rules.current()): // now
 		e.Reason = "The configuration of the issuer was edited meanwhile."
@@ -141,7 +141,6 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		e.Reason = notAdmin(c.Rules, proof)
 		return http.StatusForbidden, e
 	}
-	at.judged(proof)
 	s := l.sessions.begin(&Grant{Principal: proof.Principal, issuer: at.issuer, right: right{Context: context.Background()}}, at)
 	l.sessions.edited(c.Rules.current()) // an edit since then has not seen the session
 	l.letIn(w, r, c, s)

@@ -105,7 +105,7 @@ func (s *signInTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, d.Err.Error(), d.Status)
 		return
 	}
-	ctx, stop := s.who.During(w, r, c, true)
+	ctx, stop := s.who.During(r, c, true)
 	defer stop()
 	if r.URL.Path == "/stream" {
 		<-ctx.Done()
@@ -243,29 +243,6 @@ func (s *signInTest) only() *browserSession {
 		return one
 	}
 	return nil
-}
-
-// age makes the token of the only browser one that must be judged again, or has expired.
-func (s *signInTest) age(expired bool) {
-	one := s.only()
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	one.good = time.Now().Add(-time.Second)
-	if expired {
-		one.ends = one.good
-	}
-	one.pause = time.Time{}
-}
-
-// pause makes the pause after a failure longer, in which the only browser's token is not judged again.
-func (s *signInTest) pause(failed time.Time, d time.Duration) {
-	one := s.only()
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.pause.Before(failed.Add(renewPause)) {
-		s.t.Error("the issuer is asked again at once")
-	}
-	one.pause = time.Now().Add(d)
 }
 
 func (s *signInTest) taken() []audit.Event {
@@ -502,4 +479,63 @@ func TestSignInBegins(t *testing.T) {
 	if r, _ := s.do(http.MethodGet, "/login/callback?code=1&state=2", ""); r.StatusCode != 401 {
 		t.Errorf("the callback without a client: %d", r.StatusCode)
 	}
+}
+
+// A login, and its streams, end with an edit that forbids it, and by themselves after an hour.
+func TestSignInEnds(t *testing.T) {
+	hour := func(s *signInTest) { s.only().until = time.Now() }
+	edits := func(f func(*allowed)) func(*signInTest) { return func(s *signInTest) { s.edit(f) } }
+	for name, tt := range map[string]struct {
+		change func(*signInTest)
+		ends   bool
+		events int
+	}{
+		"an hour":                    {hour, true, 0},
+		"the issuer was edited":      {edits(func(o *allowed) { o.Issuers[0].Revision = "2" }), true, 1},
+		"the issuer was removed":     {edits(func(o *allowed) { o.Issuers, o.Tokens = nil, []clientauth.Principal{{Hash: "x"}} }), true, 1},
+		"there is a new publicUrl":   {edits(func(o *allowed) { o.PublicURL = "https://other.example/router" }), true, 1},
+		"there is another publicUrl": {edits(func(o *allowed) { o.PublicURL += "/" }), false, 0},
+		"another user's rights end":  {edits(func(o *allowed) { o.Tokens = o.Tokens[:1] }), false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSignInTest(t, fakeissuer.Options{})
+			cookie := s.logIn()
+			s.taken()
+			one := s.only()
+			tt.change(s)
+			ctx, stop := s.who.During(s.request(http.MethodGet, "/stream", ""), &Sender{Grant: one.grant, session: one}, true)
+			defer stop()
+			if tt.ends {
+				<-ctx.Done()
+			}
+			expect.Equal(t, ctx.Err() != nil, tt.ends, "the stream has ended")
+			expect.Equal(t, s.page(cookie), map[bool]int{true: 401, false: 200}[tt.ends], "the page")
+			events := loginsIn(s.taken())
+			expect.Equal(t, len(events), tt.events, "events")
+			for _, e := range events {
+				expect.Equal(t, e, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: one.grant.Name, From: one.from, Target: s.issuer.URL, Reason: errEdited.Error()}, "the event")
+			}
+		})
+	}
+}
+
+// Only so many browsers are logged in. One more ends the oldest login, and those of an hour ago end anyway.
+func TestSignInsAreBounded(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	first := s.logIn()
+	l := &s.who.login.sessions
+	one := s.only()
+	for range maxLogins - 1 {
+		l.begin(one.grant, one.issued)
+	}
+	expect.Equal(t, s.page(first), 200, "the first")
+	last := s.logIn()
+	expect.Equal(t, s.page(first), 401, "the first")
+	expect.Equal(t, s.page(last), 200, "the last")
+	expect.Equal(t, len(l.byID), maxLogins, "sessions")
+	for _, one := range l.byID {
+		one.until = one.until.Add(-loginLife)
+	}
+	expect.Equal(t, s.page(s.logIn()), 200, "after an hour")
+	expect.Equal(t, len(l.byID), 1, "sessions")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/declaration"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
@@ -224,11 +225,7 @@ const maxFoundInstructions = 500
 
 // instructions returns at most so many bytes of a server's instructions.
 func (f *finder) instructions(server string, most int) string {
-	text := f.Router.Snapshot().Offer(server).Instructions
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-	}
-	return text
+	return prose.Cut(f.Router.Snapshot().Offer(server).Instructions, most)
 }
 
 // details returns the ways to describe a candidate, the most detailed first. The last

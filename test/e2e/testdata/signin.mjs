@@ -88,7 +88,7 @@ await step("the page works below the path", async () => {
   await page.locator("main.view-configuration").waitFor();
 });
 
-await step("the login is renewed", async () => {
+await step("the login outlasts the access token", async () => {
   const before = seen.length;
   await page.waitForTimeout(9_000); // the access token lives 7 s
   await page.reload();

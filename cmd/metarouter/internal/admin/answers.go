@@ -220,33 +220,8 @@ type ScriptRequest struct {
 }
 
 type Scripted struct {
-	Script  Script   `json:"script"`
-	Refused []string `json:"refused,omitempty"` // at most 20 calls that Yes would have allowed, with the reason; none if another call may have had an effect
-}
-
-// A Script is what a script has given.
-type Script struct {
-	Value   json.RawMessage   `json:"value,omitempty"`   // absent if the script returns nothing
-	Content []json.RawMessage `json:"content,omitempty"` // blocks of content that the script put into its answer
-	Log     string            `json:"log"`
-	Calls   []ScriptCall      `json:"calls"`
-	Error   *ScriptError      `json:"error,omitempty"`
-}
-
-// A ScriptCall is a call that a script made.
-type ScriptCall struct {
-	Tool  string `json:"tool"`
-	Line  int    `json:"line"`            // from 1; 0 if it is not known
-	OK    bool   `json:"ok"`              // it has a result that is no error
-	Reads bool   `json:"reads,omitempty"` // its tool changes nothing
-}
-
-// A ScriptError is why a script failed.
-type ScriptError struct {
-	Name    string `json:"name"`
-	Message string `json:"message"`
-	Line    int    `json:"line,omitempty"`   // from 1; 0 if it is not known
-	Column  int    `json:"column,omitempty"` // in UTF-16 code units, from 1
+	Script  selector.ScriptOutcome `json:"script"`
+	Refused []string               `json:"refused,omitempty"` // at most 20 calls that Yes would have allowed, with the reason; none if another call may have had an effect
 }
 
 // POST /dashboard/classify with a ClassifyRequest answers with a Classified.

@@ -6,8 +6,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
+	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
@@ -41,17 +43,9 @@ type clientList struct {
 // A clientInfo is a client with a session, or one without that sent a request in the last 10
 // minutes; clients without a session that give themselves the same name count as one.
 type clientInfo struct {
-	Name            string    `json:"name"` // as the client says; over plain JSON-RPC, from its User-Agent
-	Version         string    `json:"version"`
-	Era             string    `json:"era"` // "legacy", "modern" or "", for plain JSON-RPC
-	ProtocolVersion string    `json:"protocol_version"`
-	Transport       string    `json:"transport"` // "stdio", "http" or "plain"
-	Mode            string    `json:"mode"`      // "direct", "search" or "code"
-	Profiles        []string  `json:"profiles"`  // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
-	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash
-	Calls           int64     `json:"calls"`
-	Since           time.Time `json:"since"`
-	Last            time.Time `json:"last,omitzero"` // its last request; absent with a session
+	server.Client
+	Era      string   `json:"era"`      // "legacy", "modern" or "", for plain JSON-RPC
+	Profiles []string `json:"profiles"` // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
 }
 
 type clusterInfo struct {
@@ -66,19 +60,10 @@ type clusterInfo struct {
 }
 
 type nodeInfo struct {
-	Node     string    `json:"node"`
-	Key      string    `json:"key"`
-	Self     bool      `json:"self"`
-	Trusted  bool      `json:"trusted"`
-	Alive    bool      `json:"alive"`
-	Version  string    `json:"version"`
-	Servers  []string  `json:"servers"` // the shared ones
-	Tools    int       `json:"tools"`   // of the shared servers
-	Latency  float64   `json:"latency_ms"`
+	clusternode.Info
 	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
-	Problem  string    `json:"problem,omitempty"`
-	Sent     traffic   `json:"sent"`     // calls of this router's clients that the node was asked to run
-	Received traffic   `json:"received"` // calls of the node's clients that this router was asked to run
+	Sent     traffic   `json:"sent"`               // calls of this router's clients that the node was asked to run
+	Received traffic   `json:"received"`           // calls of the node's clients that this router was asked to run
 }
 
 // A traffic counts calls since the router's start.
@@ -177,13 +162,12 @@ type configuration struct {
 
 // An entry is the entry of a server, as the router understands it.
 type entry struct {
-	Name      string            `json:"name"`
-	Transport string            `json:"transport"`
-	Command   string            `json:"command,omitempty"`  // with its arguments, as a person would type it
-	URL       string            `json:"url,omitempty"`      // without user and query
-	Env       []string          `json:"env,omitempty"`      // names
-	Headers   []string          `json:"headers,omitempty"`  // names
-	Settings  map[string]string `json:"settings,omitempty"` // values other than the default: timeout, lazy, group …
+	Name      string   `json:"name"`
+	Transport string   `json:"transport"`
+	Command   string   `json:"command,omitempty"` // with its arguments, as a person would type it
+	URL       string   `json:"url,omitempty"`     // without user and query
+	Env       []string `json:"env,omitempty"`     // names
+	Headers   []string `json:"headers,omitempty"` // names
 }
 
 // An edit has the differences that a change of the files made.
@@ -191,15 +175,9 @@ type edit struct {
 	At      time.Time `json:"at"`
 	Added   []string  `json:"added"` // servers
 	Removed []string  `json:"removed"`
-	Changed []change  `json:"changed"`
+	Changed []string  `json:"changed"`
 	Router  bool      `json:"router"`  // the "metarouter" object
 	Restart []string  `json:"restart"` // keys of that object that take effect at the router's next start
-}
-
-// A change lists the differences of an entry that existed before.
-type change struct {
-	Server string   `json:"server"`
-	Fields []string `json:"fields"` // such as "args" or "lazy default → true"
 }
 
 // GET /dashboard/profiles answers with the profiles, by name.

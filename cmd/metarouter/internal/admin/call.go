@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/example"
@@ -30,7 +29,7 @@ func callTool(q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	arguments, err := toolargs.Merge(t.InputSchema, object(asked.Arguments), asked.Pairs)
+	arguments, err := Merge(t.InputSchema, object(asked.Arguments), asked.Pairs)
 	if err != nil {
 		return nil, badRequest(err)
 	}
@@ -78,10 +77,10 @@ func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, ar
 	}
 	if len(result.Mismatch) > 0 {
 		o.Mismatch = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
-			t.ID, strings.Join(result.Mismatch, "\n  "), toolargs.Sample(t, toolargs.Fitting(q.Context(), q.view, t, arguments)))
+			t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t, Fitting(q.Context(), q.view, t, arguments)))
 	}
-	if result.IsError && toolargs.Same(arguments, json.RawMessage("{}")) {
-		o.Sample = toolargs.SampleWithOptional(t)
+	if result.IsError && Same(arguments, json.RawMessage("{}")) {
+		o.Sample = SampleWithOptional(t)
 	}
 	return o
 }
@@ -92,7 +91,7 @@ func routeTask(q *query) (any, error) {
 		return nil, err
 	}
 	asked.Arguments = object(asked.Arguments)
-	arguments, err := toolargs.Merge(nil, asked.Arguments, asked.Pairs) // as far as can be said before a tool is picked
+	arguments, err := Merge(nil, asked.Arguments, asked.Pairs) // as far as can be said before a tool is picked
 	if err != nil {
 		return nil, badRequest(err)
 	}
@@ -108,7 +107,7 @@ func routeTask(q *query) (any, error) {
 		RunUnsure: asked.Yes,
 		RunUnsafe: asked.Yes,
 		Fill: func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
-			if typed, err := toolargs.Merge(t.InputSchema, asked.Arguments, asked.Pairs); err == nil {
+			if typed, err := Merge(t.InputSchema, asked.Arguments, asked.Pairs); err == nil {
 				return typed, false
 			}
 			return arguments, false
@@ -153,7 +152,7 @@ func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed sele
 		answer.Outcome = outcomeOf(q, c, t, routed.Arguments, routed.Result)
 		answer.Route.Result = routed.Result.JSON
 	case !asked.DryRun:
-		fitting := toolargs.Fitting(q.Context(), q.view, t, routed.Arguments)
+		fitting := Fitting(q.Context(), q.view, t, routed.Arguments)
 		if answer.Route.Missing = routed.Missing; len(routed.Missing) > 0 {
 			answer.Route.Example = example.Arguments(t.InputSchema, fitting)
 		}
@@ -195,7 +194,7 @@ func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawM
 	}
 	message := fmt.Sprintf("%s was not run: %s%s", t.ID, strings.Join(reasons, "; "), permission)
 	if len(routed.Missing) > 0 {
-		message += ". For example:\n  " + toolargs.Sample(t, args)
+		message += ". For example:\n  " + Sample(t, args)
 	}
 	return message
 }

@@ -29,10 +29,9 @@ func clientsOf(a *API) clientList {
 		case session.Modern:
 			era = "modern"
 		}
-		list.Clients = append(list.Clients, clientInfo{
-			Name: label(k.Name), Version: label(k.Version), Era: era, ProtocolVersion: k.Revision,
-			Transport: k.Transport, Mode: k.Mode, Profiles: profilesOf(k.Profile, configured), Principal: k.Principal, Calls: k.Calls, Since: k.Since.Truncate(0), Last: k.Last.Truncate(0),
-		})
+		k.Name, k.Version = label(k.Name), label(k.Version)
+		k.Since, k.Last = k.Since.Truncate(0), k.Last.Truncate(0) // without the monotonic clock
+		list.Clients = append(list.Clients, clientInfo{k, era, profilesOf(k.Profile, configured)})
 	}
 	if len(list.Clients) > maxClients {
 		slices.SortFunc(list.Clients, func(a, b clientInfo) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), a.Since.Compare(b.Since)) })

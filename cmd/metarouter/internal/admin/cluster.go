@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
@@ -20,7 +21,7 @@ func clusterOf(r *adapter.Parts) clusterInfo {
 	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
+func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nodes []clusternode.Info) clusterInfo {
 	c := clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
@@ -36,19 +37,20 @@ func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounter
 	return c
 }
 
-func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
-	info := nodeInfo{
-		Node: plain.Text(n.Node), Key: plain.Text(n.Key), Self: n.Self, Trusted: n.Trusted, Alive: n.Alive, Version: plain.Text(n.Version),
-		Servers: []string{}, Tools: n.Tools, Latency: math.Round(n.Latency*10) / 10,
+func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
+	for _, text := range []*string{&n.Node, &n.Key, &n.Version, &n.Problem} {
+		*text = plain.Text(*text)
 	}
-	if n.Trusted { // the page gives the same advice for all others
-		info.Problem = plain.Text(n.Problem)
+	if !n.Trusted { // the page gives the same advice for all others
+		n.Problem = ""
 	}
+	n.Latency, n.Servers = math.Round(n.Latency*10)/10, append([]string{}, n.Servers...)
+	for i, s := range n.Servers {
+		n.Servers[i] = plain.Text(s)
+	}
+	info := nodeInfo{Info: n}
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)
-	}
-	for _, s := range n.Servers {
-		info.Servers = append(info.Servers, plain.Text(s))
 	}
 	if n.Trusted && !n.Self {
 		info.Sent, info.Received = trafficOf(counters.To[n.Node]), trafficOf(counters.From[n.Node])

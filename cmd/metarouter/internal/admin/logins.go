@@ -83,7 +83,7 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	defer cancel()
 	state, err := a.router.LoginState(ctx, s.Name)
 	if err != nil { // such as an entry with a header of its own
-		state = adapter.LoginState{}
+		state = login.State{}
 	}
 	if s.Fault != nil && s.State == status.NeedsAuth {
 		state.Why = cmp.Or(s.Fault.Login, state.Why)

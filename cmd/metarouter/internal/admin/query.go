@@ -14,7 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -156,7 +156,7 @@ func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 	case 0:
 	case 1:
 		s := without[0]
-		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), terminal.Cut(plain.Line(s.LastError), maxReason), s.Name)
+		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(s.LastError), maxReason), s.Name)
 	default:
 		names := named(without[:min(len(without), maxFailed)])
 		if more := len(without) - len(names); more > 0 {
@@ -180,7 +180,7 @@ func (a *API) isRepeated(failed string) bool {
 // noteMissing notes why servers of other nodes may be missing; nil if all are known.
 func (q *query) noteMissing(why error) {
 	if why != nil {
-		q.note("metarouter: servers of other nodes may be missing: %s; 'metarouter doctor' says more", terminal.Cut(plain.Line(why.Error()), maxReason))
+		q.note("metarouter: servers of other nodes may be missing: %s; 'metarouter doctor' says more", console.Cut(plain.Line(why.Error()), maxReason))
 	}
 }
 

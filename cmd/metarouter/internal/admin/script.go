@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -51,16 +52,14 @@ func runScript(q *query) (any, error) {
 		},
 	})
 	client.noteQuestions(q, "run the script")
-	answer := Script{Value: o.Value, Content: o.Content, Log: o.Log, Calls: []ScriptCall{}}
-	for _, c := range o.Calls {
-		answer.Calls = append(answer.Calls, ScriptCall{c.Tool, c.Line, c.OK, c.Reads})
+	if o.Calls == nil {
+		o.Calls = []script.Made{}
 	}
-	if e := o.Err; e != nil {
-		answer.Error = &ScriptError{e.Name, e.Message, e.Line, e.Column}
+	if o.Err != nil {
 		q.noteFailed(q.view.Servers(), true)
 	}
 	if acted.Load() {
 		client.refused = nil
 	}
-	return Scripted{Script: answer, Refused: client.refused}, q.Context().Err()
+	return Scripted{Script: o, Refused: client.refused}, q.Context().Err()
 }

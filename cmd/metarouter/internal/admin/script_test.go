@@ -3,11 +3,11 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -64,8 +64,8 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 		answer, notes := s.script(test.profile, asked)
 		ran := answer.Script
 		said, line := strings.Join(notes, "\n"), 0
-		if ran.Error != nil {
-			said, line = ran.Error.Name+": "+ran.Error.Message+"\n"+said, ran.Error.Line
+		if ran.Err != nil {
+			said, line = ran.Err.Name+": "+ran.Err.Message+"\n"+said, ran.Err.Line
 		}
 		if !strings.Contains(string(ran.Value), test.value) || !strings.Contains(said, test.says) || line != test.line || (test.says == "") != (said == "") {
 			t.Errorf("%+v:\n%.200s\n%s", test, ran.Value, said)
@@ -78,7 +78,7 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 	answer, _ := s.script("", ScriptRequest{Code: click})
 	ran := answer.Script
 	expect.List(t, answer.Refused, []string{"a:browser_click: its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"}, "refused")
-	if ran.Log != "x\n" || !slices.Equal(ran.Calls, []ScriptCall{{"b:echo", 2, true, true}, {"a:browser_click", 2, false, false}}) {
+	if ran.Log != "x\n" || string(wire.Marshal(ran.Calls)) != `[{"tool":"b:echo","line":2,"ok":true,"reads":true},{"tool":"a:browser_click","line":2,"ok":false}]` {
 		t.Errorf("%+v", ran)
 	}
 	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/script", `{"code":"return 1"}`, nil), http.StatusForbidden, "a page runs a script")

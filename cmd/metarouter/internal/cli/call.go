@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -36,10 +36,10 @@ func readArguments(in io.Reader, raw string) (json.RawMessage, error) {
 		text = []byte(raw)
 	}
 	if err != nil {
-		return nil, exit.Usage(configfile.InFlag("--args", err))
+		return nil, console.Usage(configfile.InFlag("--args", err))
 	}
 	if !wire.Valid(text) || !wire.IsObject(text) {
-		return nil, exit.Usage(notJSON("--args", "a JSON object", text))
+		return nil, console.Usage(notJSON("--args", "a JSON object", text))
 	}
 	return text, nil
 }
@@ -98,7 +98,7 @@ func finish(e *Env, o admin.Outcome, err error) error {
 		e.Note("no arguments were given; for example:")
 		e.Note("  %s", o.Sample)
 	}
-	return &exit.Error{Code: exit.Failed}
+	return &console.Error{Code: console.Failed}
 }
 
 // Route picks the tool for the words of a task, runs it with the arguments of --args if that is safe, and
@@ -109,7 +109,7 @@ func Route(ctx context.Context, e *Env, words []string, request admin.RouteReque
 	}
 	request.Task, request.Pairs = splitPairs(words)
 	if strings.TrimSpace(request.Task) == "" {
-		return exit.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
+		return console.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
 	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
 		var routed admin.Routed
@@ -168,7 +168,7 @@ func printRouted(e *Env, r admin.Routed) error {
 	case err != nil:
 		return err
 	case r.Picked == nil:
-		return &exit.Error{Code: exit.NoTool}
+		return &console.Error{Code: console.NoTool}
 	case r.NotRun != "":
 		return errors.New(r.NotRun)
 	}

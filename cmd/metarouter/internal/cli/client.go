@@ -21,16 +21,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Env has the flags, the streams and the router of the commands.
 type Env struct {
 	*console.Console
-	*oneshot.Runner        // makes the routers of this process
+	*service.Runner        // makes the routers of this process
 	Program         string // identifies this build, as [daemon.Program] does
 
 	Standalone bool    // --standalone: ask no running router
@@ -70,7 +69,7 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClie
 		}
 	}
 	if !n.peek {
-		if trust(); unusable == exit.Interrupted {
+		if trust(); unusable == console.Interrupted {
 			return unusable
 		}
 	}
@@ -165,7 +164,7 @@ func (c *apiClient) send(ctx context.Context, method, path string, parameters ur
 		progress.ShowAsking(c.Err, work)
 	}
 	if ctx.Err() != nil {
-		return exit.Interrupted
+		return console.Interrupted
 	}
 	for _, note := range notes {
 		if !slices.Contains(c.noted, note) {
@@ -214,7 +213,7 @@ func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, meth
 	case http.StatusOK:
 		return envelope.Notes, json.Unmarshal(text, answer)
 	case http.StatusBadRequest, http.StatusNotFound:
-		return envelope.Notes, exit.Usage(errors.New(envelope.Error))
+		return envelope.Notes, console.Usage(errors.New(envelope.Error))
 	}
 	return envelope.Notes, errors.New(envelope.Error)
 }
@@ -230,7 +229,7 @@ func (c *apiClient) agree(ctx context.Context, consent *admin.Consent, send func
 		fmt.Fprintln(c.Err, question)
 		yes, err := c.Confirm(ctx, "Run it? [y/N]")
 		if err != nil {
-			return exit.Interrupted
+			return console.Interrupted
 		}
 		if !yes {
 			return nil

@@ -11,15 +11,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // answering returns a client of a router that answers all requests alike, and its output on stderr.
 func answering(status int, text string) (*apiClient, *bytes.Buffer) {
 	var notes bytes.Buffer
-	e := &Env{Console: console.New(nil, io.Discard, &notes), Runner: &oneshot.Runner{Files: &configfile.Source{}}}
+	e := &Env{Console: console.New(nil, io.Discard, &notes), Runner: &service.Runner{Files: &configfile.Source{}}}
 	return &apiClient{Env: e, routers: []http.RoundTripper{inProcess{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		io.WriteString(w, text)
@@ -46,15 +45,15 @@ func TestRefusals(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{400, `{"error":"no such thing","notes":["n"]}`, exit.BadUsage, "no such thing"},
-		{404, `{"error":"no such server"}`, exit.BadUsage, "no such server"},
-		{409, `{"error":"it does not start"}`, exit.Failed, "it does not start"},
-		{413, "too large\n", exit.Failed, "the running router answers 413 too large"},
+		{400, `{"error":"no such thing","notes":["n"]}`, console.BadUsage, "no such thing"},
+		{404, `{"error":"no such server"}`, console.BadUsage, "no such server"},
+		{409, `{"error":"it does not start"}`, console.Failed, "it does not start"},
+		{413, "too large\n", console.Failed, "the running router answers 413 too large"},
 	} {
 		c, _ := answering(test.status, test.text)
 		err := c.post(t.Context(), "/", nil, struct{}{}, &admin.Servers{})
-		code := exit.Failed
-		if e, ok := errors.AsType[*exit.Error](err); ok {
+		code := console.Failed
+		if e, ok := errors.AsType[*console.Error](err); ok {
 			code = e.Code
 		}
 		if err == nil || err.Error() != test.says || code != test.code {

@@ -8,9 +8,9 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 )
 
@@ -19,10 +19,10 @@ import (
 func Dashboard(ctx context.Context, e *Env, address string) error {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return exit.Usage(fmt.Errorf("--addr %s is not an address (%w); write for example --addr 127.0.0.1:8788", address, err))
+		return console.Usage(fmt.Errorf("--addr %s is not an address (%w); write for example --addr 127.0.0.1:8788", address, err))
 	}
 	if !resolved.IP.IsLoopback() {
-		return exit.Usage(fmt.Errorf("--addr %s: the page is for this machine alone; write 127.0.0.1:%d, or use serve --http with a token", address, resolved.Port))
+		return console.Usage(fmt.Errorf("--addr %s: the page is for this machine alone; write 127.0.0.1:%d, or use serve --http with a token", address, resolved.Port))
 	}
 	c, _, err := e.Files.Locate() // it starts nothing, and needs no trust
 	if err != nil {

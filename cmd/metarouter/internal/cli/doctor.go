@@ -9,10 +9,9 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
@@ -22,9 +21,9 @@ import (
 func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	switch {
 	case write && !pin:
-		return exit.Usage(errors.New("--write needs --pin"))
+		return console.Usage(errors.New("--write needs --pin"))
 	case pin && e.JSON:
-		return exit.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
+		return console.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
 	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
@@ -35,8 +34,8 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
 	switch {
 	case untrusted && pin:
-		return exit.Usage(fmt.Errorf("nothing is pinned: %w", err))
-	case err != nil && !asked && !untrusted && !errors.Is(err, exit.Interrupted):
+		return console.Usage(fmt.Errorf("nothing is pinned: %w", err))
+	case err != nil && !asked && !untrusted && !errors.Is(err, console.Interrupted):
 		return printUnusable(e, err)
 	case err != nil:
 		return err
@@ -44,7 +43,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	if !e.JSON {
 		d = d.PinOnce(pin)
 	}
-	err = printDiagnosis(e, d, exit.Failed)
+	err = printDiagnosis(e, d, console.Failed)
 	if !pin {
 		return err
 	}
@@ -62,7 +61,7 @@ func printUnusable(e *Env, err error) error {
 	if !ok {
 		p = config.Problem{File: strings.Join(e.Files.Paths, ", "), Message: err.Error()}
 	}
-	return printDiagnosis(e, doctor.Unusable(p), exit.BadUsage)
+	return printDiagnosis(e, doctor.Unusable(p), console.BadUsage)
 }
 
 // printDiagnosis prints the diagnosis, and fails with the code unless all is well.
@@ -76,10 +75,10 @@ func printDiagnosis(e *Env, d doctor.Diagnosis, code int) error {
 		for i := range d.Findings {
 			d.Findings[i].Fix = e.Files.Advise(d.Findings[i].Fix)
 		}
-		_, err = fmt.Fprint(e.Out, terminal.Lines(d.Lines(columns, colours)))
+		_, err = fmt.Fprint(e.Out, console.Lines(d.Lines(columns, colours)))
 	}
 	if err == nil && !d.OK {
-		err = &exit.Error{Code: code}
+		err = &console.Error{Code: code}
 	}
 	return err
 }

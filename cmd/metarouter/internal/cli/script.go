@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -19,14 +19,14 @@ import (
 // Script runs the script of a file, or of stdin (-), with the input of --input, and prints the value that it returns.
 func Script(ctx context.Context, e *Env, file string, request admin.ScriptRequest, input string) (err error) {
 	if request.Timeout < 0 {
-		return exit.Usage(fmt.Errorf("--timeout is %v; write a time such as 30s", request.Timeout))
+		return console.Usage(fmt.Errorf("--timeout is %v; write a time such as 30s", request.Timeout))
 	}
 	if request.Input, err = readInput(input); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	code, err := readFile(e.In, "script", file, script.MaxCode)
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	request.Code = string(code)
 	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
@@ -42,7 +42,7 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 			yes, err := e.Confirm(ctx, "Run it again, and agree to all of its calls? No call has had an effect. [y/N]")
 			switch {
 			case err != nil:
-				return exit.Interrupted
+				return console.Interrupted
 			case !yes:
 				return printScript(e, file, ran.Script)
 			}
@@ -86,15 +86,15 @@ func readFile(stdin io.Reader, argument, path string, limit int64) ([]byte, erro
 }
 
 // printScript prints what the script of a file has given.
-func printScript(e *Env, file string, ran admin.Script) error {
+func printScript(e *Env, file string, ran script.Outcome) error {
 	if e.JSON {
-		if err := e.PrintJSON(ran); err != nil || ran.Error == nil {
+		if err := e.PrintJSON(ran); err != nil || ran.Err == nil {
 			return err
 		}
-		return &exit.Error{Code: exit.Failed}
+		return &console.Error{Code: console.Failed}
 	}
 	fmt.Fprint(e.Err, ran.Log)
-	if ran.Error != nil {
+	if ran.Err != nil {
 		return errors.New(failureOf(file, ran))
 	}
 	if text, ok := wire.String(ran.Value); ok {
@@ -111,19 +111,15 @@ func printScript(e *Env, file string, ran admin.Script) error {
 }
 
 // failureOf says where and why a script failed, and which calls took effect.
-func failureOf(file string, ran admin.Script) string {
+func failureOf(file string, ran script.Outcome) string {
 	if file == "-" {
 		file = "stdin"
 	}
-	if ran.Error.Line > 0 {
-		file = fmt.Sprintf("%s:%d", file, ran.Error.Line)
+	if ran.Err.Line > 0 {
+		file = fmt.Sprintf("%s:%d", file, ran.Err.Line)
 	}
-	if ran.Error.Column > 0 {
-		file = fmt.Sprintf("%s:%d", file, ran.Error.Column)
+	if ran.Err.Column > 0 {
+		file = fmt.Sprintf("%s:%d", file, ran.Err.Column)
 	}
-	made := make([]script.Made, len(ran.Calls))
-	for i, c := range ran.Calls {
-		made[i] = script.Made{Call: script.Call{Tool: c.Tool, Line: c.Line}, OK: c.OK, Reads: c.Reads}
-	}
-	return fmt.Sprintf("%s: %s: %s\n%s", file, ran.Error.Name, ran.Error.Message, script.Effects(made))
+	return fmt.Sprintf("%s: %s: %s\n%s", file, ran.Err.Name, ran.Err.Message, script.Effects(ran.Calls))
 }

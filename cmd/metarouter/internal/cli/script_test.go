@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -37,9 +38,9 @@ func TestReadInput(t *testing.T) {
 
 // A failure has its place, and the calls that took effect before.
 func TestFailureOf(t *testing.T) {
-	failed := admin.Script{Error: &admin.ScriptError{Name: "TypeError", Message: "no", Line: 3, Column: 7}, Calls: []admin.ScriptCall{{Tool: "a:x", Line: 1}}}
+	failed := script.Outcome{Err: &script.Error{Name: "TypeError", Message: "no", Line: 3, Column: 7}, Calls: []script.Made{{Call: script.Call{Tool: "a:x", Line: 1}}}}
 	expect.Equal(t, failureOf("f.js", failed), "f.js:3:7: TypeError: no\nNo call succeeded that may change something.")
-	failed.Calls = append(failed.Calls, admin.ScriptCall{Tool: "a:y", Line: 2, OK: true}, admin.ScriptCall{Tool: "a:z", Line: 2, OK: true, Reads: true})
-	failed.Error.Line, failed.Error.Column = 0, 0
+	failed.Calls = append(failed.Calls, script.Made{Call: script.Call{Tool: "a:y", Line: 2}, OK: true}, script.Made{Call: script.Call{Tool: "a:z", Line: 2}, OK: true, Reads: true})
+	failed.Err.Line, failed.Err.Column = 0, 0
 	expect.Equal(t, failureOf("f.js", failed), "f.js: TypeError: no\nThese calls took effect:\nline 2: a:y")
 }

@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 )
@@ -26,10 +25,10 @@ type SearchOptions struct {
 // Search prints the tools that fit the words.
 func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 	if words == "" && len(o.Capabilities) == 0 {
-		return exit.Usage(errors.New("nothing to search for; write words, or -c with a capability tag, such as -c browser"))
+		return console.Usage(errors.New("nothing to search for; write words, or -c with a capability tag, such as -c browser"))
 	}
 	if o.Limit < 1 {
-		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
+		return console.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
 	}
 	parameters := e.asClient("q", words, "wait", "1", "limit", strconv.Itoa(o.Limit))
 	parameters["capability"] = o.Capabilities
@@ -43,7 +42,7 @@ func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 		}
 		err := printFound(e, words, found, rows)
 		if err == nil && found.Abstained {
-			err = &exit.Error{Code: exit.NoTool}
+			err = &console.Error{Code: console.NoTool}
 		}
 		return err
 	})
@@ -110,9 +109,9 @@ func alsoOn(places []string) string {
 // printCandidates prints a row for each tool, with the parts of its score below it if it
 // has them.
 func printCandidates(e *Env, tools []admin.Candidate) error {
-	rows := make([]terminal.Row, len(tools))
+	rows := make([]console.Row, len(tools))
 	for i, c := range tools {
-		rows[i] = append(terminal.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
+		rows[i] = append(console.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
 	}
 	columns, _ := e.Page()
 	return e.PrintRows(rows, func(i int) string {
@@ -124,8 +123,8 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 	})
 }
 
-func toolCells(name string, capabilities []string, description string) terminal.Row {
-	return terminal.Row{{Text: name}, {Text: strings.Join(capabilities, " "), Spare: true}, {Text: summary(description), Colour: terminal.Faint}}
+func toolCells(name string, capabilities []string, description string) console.Row {
+	return console.Row{{Text: name}, {Text: strings.Join(capabilities, " "), Spare: true}, {Text: summary(description), Colour: console.Faint}}
 }
 
 // summary returns the first sentence or line of a description, cut after 60 characters.
@@ -143,7 +142,7 @@ func summary(description string) string {
 // Classify sorts a text into one of the categories, and prints it.
 func Classify(ctx context.Context, e *Env, text string) error {
 	if strings.TrimSpace(text) == "" {
-		return exit.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
+		return console.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
 	}
 	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var answer admin.Classified
@@ -173,9 +172,9 @@ func printCategory(e *Env, o classify.Outcome) error {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
-	var rows []terminal.Row
+	var rows []console.Row
 	for _, i := range order[:min(len(order), most)] {
-		rows = append(rows, terminal.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
+		rows = append(rows, console.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
 	}
 	return e.PrintRows(rows, nil)
 }
@@ -196,7 +195,7 @@ func Why(ctx context.Context, e *Env, tool, task string) error {
 			}
 		}
 		if err == nil && !answer.Offered {
-			err = &exit.Error{Code: exit.NoTool}
+			err = &console.Error{Code: console.NoTool}
 		}
 		return err
 	})

@@ -4,67 +4,24 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// pollInterval is the time between two questions to a running router with servers that are
-// starting.
-const pollInterval = 300 * time.Millisecond
-
-// Servers prints the state of all servers. On a terminal it shows how they start, until all have
-// started.
+// Servers prints the state of all servers.
 func Servers(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *apiClient) error {
-		rows, err := c.servers(ctx)
-		if err == nil && !e.JSON && console.IsTerminal(e.Streams[1]) && areStarting(rows) {
-			var shown atomic.Pointer[[]serverrow.Row]
-			shown.Store(&rows)
-			progress.Show(e.Err, func() []progress.Row { return rowsOf(*shown.Load()) }, func() {
-				for err == nil && areStarting(*shown.Load()) && pause(ctx, pollInterval) {
-					var next []serverrow.Row
-					if next, err = c.servers(ctx); err == nil {
-						shown.Store(&next)
-					}
-				}
-			})
-			rows = *shown.Load()
-		}
-		if err != nil {
-			return err
-		}
-		return printServers(e, rows)
+	return show(ctx, e, need{peek: e.JSON, several: true}, "/dashboard/servers", e.parameters("wait", "1"), func(answer admin.Servers) error {
+		return printServers(e, answer.Servers)
 	})
-}
-
-func (c *apiClient) servers(ctx context.Context) ([]serverrow.Row, error) {
-	var answer admin.Servers
-	err := c.get(ctx, "/dashboard/servers", c.parameters("wait", "1"), &answer)
-	return answer.Servers, err
-}
-
-func areStarting(rows []serverrow.Row) bool {
-	return slices.ContainsFunc(rows, func(s serverrow.Row) bool { return s.State == string(status.Starting) })
-}
-
-func rowsOf(servers []serverrow.Row) []progress.Row {
-	rows := make([]progress.Row, len(servers))
-	for i, s := range servers {
-		rows[i] = progress.Row{Row: s}
-	}
-	return rows
 }
 
 func printServers(e *Env, servers []serverrow.Row) error {
@@ -76,13 +33,13 @@ func printServers(e *Env, servers []serverrow.Row) error {
 		return nil
 	}
 	columns, colours := e.Page()
-	lines := progress.Table(rowsOf(servers), columns, 0, colours)
+	lines := progress.Table(servers, columns, colours)
 	for _, s := range servers {
 		if s.Several != "" {
-			lines = append(lines, terminal.Hang(s.Name+" has ", s.Several, columns)...)
+			lines = append(lines, console.Hang(s.Name+" has ", s.Several, columns)...)
 		}
 	}
-	_, err := fmt.Fprint(e.Out, terminal.Lines(lines))
+	_, err := fmt.Fprint(e.Out, console.Lines(lines))
 	return err
 }
 
@@ -152,7 +109,7 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 		case l.Expires.IsZero():
 			text += "; valid until the server refuses it"
 		default:
-			text += "; valid " + terminal.Until(l.Expires, now) + ", and does not renew itself"
+			text += "; valid " + console.Until(l.Expires, now) + ", and does not renew itself"
 		}
 		facts = append(facts, [2]string{"login", text})
 		if len(l.Scopes) > 0 {
@@ -173,7 +130,7 @@ func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	}
 	state := s.State
 	if !s.Since.IsZero() {
-		state += ", for " + terminal.Elapsed(now.Sub(s.Since))
+		state += ", for " + console.Elapsed(now.Sub(s.Since))
 	}
 	if s.ByHand {
 		state += ", by hand"

@@ -8,7 +8,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/skill"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -29,7 +28,7 @@ func Skill(ctx context.Context, e *Env, o SkillOptions) error {
 	if none, ok := errors.AsType[*configfile.NoConfiguration](err); ok {
 		e.Note("no tool can be called yet: %s", none.Problem("").Message)
 	}
-	return skill.Write(&edit.Editor{Source: e.Files, Write: o.Write}, text, o.User)
+	return writeSkill(&edit.Editor{Source: e.Files, Write: o.Write}, text, o.User)
 }
 
 func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
@@ -42,17 +41,17 @@ func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
 		flags += " --config " + commandline.Quote(path)
 	}
 	if len(o.Servers) == 0 {
-		return skill.Text(nil, flags), nil
+		return skillText(nil, flags), nil
 	}
 	tools, err := toolsOf(ctx, e, o.Servers)
 	if err != nil {
 		return "", err
 	}
-	var servers []skill.Server
+	var servers []wordsOfServer
 	for _, name := range o.Servers {
-		servers = append(servers, skill.ServerOf(name, tools))
+		servers = append(servers, wordsOf(name, tools))
 	}
-	return skill.Text(servers, flags), nil
+	return skillText(servers, flags), nil
 }
 
 // toolsOf returns the tools of servers of the configuration, as far as they are known.

@@ -11,9 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -32,7 +30,7 @@ type ToolsOptions struct {
 // Tools lists tools, or describes one.
 func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 	if o.Server != "" && o.Named != "" && o.Named != o.Server {
-		return exit.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
+		return console.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
 	}
 	if o.Seen {
 		return seeChanges(ctx, e, cmp.Or(o.Server, o.Named))
@@ -50,7 +48,7 @@ func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
 		switch {
 		case e.JSON:
-			return printToolsAsJSON(e, found.Tools)
+			return e.PrintJSON(found.Tools)
 		case found.Described:
 			return describeTool(e, normalized(found.Tools[0]))
 		}
@@ -123,26 +121,6 @@ func printChanges(e *Env, tools []admin.Tool) error {
 	return nil
 }
 
-func printToolsAsJSON(e *Env, tools []admin.Tool) error {
-	type row struct {
-		ID           string          `json:"id"`
-		Tool         string          `json:"tool"` // the same
-		Server       string          `json:"server"`
-		Name         string          `json:"name"`
-		ExposedName  string          `json:"exposed_name"`
-		Capabilities []string        `json:"capabilities"`
-		Hints        registry.Hints  `json:"hints"`           // as the server declares them
-		Doubt        string          `json:"doubt,omitempty"` // why they are not believed
-		Description  string          `json:"description"`
-		InputSchema  json.RawMessage `json:"input_schema"`
-	}
-	rows := []row{}
-	for _, t := range tools {
-		rows = append(rows, row{t.ID, t.ID, t.Server, t.Name, t.ExposedName, t.Capabilities, t.Hints, t.Doubt, t.Description, t.InputSchema})
-	}
-	return e.PrintJSON(rows)
-}
-
 func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
 	if len(tools) == 0 {
 		switch {
@@ -155,7 +133,7 @@ func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
 		}
 		return nil
 	}
-	rows := make([]terminal.Row, len(tools))
+	rows := make([]console.Row, len(tools))
 	for i, t := range tools {
 		rows[i] = toolCells(t.ID, t.Capabilities, t.Description)
 		if len(t.Suspect) > 0 {
@@ -175,9 +153,9 @@ func Capabilities(ctx context.Context, e *Env) error {
 			e.Note("no tool has a tag; 'metarouter servers' shows whether the servers work")
 			return nil
 		}
-		table := []terminal.Row{{{Text: "TAG", Colour: terminal.Bold}, {Text: "TOOLS", Colour: terminal.Bold, Right: true}}}
+		table := []console.Row{{{Text: "TAG", Colour: console.Bold}, {Text: "TOOLS", Colour: console.Bold, Right: true}}}
 		for _, tag := range tags.Capabilities {
-			table = append(table, terminal.Row{{Text: tag.Name}, {Text: fmt.Sprint(tag.Tools), Right: true}})
+			table = append(table, console.Row{{Text: tag.Name}, {Text: fmt.Sprint(tag.Tools), Right: true}})
 		}
 		return e.PrintRows(table, nil)
 	})
@@ -211,16 +189,16 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 		}
 	}
 	e.Say("For example:")
-	e.Say("  %s", toolargs.Sample(t, nil))
+	e.Say("  %s", admin.Sample(t, nil))
 	return nil
 }
 
-func argumentRows(t *registry.NormalizedTool) (required []terminal.Row) {
+func argumentRows(t *registry.NormalizedTool) (required []console.Row) {
 	names := schema.ParametersOf(t.InputSchema).Required
-	var optional []terminal.Row
+	var optional []console.Row
 	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, property []byte) bool {
 		description, _ := wire.String(wire.Member(property, "description"))
-		row := terminal.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: terminal.Faint}}
+		row := console.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: console.Faint}}
 		if slices.Contains(names, name) {
 			row[2].Text = "required"
 			required = append(required, row)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -59,7 +55,7 @@ func Watch(ctx context.Context, e *Env) error {
 		}
 		return watchServers(ctx, c)
 	})
-	if watching && errors.Is(err, exit.Interrupted) {
+	if watching && errors.Is(err, console.Interrupted) {
 		return nil // this is how it ends
 	}
 	return err
@@ -85,9 +81,6 @@ func (c *apiClient) look(ctx context.Context) (rows []serverrow.Row, note string
 // watchServers shows the servers, until ctx ends or its reader has left.
 func watchServers(ctx context.Context, c *apiClient) error {
 	w := watcher{apiClient: c, shown: make(map[string]serverrow.Row)}
-	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
-		return w.draw(ctx, screen)
-	}
 	for {
 		rows, note, err := c.look(ctx)
 		if ctx.Err() != nil || !c.HasReader() {
@@ -101,19 +94,11 @@ func watchServers(ctx context.Context, c *apiClient) error {
 		if err := w.printChanges(rows, err); err != nil {
 			return err
 		}
-		if !pause(ctx, watchEvery) {
+		select {
+		case <-time.After(watchEvery):
+		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// pause waits, and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -122,46 +107,6 @@ type watcher struct {
 	shown map[string]serverrow.Row // by name, as the last line about each said
 	note  string                   // of the router, at the last look
 	fault string                   // why the servers were unknown at the last look
-}
-
-// draw shows the servers on the screen in their place, and leaves the last table there.
-func (w *watcher) draw(ctx context.Context, screen *terminal.Screen) error {
-	var mu sync.Mutex
-	var rows []serverrow.Row
-	var note string
-	var fault error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for again := true; again; again = pause(ctx, watchEvery) {
-			next, noted, err := w.look(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			mu.Lock()
-			rows, note, fault = next, noted, err
-			mu.Unlock()
-		}
-	}()
-	screen.Live(done, 0, func(_ time.Time, width, height int) []string {
-		mu.Lock()
-		defer mu.Unlock()
-		if fault != nil {
-			return []string{terminal.Cut(fault.Error(), width)}
-		}
-		if note != "" {
-			return append(progress.Watched(rowsOf(rows), width, height-1, screen.Colours()), terminal.Cut(note, width))
-		}
-		return progress.Watched(rowsOf(rows), width, height, screen.Colours())
-	})
-	<-done
-	if fault != nil {
-		return nil
-	}
-	if note != "" {
-		w.Note("%s", note)
-	}
-	return printServers(w.Env, rows)
 }
 
 // A change is a line of --watch --json.
@@ -229,7 +174,7 @@ func (w *watcher) print(s serverrow.Row) error {
 	}
 	line := fmt.Sprintf("%s %s: %s", time.Now().Format(time.TimeOnly), s.Name, strings.Join(words, ", "))
 	if s.LastError != "" {
-		line += "; last error: " + terminal.Cut(plain.Line(s.LastError), maxReason)
+		line += "; last error: " + console.Cut(plain.Line(s.LastError), maxReason)
 	}
 	_, err := fmt.Fprintln(w.Out, plain.Line(line))
 	return err

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -39,7 +38,7 @@ func (s *Source) Check(ctx context.Context) error {
 		s.Console.Note("note: no router starts with this text; one that runs goes on with the last good one")
 		return printProblems(s.Console, c)
 	} else if err != nil {
-		return exit.Usage(Unreadable(err))
+		return console.Usage(Unreadable(err))
 	}
 	c = c.Examine()
 	c.Problems = append(c.Problems, scriptProblems(ctx, c)...)
@@ -95,7 +94,7 @@ func printProblems(out *console.Console, c config.Config) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return &exit.Error{Code: exit.BadUsage}
+		return &console.Error{Code: console.BadUsage}
 	}
 	return nil
 }
@@ -142,7 +141,7 @@ func InFlag(flag string, err error) error {
 
 // InConfig returns the error of a setting in the files of the configuration.
 func InConfig(c config.Config, err error) error {
-	return exit.Usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
+	return console.Usage(fmt.Errorf("%s: %w", strings.Join(c.Files, ", "), err))
 }
 
 // Server returns the entry of the named server. For a server that another node may have, the error
@@ -153,9 +152,9 @@ func Server(c config.Config, name string) (config.Server, error) {
 	case i >= 0:
 		return c.Servers[i], nil
 	case MayBeElsewhere(c, name):
-		return config.Server{}, exit.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
+		return config.Server{}, console.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
 	}
-	return config.Server{}, exit.Usage(UnknownName("server", name, ServerNames(c)))
+	return config.Server{}, console.Usage(UnknownName("server", name, ServerNames(c)))
 }
 
 // CheckProfile returns an error if the configuration lacks the profile, which is not "".
@@ -163,7 +162,7 @@ func CheckProfile(c config.Config, name string) error {
 	if _, ok := c.Router.Profiles[name]; ok || name == "" {
 		return nil
 	}
-	return exit.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
+	return console.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
 }
 
 // MayBeElsewhere reports whether a server of another node may have the name, such as "gpu@box".

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -80,7 +79,7 @@ func (s *Source) Load(ctx context.Context) (config.Config, error) {
 // more than its text. With a mistake that refuses the files, c has their paths alone.
 func (s *Source) Locate() (c config.Config, named bool, err error) {
 	if os.Getenv(process.DepthVariable) != "" {
-		return c, false, exit.Usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
+		return c, false, console.Usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
 	paths, named, err := s.Find()
 	if err == nil {
@@ -94,7 +93,7 @@ func (s *Source) Locate() (c config.Config, named bool, err error) {
 			}
 		}
 	}
-	return c, named, exit.Usage(Unreadable(err))
+	return c, named, console.Usage(Unreadable(err))
 }
 
 // Find is [configpath.Find], with a [NoConfiguration] if there is no configuration yet: no file is found,
@@ -105,7 +104,7 @@ func (s *Source) Find() (paths []string, named bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && clients.FirstExisting(own) == "" {
 		return nil, false, Missing()
 	}
-	return paths, named, exit.Usage(err)
+	return paths, named, console.Usage(err)
 }
 
 // Read reads the configuration. If it was found and not named, and is not trusted, c
@@ -164,9 +163,9 @@ type NoConfiguration struct {
 func Missing() error {
 	folder, _ := os.Getwd()
 	if p, err := clients.ThisSystem(); err == nil {
-		return exit.Usage(&NoConfiguration{clients.Survey(p, folder)})
+		return console.Usage(&NoConfiguration{clients.Survey(p, folder)})
 	}
-	return exit.Usage(&NoConfiguration{})
+	return console.Usage(&NoConfiguration{})
 }
 
 // IsMissing reports whether err says that there is no configuration yet.

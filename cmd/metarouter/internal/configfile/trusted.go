@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -26,7 +24,7 @@ import (
 func (s *Source) Trust(ctx context.Context, path string) error {
 	c, err := config.LoadText(path)
 	if err != nil {
-		return exit.Usage(Unreadable(err))
+		return console.Usage(Unreadable(err))
 	}
 	if n := len(Errors(c)); n > 0 {
 		s.Console.Note("note: the text has %s; 'metarouter check' shows what to correct", console.Counted(n, "error"))
@@ -36,9 +34,9 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 	if ask {
 		switch yes, err := trust.Ask(ctx, s.Console, u); {
 		case err != nil:
-			return exit.Interrupted
+			return console.Interrupted
 		case !yes:
-			return exit.Usage(errors.New("not trusted, nothing was changed"))
+			return console.Usage(errors.New("not trusted, nothing was changed"))
 		}
 	}
 	if err := s.approve(c); err != nil {
@@ -62,19 +60,19 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	case err == nil:
 		return expanded(c)
 	case !ok:
-		return c, exit.Usage(err)
+		return c, console.Usage(err)
 	case !s.Console.CanAsk():
 		own := ""
 		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
 			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
-		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
+		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
 	}
 	switch yes, err := trust.Ask(ctx, s.Console, u); {
 	case err != nil:
-		return c, exit.Interrupted
+		return c, console.Interrupted
 	case !yes:
-		return c, exit.Usage(errors.New("not trusted, nothing was started"))
+		return c, console.Usage(errors.New("not trusted, nothing was started"))
 	}
 	if s.Data != "" { // else approved for this run only
 		if err := s.approve(c); err != nil {
@@ -86,7 +84,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 
 func expanded(c config.Config) (config.Config, error) {
 	c, err := c.Expand()
-	return c, exit.Usage(err)
+	return c, console.Usage(err)
 }
 
 // approve approves the text of a configuration, and records that.
@@ -116,7 +114,7 @@ const auditTime = 5 * time.Second
 // written is noted: the command has done its work.
 func (s *Source) Record(e audit.Event) {
 	c, _ := s.Usable()
-	o := auditlog.Options(c, s.Data, true)
+	o := Options(c, s.Data)
 	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
 		return
 	}
@@ -156,9 +154,9 @@ func (s *Source) AuditLog(file string) (string, error) {
 	case filepath.IsAbs(named):
 		return named, nil
 	case named != "":
-		return "", exit.Usage(fmt.Errorf("the configuration is not trusted, so that it is not known which file %q is; run 'metarouter trust', or name the file", named))
+		return "", console.Usage(fmt.Errorf("the configuration is not trusted, so that it is not known which file %q is; run 'metarouter trust', or name the file", named))
 	case s.Data == "":
-		return "", exit.Usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
+		return "", console.Usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
 	}
-	return auditlog.File(s.Data), nil
+	return File(s.Data), nil
 }

@@ -1,5 +1,8 @@
 // Package console is how commands print to the streams of the process, and ask the person at its
 // terminal. All that is printed is cleaned as package plain does.
+//
+// A [Screen] is a writer to a terminal. While [Screen.Live] runs, lines that are written to it scroll by above the live
+// one, and no line is ever torn. An [Error] carries the exit code of the program.
 package console
 
 import (
@@ -10,15 +13,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/term"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -27,7 +27,7 @@ import (
 // A Console is the streams of a command, and how it prints on them.
 type Console struct {
 	In       io.Reader
-	Out, Err io.Writer // clean their input; Err is a [terminal.Screen] where progress can be shown
+	Out, Err io.Writer // clean their input; Err is a [Screen] where progress can be shown
 	Raw      io.Writer // stdout as it is, for messages of the protocol and for results that a program reads
 	Streams  [3]any    // stdin, stdout and stderr as the process has them
 
@@ -48,9 +48,9 @@ func New(stdin io.Reader, stdout, stderr io.Writer) *Console {
 	c.written = &checked{w: stdout}
 	c.Raw, c.Out, c.Err = c.written, plain.NewWriter(c.written, nil), plain.NewWriter(stderr, nil)
 	if _, colours := c.Page(); colours {
-		c.Out = plain.NewWriter(c.written, terminal.IsPaint)
+		c.Out = plain.NewWriter(c.written, IsPaint)
 	}
-	if screen, ok := terminal.Open(stderr, os.Getenv); ok {
+	if screen, ok := Open(stderr, os.Getenv); ok {
 		c.Err = screen
 	}
 	return c
@@ -97,30 +97,20 @@ func (c *Console) PrintJSON(v any) error {
 	return e.Encode(v)
 }
 
-// A Table is printed in aligned columns.
-type Table struct{ io.Writer }
-
-// Row adds a row. Each cell is cleaned, so that its text adds no row or column.
-func (t Table) Row(cells ...any) {
-	texts := make([]string, len(cells))
-	for i, c := range cells {
-		texts[i] = plain.Line(fmt.Sprint(c))
+// Texts returns a row of values as they are.
+func Texts(values ...any) Row {
+	row := make(Row, len(values))
+	for i, v := range values {
+		row[i].Text = fmt.Sprint(v)
 	}
-	fmt.Fprintln(t, strings.Join(texts, "\t"))
-}
-
-// PrintTable prints the rows that write writes, in aligned columns on stdout.
-func (c *Console) PrintTable(write func(Table)) error {
-	w := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
-	write(Table{w})
-	return w.Flush()
+	return row
 }
 
 // PrintRows prints the rows in aligned columns on stdout, on a terminal as wide as that is.
 // below returns the lines that belong below a row, or nil.
-func (c *Console) PrintRows(rows []terminal.Row, below func(row int) string) error {
+func (c *Console) PrintRows(rows []Row, below func(row int) string) error {
 	columns, colours := c.Page()
-	for i, line := range terminal.Table(rows, columns, 0, colours) {
+	for i, line := range Table(rows, columns, 0, colours) {
 		if below != nil {
 			line += "\n" + strings.TrimSuffix(below(i), "\n")
 			line = strings.TrimSuffix(line, "\n")
@@ -137,10 +127,10 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintln(c.Out, plain.Line(fmt.Sprintf(format, args...)))
 }
 
-// SayBroken prints a text on stdout, broken into lines as [terminal.Hang] does.
+// SayBroken prints a text on stdout, broken into lines as [Hang] does.
 func (c *Console) SayBroken(lead, text string) {
 	columns, _ := c.Page()
-	fmt.Fprint(c.Out, terminal.Lines(terminal.Hang(lead, text, columns)))
+	fmt.Fprint(c.Out, Lines(Hang(lead, text, columns)))
 }
 
 // Note prints a line on stderr: the arguments can add no other.
@@ -151,7 +141,7 @@ func (c *Console) Note(format string, args ...any) {
 // Page returns how many columns stdout has and whether it shows colours. If stdout is
 // not a terminal, the number of columns is 0 for no limit.
 func (c *Console) Page() (columns int, colours bool) {
-	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok {
+	if screen, ok := Open(c.Streams[1], os.Getenv); ok {
 		return screen.Width(), screen.Colours()
 	}
 	return 0, false
@@ -162,7 +152,7 @@ func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
 	if c.LogLevel != "" {
 		var err error
 		if level, err = zapcore.ParseLevel(c.LogLevel); err != nil {
-			return nil, exit.Usage(fmt.Errorf("--log-level %q is unknown; write debug, info, warn or error", c.LogLevel))
+			return nil, Usage(fmt.Errorf("--log-level %q is unknown; write debug, info, warn or error", c.LogLevel))
 		}
 	}
 	encoding := zap.NewDevelopmentEncoderConfig()
@@ -185,7 +175,7 @@ func Verbose(c *Console, level string) (stop func()) {
 
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
-	if _, ok := stream.(*terminal.Screen); ok {
+	if _, ok := stream.(*Screen); ok {
 		return true
 	}
 	f, ok := stream.(*os.File)
@@ -200,7 +190,7 @@ func (c *Console) CanAsk() bool {
 // ReadLine calls question, and reads the line that the person types then, if [Console.CanAsk]. When ctx
 // ends, it returns the cause.
 func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
-	return terminal.ReadLine(ctx, c.Streams[0].(*os.File), question)
+	return ReadLine(ctx, c.Streams[0].(*os.File), question)
 }
 
 // Confirm asks the person at the terminal a question, if [Console.CanAsk], and reports whether the
@@ -239,7 +229,7 @@ func (c *Console) ReadHidden(ctx context.Context, question string) (string, erro
 		return string(a.text), a.err
 	case <-ctx.Done():
 		_ = term.Restore(fd, before)
-		return "", exit.Interrupted
+		return "", Interrupted
 	}
 }
 

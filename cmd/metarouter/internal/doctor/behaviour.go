@@ -21,82 +21,70 @@ const (
 	longCall  = time.Minute      // a longer call gets a note
 )
 
-// checkBehaviour checks how a server behaves that runs.
+// A behaviour is a finding about a server, if it applies.
+type behaviour struct {
+	applies      bool
+	severity     Severity
+	problem, fix string
+}
+
+const toAuthors = "nothing has to be done; you can report it to the server's authors"
+
+// checkBehaviour checks how a server behaves.
 func checkBehaviour(x *findings, entry config.Server, s status.Status) {
-	up := s.State == status.Ready || s.State == status.Idle
-	if up && s.StrayLines > 0 {
-		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s)),
-			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
+	up, u, repaired := s.State == status.Ready || s.State == status.Idle, s.Unusable, s.Repaired("results")
+	sent := func(n int64, what string) string {
+		return fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what)
 	}
-	if up && len(s.Notes) > 0 {
-		x.add(Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), "nothing has to be done; you can report it to the server's authors")
-	}
-	if done := s.Repaired("results"); done != "" {
-		x.add(Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", done), "nothing has to be done; you can report it to the server's authors")
-	}
-	if done := s.Repaired("arguments"); done != "" {
-		x.add(Note, fmt.Sprintf("metarouter repairs arguments that clients send to its tools: %s.", done), "nothing has to be done")
-	}
-	if s.Refused > 0 {
-		x.add(Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
-			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
-	}
-	if up {
-		checkMessages(x, s)
-		checkFlood(x, s.Flood)
-	}
-	if up && s.Longest > longCall {
-		x.add(Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+entry.Name+` ends it, and "timeout" in its entry bounds such calls`)
-	}
-	if up && s.Outdated != "" {
-		x.add(Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), "update the server, or report this to its authors")
+	const failing = ": calls with such a result fail"
+	for _, b := range []behaviour{
+		{up && s.StrayLines > 0, Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s.StrayLine)),
+			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors"},
+		{up && len(s.Notes) > 0, Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), toAuthors},
+		{repaired != "", Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", repaired), toAuthors},
+		{s.Refused > 0, Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
+			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`},
+		{up && u.NotUTF8 > 0, Warning, sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read"+failing+", and notifications are left out"),
+			`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`},
+		{up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors"},
+		{up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors"},
+		{up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt},
+		{up && s.Flood.PerSecond > 0, Warning, flooding(s.Flood), "set it to log less, if it has an option or a variable for that, or report this to its authors"},
+		{up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart ` + entry.Name + ` ends it, and "timeout" in its entry bounds such calls`},
+		{up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt},
+		{up && s.ProtocolVersion == session.Oldest, Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion),
+			"nothing has to be done; a newer version of the server may use a newer protocol"},
+	} {
+		if b.applies {
+			x.add(b.severity, b.problem, b.fix)
+		}
 	}
 	if up && s.Took > slowStart {
-		problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
-		if s.Fetching > s.Took/3 {
-			did := "to fetch its package"
-			if first = !s.Cached; s.Cached {
-				did = "to look up its package"
-			}
-			problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
-		}
-		if fix := startFaster(entry, s); first {
-			x.add(Note, problem+"; the next start is faster.", "")
-		} else if fix != "" {
-			x.add(Warning, problem+".", fix)
-		} else {
-			x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
-		}
-	}
-	if up && s.ProtocolVersion == session.Oldest {
-		fix := "nothing has to be done; a newer version of the server may use a newer protocol"
-		x.add(Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion), fix)
+		checkStart(x, entry, s)
 	}
 }
 
-// checkMessages names the messages of a server that could not be passed on.
-func checkMessages(x *findings, s status.Status) {
-	sent := func(n int64, what, fix string) {
-		if n > 0 {
-			x.add(Warning, fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what), fix)
+// checkStart says why a start took long, and how the next one is faster.
+func checkStart(x *findings, entry config.Server, s status.Status) {
+	problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
+	if s.Fetching > s.Took/3 {
+		did := "to fetch its package"
+		if first = !s.Cached; s.Cached {
+			did = "to look up its package"
 		}
+		problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
 	}
-	u := s.Unusable
-	sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read: calls with such a result fail, and notifications are left out",
-		`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`)
-	sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read: calls with such a result fail", wire.MaxLevels),
-		"ask its tools for less, or report this to its authors")
-	sent(u.TooLong, fmt.Sprintf("longer than %d MiB: calls with such a result fail", wire.MaxLine>>20),
-		"ask its tools for less, or report this to its authors")
-	sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed",
-		"update the server, or report this to its authors")
+	if fix := startFaster(entry, s); first {
+		x.add(Note, problem+"; the next start is faster.", "")
+	} else if fix != "" {
+		x.add(Warning, problem+".", fix)
+	} else {
+		x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
+	}
 }
 
-// checkFlood names a flood of notifications.
-func checkFlood(x *findings, f status.Flood) {
-	if f.PerSecond == 0 {
-		return
-	}
+// flooding describes a flood of messages.
+func flooding(f status.Flood) string {
 	what, such := "messages that were not asked for", ""
 	switch f.Method {
 	case "":
@@ -105,8 +93,7 @@ func checkFlood(x *findings, f status.Flood) {
 	default:
 		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
 	}
-	x.add(Warning, fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped),
-		"set it to log less, if it has an option or a variable for that, or report this to its authors")
+	return fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped)
 }
 
 // pinAdvice begins the fixes of servers with versions that can be pinned.
@@ -146,19 +133,16 @@ func checkContainer(x *findings, entry config.Server) {
 	if run == nil {
 		return
 	}
-	if run.Detached {
-		x.add(Warning, "its container runs in the background (-d), so no message reaches it.", `remove "-d" from "args", and write "-i" there`)
-	} else if !run.Interactive {
-		x.add(Warning, "its container has no stdin, so no message reaches it.", `write "-i" into "args", after "run"`)
-	}
-	if !run.Remove {
-		x.add(Warning, "each start leaves a stopped container behind.", `write "--rm" into "args", after "run"`)
-	}
-	if run.Name != "" {
-		x.add(Warning, fmt.Sprintf("its container has the fixed name %q, so no second one can run: not for another client or router, nor for a client that needs a process of its own.", plain.Line(run.Name)),
-			`remove "--name" from "args"`)
-	}
-	if run.CIDFile != "" {
-		x.add(Warning, "its container starts once only: the file of \"--cidfile\" then exists, for which it is refused.", `remove "--cidfile" from "args"; metarouter adds one for each start`)
+	for _, b := range []behaviour{
+		{run.Detached, Warning, "its container runs in the background (-d), so no message reaches it.", `remove "-d" from "args", and write "-i" there`},
+		{!run.Detached && !run.Interactive, Warning, "its container has no stdin, so no message reaches it.", `write "-i" into "args", after "run"`},
+		{!run.Remove, Warning, "each start leaves a stopped container behind.", `write "--rm" into "args", after "run"`},
+		{run.Name != "", Warning, fmt.Sprintf("its container has the fixed name %q, so no second one can run: not for another client or router, nor for a client that needs a process of its own.", plain.Line(run.Name)),
+			`remove "--name" from "args"`},
+		{run.CIDFile != "", Warning, "its container starts once only: the file of \"--cidfile\" then exists, for which it is refused.", `remove "--cidfile" from "args"; metarouter adds one for each start`},
+	} {
+		if b.applies {
+			x.add(b.severity, b.problem, b.fix)
+		}
 	}
 }

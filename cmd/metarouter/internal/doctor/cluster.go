@@ -3,9 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,21 +50,15 @@ func (c *Cluster) AddDenied(r clusternode.Report) {
 	}
 }
 
-// How problems of a report begin.
-const (
-	ofPermissions = "The permissions of NATS"
-	jetStreamDown = "JetStream does not answer"
-)
+// ofPermissions begins the problems of permissions.
+const ofPermissions = "The permissions of NATS"
 
-// covered are how the problems begin that other members of the report have, too.
-var covered = []string{"The NATS server has version", "The NATS server takes messages", "The name ", "The node "}
+// breaking are how problems begin that keep the cluster from working; ofNode begins those of nodes, which are named apart.
+var breaking = []string{ofPermissions, "JetStream does not answer", "The NATS server has version"}
 
 const (
-	fewestPayload = 1 << 20 // bytes; NATS's default
-	leastMajor    = 2       // of NATS, and
-	leastMinor    = 11      // of that
-	maxStrangers  = 10      // untrusted nodes that are named
-	releasesURL   = "https://github.com/nats-io/nats-server/releases"
+	ofNode       = "The node "
+	maxStrangers = 10 // untrusted nodes that are named
 )
 
 // checkCluster checks the connection to the cluster, its nodes, and their servers.
@@ -80,8 +72,21 @@ func checkCluster(x *findings, c Case) {
 		x.add(Broken, strings.TrimSuffix(problem, ".")+", so servers of other nodes are missing, and none is shared.", fix)
 		return
 	}
-	checkNATS(x, seen.Report)
-	checkNodes(x, seen)
+	for _, text := range seen.Report.Problems {
+		severity := Warning
+		if slices.ContainsFunc(breaking, func(beginning string) bool { return strings.HasPrefix(text, beginning) }) {
+			severity = Broken
+		}
+		if problem, fix := parted(text); !strings.HasPrefix(text, ofNode) {
+			x.add(severity, problem, fix)
+		}
+	}
+	for _, n := range seen.Nodes {
+		if n.Problem != "" && n.Trusted {
+			problem, fix := parted(n.Problem)
+			x.add(Warning, fmt.Sprintf("node %s: %s", plain.Line(n.Node), problem), fix)
+		}
+	}
 	checkStrangers(x, seen.Nodes)
 	checkUsed(x, *wanted, seen.Nodes)
 	checkShared(x, *wanted, c.Servers)
@@ -122,61 +127,6 @@ func aboutCluster(c config.Cluster, seen *Cluster) string {
 		took = fmt.Sprintf(" in %.1f ms", float64(r.RoundTrip.Microseconds())/1000)
 	}
 	return fmt.Sprintf("the cluster %s: NATS %s at %s answers%s; %s.", c.Name, plain.Line(r.Server), plain.Line(r.URL), took, others)
-}
-
-// checkNATS checks the NATS server, and adds the problems that no other member of the report has.
-func checkNATS(x *findings, r clusternode.Report) {
-	at, recent := plain.Line(r.URL), isRecent(r.Server)
-	if !recent {
-		x.add(Broken, fmt.Sprintf("NATS at %s has version %s, and the cluster needs %d.%d or later.", at, plain.Line(r.Server), leastMajor, leastMinor),
-			"install a newer nats-server there: "+releasesURL+" (packages of distributions are often older)")
-	}
-	if r.MaxPayload > 0 && r.MaxPayload < fewestPayload {
-		x.add(Warning, fmt.Sprintf("NATS at %s takes messages of at most %d bytes, so long lists of tools and results may not pass.", at, r.MaxPayload),
-			"write max_payload: 1MB, its default, or more into the configuration of NATS")
-	}
-	for _, text := range r.Problems {
-		begins := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
-		problem, fix := parted(text)
-		switch {
-		case begins(ofPermissions):
-			x.add(Broken, problem, fix+" in the configuration of NATS; docs/cluster.md has all that a node needs")
-		case begins(jetStreamDown) && recent:
-			x.add(Broken, problem, fix)
-		case begins(jetStreamDown), slices.ContainsFunc(covered, begins):
-		default:
-			x.add(Warning, problem, fix)
-		}
-	}
-}
-
-// isRecent reports whether NATS has at least the version that the cluster needs. A version that
-// can't be read is taken for one.
-func isRecent(version string) bool {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	a, err := strconv.Atoi(major)
-	b, bad := strconv.Atoi(minor)
-	return err != nil || bad != nil || a > leastMajor || a == leastMajor && b >= leastMinor
-}
-
-// checkNodes checks the versions, names and problems of trusted nodes.
-func checkNodes(x *findings, seen *Cluster) {
-	r := seen.Report
-	for _, node := range slices.Sorted(maps.Keys(r.Versions)) {
-		x.add(Note, fmt.Sprintf("node %s runs metarouter %s, which is not this one's version.", plain.Line(node), plain.Line(r.Versions[node])), "update the older one when you can")
-	}
-	for _, conflict := range r.Conflicts {
-		problem, fix := parted(conflict)
-		x.add(Warning, problem, fix)
-	}
-	for _, n := range seen.Nodes {
-		if n.Problem == "" || !n.Trusted {
-			continue // said above, or below
-		}
-		problem, fix := parted(n.Problem)
-		x.add(Warning, fmt.Sprintf("node %s: %s", plain.Line(n.Node), problem), fix)
-	}
 }
 
 // checkStrangers names the nodes that are not trusted.

@@ -44,7 +44,7 @@ func TestAskCluster(t *testing.T) {
 			return natsserver.Start(t, natsserver.Options{Users: []natsserver.User{user}}).URL()
 		}, Broken, "refuses the login", `set "creds"`},
 		{"no JetStream", func(t *testing.T) string { return natsserver.Start(t, natsserver.Options{NoJetStream: true}).URL() }, Broken, "JetStream does not answer", "-js"},
-		{"small payload", func(t *testing.T) string { return natsserver.Start(t, natsserver.Options{MaxPayload: 65536}).URL() }, Warning, "at most 65536 bytes", "max_payload"},
+		{"small payload", func(t *testing.T) string { return natsserver.Start(t, natsserver.Options{MaxPayload: 65536}).URL() }, Warning, "messages of 65536 bytes only", "max_payload"},
 		{"denied", func(t *testing.T) string {
 			return login(natsserver.Start(t, natsserver.Options{Users: []natsserver.User{denied}}).URL())
 		}, Broken, "do not let this router subscribe to metarouter.metarouter.beat.*", "allow it"},

@@ -25,12 +25,6 @@ type world struct {
 	keyFile, loginsKey string
 }
 
-func (world) Elsewhere(program string) string {
-	if program == "pnpx" {
-		return "/opt/rare/pnpx"
-	}
-	return ""
-}
 func (world) Like(program string) string {
 	if program == "nxp" {
 		return "npx"
@@ -86,7 +80,6 @@ func TestStart(t *testing.T) {
 		problem, fix string // are in it
 	}{
 		"near miss":             {stdio("nxp"), &status.Fault{Kind: status.CommandMissing, Command: "nxp"}, `no program is called "nxp"`, `"command": "npx"`},
-		"elsewhere":             {stdio("pnpx"), &status.Fault{Kind: status.CommandMissing, Command: "pnpx", Path: "/bin"}, "in no folder of the PATH (/bin)", `write "command": "/opt/rare/pnpx"`},
 		"not installed":         {stdio("uvx x"), &status.Fault{Kind: status.CommandMissing, Command: "uvx", Path: "/opt/bin:/bin"}, `"uvx" was not found: not in the PATH (/opt/bin:/bin)`, "install uv"},
 		"started from the Dock": {stdio("odd x"), &status.Fault{Kind: status.CommandMissing, Command: "odd", Path: "/usr/bin:/bin:/usr/sbin:/sbin"}, "started from the Dock or a menu", `"which odd"`},
 		"relative":              {relative, &status.Fault{Kind: status.CommandMissing, Command: "./server.sh"}, "the program ./server.sh does not exist", "now /here"},
@@ -233,7 +226,6 @@ func TestOffer(t *testing.T) {
 		"notes":          {stdio("x"), status.Status{State: status.Ready, Notes: []string{"writes a", "names b"}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "it writes a, and names b."},
 		"suspect":        {stdio("x"), ready, config.Router{}, nil, []registry.NormalizedTool{{Name: "m", Description: "M.", Suspect: []string{`description: "<!-- a"`, "title: b"}}}, Warning, "1 tool has a text that tells a model what to do beyond its use, or hid characters from people: m."},
 		"repairs":        {stdio("x"), status.Status{State: status.Ready, Repairs: []status.Repair{{Of: "results", What: "content: made an array of text", Times: 12}}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "repairs its results: content: made an array of text (12 times)."},
-		"odd arguments":  {stdio("x"), status.Status{State: status.Ready, Repairs: []status.Repair{{Of: "arguments", What: "strings of JSON became values", Times: 1}}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "strings of JSON became values (1 time)."},
 		"noise":          {stdio("x"), status.Status{State: status.Ready, StrayLines: 3, StrayLine: "Hello!"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `3 lines so far ("Hello!")`},
 		"not UTF-8":      {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{NotUTF8: 1}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "it sent 1 message with bytes that are not UTF-8"},
 		"too deep":       {stdio("x"), status.Status{State: status.Ready, Unusable: status.Unusable{TooDeep: 2}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "it sent 2 messages nested deeper than 100 levels"},

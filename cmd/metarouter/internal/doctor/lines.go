@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
@@ -33,9 +33,9 @@ func (d Diagnosis) PinOnce(pinning bool) Diagnosis {
 // severities are the marks of findings on a terminal.
 var severities = map[Severity]struct {
 	mark   string
-	colour terminal.Colour
+	colour console.Colour
 }{
-	Broken: {"✗", terminal.Red}, Warning: {"!", terminal.Yellow}, Note: {"·", terminal.Faint},
+	Broken: {"✗", console.Red}, Warning: {"!", console.Yellow}, Note: {"·", console.Faint},
 }
 
 // Lines returns the findings server by server: the problem, and under it the fix.
@@ -50,23 +50,23 @@ func (d Diagnosis) Lines(columns int, colours bool) (lines []string) {
 			if about == "" {
 				about = "in general"
 			}
-			lines = append(lines, terminal.Paint(plain.Line(about), terminal.Bold, colours))
+			lines = append(lines, console.Paint(plain.Line(about), console.Bold, colours))
 		}
 		s := severities[f.Severity]
-		lines = append(lines, terminal.Hang("  "+terminal.Paint(s.mark, s.colour, colours)+" ", f.Problem, columns)...)
+		lines = append(lines, console.Hang("  "+console.Paint(s.mark, s.colour, colours)+" ", f.Problem, columns)...)
 		for _, printed := range f.Details {
-			lines = append(lines, terminal.Hang("      "+terminal.Paint("|", terminal.Faint, colours)+" ", printed, columns)...)
+			lines = append(lines, console.Hang("      "+console.Paint("|", console.Faint, colours)+" ", printed, columns)...)
 		}
 		if f.Fix != "" {
-			lines = append(lines, terminal.Hang("    → ", f.Fix, columns)...)
+			lines = append(lines, console.Hang("    → ", f.Fix, columns)...)
 		}
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "")
 	}
-	verdict := terminal.Red
+	verdict := console.Red
 	if d.OK {
-		verdict = terminal.Green
+		verdict = console.Green
 	}
-	return append(lines, terminal.Paint(d.Verdict, verdict, colours))
+	return append(lines, console.Paint(d.Verdict, verdict, colours))
 }

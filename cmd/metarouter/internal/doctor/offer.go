@@ -96,14 +96,14 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 		return
 	}
 	checkDropped(x, o)
-	noteRepairs(x, o)
-	checkTexts(x, entry, o)
+	if len(o.Suspect) > 0 {
+		x.add(Warning, "its instructions tell a model what to do beyond its use, or hid characters from people.",
+			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", entry.Name), o.Suspect...)
+	}
 	checkURIs(x, c, entry, o)
-	checkChanges(x, entry, o)
-	checkHints(x, entry, o)
-	checkDescriptions(x, o)
-	checkSizes(x, o)
-	checkSchemas(x, o)
+	for _, row := range toolRows(entry, o) {
+		row.check(x, entry, o)
+	}
 	noteRenamed(x, c, o)
 }
 
@@ -141,44 +141,91 @@ func checkDropped(x *findings, o registry.Listing) {
 	}
 }
 
-// toolsThat returns the names of the tools that a rule is about, and its words on the first ones.
-func toolsThat(o registry.Listing, rule func(*registry.NormalizedTool) (says string, is bool)) (names, details []string) {
+// A toolRow is a finding about those tools of a server that it is about.
+type toolRow struct {
+	severity     Severity
+	one, many    string // what follows the number of tools
+	problem, fix string // "{tools}" is the number with one or many, "{example}" what the rule says of the first tool, "{deny}" the first names, "{server}" the entry's
+	quiet        bool   // what the rule says is no detail
+	is           func(*registry.NormalizedTool) (says string, is bool)
+}
+
+func (r toolRow) check(x *findings, entry config.Server, o registry.Listing) {
+	var names, own, details []string
+	example := ""
 	for _, t := range o.Tools {
-		if says, is := rule(t); is {
-			names = append(names, plain.Line(clip(t.Name, 40)))
-			if says != "" && len(details) < maxChanges {
-				details = append(details, names[len(names)-1]+": "+says)
-			}
+		says, is := r.is(t)
+		if !is {
+			continue
+		}
+		name := plain.Line(clip(t.Name, 40))
+		names, own, example = append(names, name), append(own, t.ServerName()), cmp.Or(example, says)
+		if says != "" && !r.quiet && len(details) < maxChanges {
+			details = append(details, name+": "+says)
 		}
 	}
-	return names, details
+	if len(names) == 0 {
+		return
+	}
+	fill := strings.NewReplacer("{tools}", counted(len(names), r.one, r.many), "{example}", plain.Line(clip(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", entry.Name)
+	x.add(r.severity, fill.Replace(r.problem)+": "+some(names)+".", fill.Replace(r.fix), details...)
 }
 
-// noteRepairs names the tools with repaired definitions.
-func noteRepairs(x *findings, o registry.Listing) {
-	first := ""
-	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
-		first = cmp.Or(first, strings.Join(t.Repairs[:min(len(t.Repairs), 1)], ""))
-		return "", len(t.Repairs) > 0 && len(t.Suspect) == 0
-	})
-	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
-			"nothing has to be done; you can report it to the server's authors")
+// toolRows are the findings about tools.
+func toolRows(entry config.Server, o registry.Listing) []toolRow {
+	were := make(map[string]string) // by the id of a tool with hints that no person has confirmed
+	for _, c := range hints.Unconfirmed(o) {
+		were[c.Tool.ID] = strings.Join(hints.Changes(c.Was, c.Tool.Hints), ", ")
 	}
-}
-
-// checkTexts names the tools whose texts give a model orders, or hid from people.
-func checkTexts(x *findings, entry config.Server, o registry.Listing) {
-	names, details := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
-		return strings.Join(t.Suspect, "; "), len(t.Suspect) > 0
-	})
-	if len(o.Suspect) > 0 {
-		x.add(Warning, "its instructions tell a model what to do beyond its use, or hid characters from people.",
-			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", entry.Name), o.Suspect...)
+	what := "changed"
+	if entry.NewTools == "hold" {
+		what = "changed or new, and held from clients,"
 	}
-	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s a model what to do beyond its use, or hid characters from people: %s.", counted(len(names), "tool has a text that tells", "tools have texts that tell"), some(names)),
-			fmt.Sprintf(`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable %s --write; or leave out the tools: "tools": {"deny": [%s]}`, entry.Name, quoted(names[:min(len(names), 3)])), details...)
+	const report = "report this to the server's authors"
+	return []toolRow{
+		{Note, "tool", "tools", "{tools} had definitions that some clients refuse, and that metarouter repairs ({example})", "nothing has to be done; you can report it to the server's authors", true,
+			func(t *registry.NormalizedTool) (string, bool) {
+				return strings.Join(t.Repairs[:min(len(t.Repairs), 1)], ""), len(t.Repairs) > 0 && len(t.Suspect) == 0
+			}},
+		{Warning, "tool has a text that tells", "tools have texts that tell", "{tools} a model what to do beyond its use, or hid characters from people",
+			`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable {server} --write; or leave out the tools: "tools": {"deny": [{deny}]}`, false,
+			func(t *registry.NormalizedTool) (string, bool) {
+				return strings.Join(t.Suspect, "; "), len(t.Suspect) > 0
+			}},
+		{Warning, "tool", "tools", "{tools} " + what + " since you last looked", "are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server {server}", false,
+			func(t *registry.NormalizedTool) (string, bool) {
+				seen, changed := o.LastSeen[t.ServerName()]
+				if seen == nil {
+					return "", changed
+				}
+				return strings.Join(changes.Diff(seen, t.Definition, maxChanged), "; "), changed
+			}},
+		{Warning, "tool claims to do less harm than you have confirmed, and is not believed", "tools claim to do less harm than you have confirmed, and are not believed", "{tools}",
+			"do you believe this of the server? To confirm it, run: metarouter trust --hints {server}", false,
+			func(t *registry.NormalizedTool) (string, bool) { says, is := were[t.ID]; return says, is }},
+		{Note, "tool claims to do no harm, and is not believed", "tools claim to do no harm, and are not believed", "{tools} because of words that say otherwise",
+			`if the server is right, write "trustHints": true in its entry; else nothing has to be done`, false,
+			func(t *registry.NormalizedTool) (string, bool) {
+				_, changed := were[t.ID]
+				return t.Doubt, t.Doubt != "" && !changed
+			}},
+		{Warning, "tool has", "tools have", "{tools} no description, so models and searches know only the name", report, true,
+			func(t *registry.NormalizedTool) (string, bool) { return "", strings.TrimSpace(t.Description) == "" }},
+		{Warning, "tool", "tools", fmt.Sprintf("the definitions of {tools} cost a model more than %d tokens each", bigTool),
+			`leave out what you don't need: "tools": {"deny": [{deny}]}; or show only the search tools: "metarouter": {"mode": "search"}`, false,
+			func(t *registry.NormalizedTool) (string, bool) {
+				return prose.Count(tokens(t), "token"), tokens(t) > bigTool
+			}},
+		{Warning, "tool", "tools", "the arguments of {tools} are not validated, since the schemas would take very long to validate with",
+			`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [{deny}]}`, false,
+			func(t *registry.NormalizedTool) (string, bool) {
+				compared := t.InputSchema
+				if t.ServerSchema != nil {
+					compared = t.ServerSchema
+				}
+				err := schema.Costly(compared)
+				return fmt.Sprint(err), err != nil
+			}},
 	}
 }
 
@@ -200,95 +247,6 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	for _, owner := range slices.Sorted(maps.Keys(taken)) {
 		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", prose.Count(len(taken[owner]), "URI"), owner, some(taken[owner])),
 			fmt.Sprintf("is it meant to offer the same? Clients read its own as metarouter://%s/URI. To give it the URIs, remove the entry of %q", entry.Name, owner))
-	}
-}
-
-// checkChanges names the tools that have changed since a person looked at them.
-func checkChanges(x *findings, entry config.Server, o registry.Listing) {
-	names, details := toolsThat(o, func(t *registry.NormalizedTool) (says string, is bool) {
-		seen, changed := o.LastSeen[t.ServerName()]
-		if changed && seen != nil {
-			says = strings.Join(changes.Diff(seen, t.Definition, maxChanged), "; ")
-		}
-		return says, changed
-	})
-	if len(names) > 0 {
-		what := "changed"
-		if entry.NewTools == "hold" {
-			what = "changed or new, and held from clients,"
-		}
-		x.add(Warning, fmt.Sprintf("%s %s since you last looked: %s.", prose.Count(len(names), "tool"), what, some(names)),
-			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
-	}
-}
-
-// checkHints names the tools that declare that they do no harm and are not believed.
-func checkHints(x *findings, entry config.Server, o registry.Listing) {
-	were := make(map[string]string) // by the id of a tool
-	for _, c := range hints.Unconfirmed(o) {
-		were[c.Tool.ID] = strings.Join(hints.Changes(c.Was, c.Tool.Hints), ", ")
-	}
-	names, details := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
-		says, is := were[t.ID]
-		return says, is
-	})
-	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s: %s.", counted(len(names), "tool claims to do less harm than you have confirmed, and is not believed", "tools claim to do less harm than you have confirmed, and are not believed"), some(names)),
-			"do you believe this of the server? To confirm it, run: metarouter trust --hints "+entry.Name, details...)
-	}
-	names, details = toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
-		_, changed := were[t.ID]
-		return t.Doubt, t.Doubt != "" && !changed
-	})
-	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s because of words that say otherwise: %s.", counted(len(names), "tool claims to do no harm, and is not believed", "tools claim to do no harm, and are not believed"), some(names)),
-			`if the server is right, write "trustHints": true in its entry; else nothing has to be done`, details...)
-	}
-}
-
-// checkDescriptions names the tools without a description.
-func checkDescriptions(x *findings, o registry.Listing) {
-	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) { return "", strings.TrimSpace(t.Description) == "" })
-	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s no description, so models and searches know only the name: %s.", counted(len(names), "tool has", "tools have"), some(names)),
-			"report this to the server's authors")
-	}
-}
-
-// checkSizes names the tools with large definitions.
-func checkSizes(x *findings, o registry.Listing) {
-	costs := func(a, b *registry.NormalizedTool) int { return cmp.Compare(tokens(b), tokens(a)) }
-	var most []string
-	var names []string
-	for _, t := range slices.SortedStableFunc(slices.Values(o.Tools), costs) {
-		if tokens(t) > bigTool {
-			most = append(most, fmt.Sprintf("%s (%d)", plain.Line(clip(t.Name, 40)), tokens(t)))
-			names = append(names, t.ServerName())
-		}
-	}
-	if len(most) > 0 {
-		x.add(Warning, fmt.Sprintf("the definitions of %s cost a model more than %d tokens each: %s.", prose.Count(len(most), "tool"), bigTool, some(most)),
-			fmt.Sprintf(`leave out what you don't need: "tools": {"deny": [%s]}; or show only the search tools: "metarouter": {"mode": "search"}`, quoted(names[:min(len(names), 3)])))
-	}
-}
-
-// checkSchemas names the tools with schemas that are too costly to compare arguments with.
-func checkSchemas(x *findings, o registry.Listing) {
-	var costly, names []string
-	for _, t := range o.Tools {
-		compared := t.InputSchema
-		if t.ServerSchema != nil {
-			compared = t.ServerSchema
-		}
-		if err := schema.Costly(compared); err != nil {
-			costly = append(costly, fmt.Sprintf("%s: %v", plain.Line(clip(t.Name, 40)), err))
-			names = append(names, t.ServerName())
-		}
-	}
-	if len(costly) > 0 {
-		x.add(Warning, fmt.Sprintf("the arguments of %s are not validated, since the schemas would take very long to validate with.", prose.Count(len(costly), "tool")),
-			fmt.Sprintf(`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [%s]}`, quoted(names[:min(len(names), 3)])),
-			costly[:min(len(costly), 5)]...)
 	}
 }
 
@@ -337,7 +295,5 @@ func checkCost(x *findings, c Case) {
 		return
 	}
 	x.add(Note, fmt.Sprintf("the list of all tools would cost a model %d tokens, more than the %d of toolBudget, so clients see the search tools instead; most of them belong to %s.", total, budget, some(most)),
-		fmt.Sprintf(`nothing has to be done; to show all tools, write "metarouter": {"toolBudget": %d}`, roundUp(total)))
+		fmt.Sprintf(`nothing has to be done; to show all tools, write "metarouter": {"toolBudget": %d}`, (total+999)/1000*1000))
 }
-
-func roundUp(n int) int { return (n + 999) / 1000 * 1000 }

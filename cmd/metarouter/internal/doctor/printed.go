@@ -14,12 +14,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// An output is the text that a program printed before it failed.
+// An output is a server that failed, with the text that its program printed before.
 type output struct {
-	entry config.Server
-	fault *status.Fault
-	lines []string
-	line  string // the line that a pattern matches
+	world     World
+	entry     config.Server
+	fault     *status.Fault
+	stray     int64 // lines on stdout that are no messages
+	strayLine string
+	lines     []string
+	line      string // the line that a pattern matches
 }
 
 // A pattern recognises a message of another program that fails, and explains it.
@@ -70,14 +73,17 @@ func group(m []string) string {
 	return "?"
 }
 
-// fill replaces names in braces: 1 is the first group of the match that is not empty, and 2 is the
+// fill replaces names in braces, of a pattern if m is its match: 1 is the first group that is not empty, and 2 is the
 // second group.
 func (o output) fill(text string, m []string) string {
-	one, p := group(m), o.fetched()
-	return strings.NewReplacer("{1}", one, "{2}", m[min(2, len(m)-1)],
+	pairs := []string{"{package}", o.fetched(), "{bare}", bareName(o.fetched()), "{folder}", o.folder(), "{command}", o.entry.Command}
+	if m == nil {
+		return strings.NewReplacer(append(pairs, o.values()...)...).Replace(text)
+	}
+	one := group(m)
+	return strings.NewReplacer(append(pairs, "{1}", one, "{2}", m[min(2, len(m)-1)],
 		"{line}", clip(one, 120), "{url}", strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(one),
-		"{module}", strings.ReplaceAll(strings.Split(one, ".")[0], "_", "-"), "{install}", cmp.Or(installers[one], "install "+one),
-		"{package}", p, "{bare}", bareName(p), "{folder}", o.folder(), "{command}", o.entry.Command).Replace(text)
+		"{module}", strings.ReplaceAll(strings.Split(one, ".")[0], "_", "-"), "{install}", cmp.Or(installers[one], "install "+one))...).Replace(text)
 }
 
 // The fixes of several patterns.

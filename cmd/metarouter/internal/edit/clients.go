@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
 // ImportOptions are the flags of import.
@@ -26,7 +26,7 @@ type ImportOptions struct {
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
-func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string, o ImportOptions) error {
+func Import(ctx context.Context, e *Editor, local *service.Runner, client string, o ImportOptions) error {
 	c, _ := clients.Find(client)
 	sources, err := clientSources(e, c, o)
 	if err != nil {
@@ -38,7 +38,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	}
 	own, err := clients.ReadOurs(paths)
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	own.Imported, _ = imports(paths[len(paths)-1], nil)
 	target, err := clients.Read(paths[len(paths)-1])
@@ -122,7 +122,7 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 				return nil, err
 			}
 			if sources = c.ProjectSources(folder, user); sources == nil {
-				return nil, exit.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
+				return nil, console.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
 			}
 		}
 	}
@@ -185,11 +185,11 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	}
 	source.Data = file.Data
 	if entry.IsOwn(source.Path) {
-		return exit.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", source.Path))
+		return console.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", source.Path))
 	}
 	own, err := clients.ReadOurs(entry.Configs)
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	own.Imported, _ = imports(entry.Configs[len(entry.Configs)-1], nil)
 	entry.Variables = own.Variables()

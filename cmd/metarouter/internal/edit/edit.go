@@ -16,8 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -54,7 +53,7 @@ func (e *Editor) inUse() (files []file, err error) {
 		paths, named = []string{own}, true
 	}
 	if err != nil {
-		return nil, exit.Usage(err)
+		return nil, console.Usage(err)
 	}
 	for i, path := range paths {
 		f, err := clients.Read(path)
@@ -62,7 +61,7 @@ func (e *Editor) inUse() (files []file, err error) {
 			err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 		}
 		if err != nil {
-			return nil, exit.Usage(configfile.Unreadable(err))
+			return nil, console.Usage(configfile.Unreadable(err))
 		}
 		files = append(files, file{File: f, text: f.Data, keep: fs.ModePerm, found: !named})
 	}
@@ -82,7 +81,7 @@ func fileOf(files []file, name string) (found file, place string, number int, er
 	for _, f := range files {
 		line, column, ok, err := clients.PositionOf(f.Path, f.Data, name)
 		if err != nil {
-			return f, "", 0, exit.Usage(err)
+			return f, "", 0, console.Usage(err)
 		}
 		if ok {
 			found, place = f, fmt.Sprintf("%s:%d:%d", f.Path, line, column)
@@ -180,18 +179,18 @@ func (e *Editor) printDiff(diff string) {
 	_, colours := e.Console.Page()
 	for line := range strings.Lines(diff) {
 		line = plain.Text(strings.TrimSuffix(line, "\n"))
-		colour := terminal.Plain
+		colour := console.Plain
 		switch {
 		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
-			colour = terminal.Bold
+			colour = console.Bold
 		case strings.HasPrefix(line, "@@"):
-			colour = terminal.Cyan
+			colour = console.Cyan
 		case strings.HasPrefix(line, "-"):
-			colour = terminal.Red
+			colour = console.Red
 		case strings.HasPrefix(line, "+"):
-			colour = terminal.Green
+			colour = console.Green
 		}
-		fmt.Fprintln(e.Console.Out, terminal.Paint(line, colour, colours))
+		fmt.Fprintln(e.Console.Out, console.Paint(line, colour, colours))
 	}
 }
 
@@ -233,11 +232,11 @@ func noSuchServer(files []file, name string) error {
 		}
 		c, err := config.LoadText(f.Path)
 		if err != nil {
-			return exit.Usage(err)
+			return console.Usage(err)
 		}
 		for _, s := range c.Servers {
 			if s.Transport == config.Scripts && s.Name == name {
-				return exit.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
+				return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
 			}
 			if s := plain.Line(s.Name); !slices.Contains(names, s) {
 				names = append(names, s)
@@ -246,13 +245,13 @@ func noSuchServer(files []file, name string) error {
 	}
 	paths := strings.Join(pathsOf(files), ", ")
 	if len(names) == 0 {
-		return exit.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
+		return console.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
 	}
 	like := ""
 	if s, ok := typo.Nearest(name, names); ok {
 		like = fmt.Sprintf("did you mean %q? ", s)
 	}
-	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))
+	return console.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))
 }
 
 // Init writes a first configuration.
@@ -262,14 +261,14 @@ func Init(e *Editor) error {
 		return err
 	}
 	if len(paths) > 1 {
-		return exit.Usage(errors.New("name one file with --config"))
+		return console.Usage(errors.New("name one file with --config"))
 	}
 	f, err := clients.Read(paths[0])
 	if err != nil {
 		return err
 	}
 	if f.Exists {
-		return exit.Usage(fmt.Errorf("%s exists already, and stays as it is; add servers to it with 'metarouter add' or 'metarouter import'", f.Path))
+		return console.Usage(fmt.Errorf("%s exists already, and stays as it is; add servers to it with 'metarouter add' or 'metarouter import'", f.Path))
 	}
 	folder, err := os.Getwd()
 	if err != nil {
@@ -307,10 +306,10 @@ func Init(e *Editor) error {
 func (e *Editor) own() ([]string, error) {
 	if len(e.Paths) == 0 {
 		own, err := configpath.Own()
-		return []string{own}, exit.Usage(err)
+		return []string{own}, console.Usage(err)
 	}
 	paths, _, err := configpath.Find(e.Paths)
-	return paths, exit.Usage(err)
+	return paths, console.Usage(err)
 }
 
 // noteProjectFile says that a .mcp.json in the current folder is not used.

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -22,7 +22,7 @@ import (
 
 // Add puts an entry into the configuration in use, and offers to log in to the server if that may be
 // needed. text returns the entry as it is written into the file at path.
-func Add(ctx context.Context, e *Editor, local *oneshot.Runner, name string, text func(path string) string, replace bool) error {
+func Add(ctx context.Context, e *Editor, local *service.Runner, name string, text func(path string) string, replace bool) error {
 	files, err := e.inUse()
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func Add(ctx context.Context, e *Editor, local *oneshot.Runner, name string, tex
 	case number == 0:
 		f = files[len(files)-1]
 	case !replace:
-		return exit.Usage(fmt.Errorf("there is a server %q already, at %s; add --replace to replace it, or choose another name", name, place))
+		return console.Usage(fmt.Errorf("there is a server %q already, at %s; add --replace to replace it, or choose another name", name, place))
 	}
 	entry := text(f.Path)
 	login, err := judge(e, f, name, entry)
@@ -42,7 +42,7 @@ func Add(ctx context.Context, e *Editor, local *oneshot.Runner, name string, tex
 		return err
 	}
 	if f.text, err = clients.PutServer(f.Path, f.Data, name, entry); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	if clients.Hides(f.Path, []byte(entry)) {
 		f.keep = 0o600
@@ -63,13 +63,13 @@ func Add(ctx context.Context, e *Editor, local *oneshot.Runner, name string, tex
 func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	alone, err := clients.PutServer(f.Path, nil, name, entry)
 	if err != nil {
-		return false, exit.Usage(err)
+		return false, console.Usage(err)
 	}
 	written, err := config.ReadText(f.Path, alone)
 	c, _ := written.Expand() // it is one server
 	problem, refused := errors.AsType[config.Problem](err)
 	if err != nil && !refused {
-		return false, exit.Usage(err)
+		return false, console.Usage(err)
 	}
 	if len(c.Servers) == 0 { // a setting has the name, or the entry is no object
 		why := "it is no entry of a server"
@@ -78,11 +78,11 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		} else if len(c.Problems) > 0 {
 			why = c.Problems[0].Message
 		}
-		return false, exit.Usage(fmt.Errorf("the entry %q: %s", name, why))
+		return false, console.Usage(fmt.Errorf("the entry %q: %s", name, why))
 	}
 	s := c.Servers[0]
 	if s.Self {
-		return false, exit.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
+		return false, console.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
 	}
 	for _, p := range c.Problems {
 		if s.Misconfigured != "" && p.Unset == "" && p.Severity != "warning" {
@@ -91,7 +91,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 					e.Console.Note("note: %s", w.Message)
 				}
 			}
-			return false, exit.Usage(errors.New(p.Message))
+			return false, console.Usage(errors.New(p.Message))
 		}
 		e.Console.Note("note: %s", p.Message)
 	}
@@ -154,7 +154,7 @@ func trusted(e *Editor, change func(f file) ([]byte, error)) error {
 		return err
 	}
 	if f.text, err = change(f); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	used, err := e.apply(f)
 	if used && err == nil {
@@ -170,7 +170,7 @@ func clusterFile(files []file) (found file, err error) {
 	for _, f := range files {
 		n, err := clients.ClusterKeys(f.Path, f.Data)
 		if err != nil {
-			return f, exit.Usage(err)
+			return f, console.Usage(err)
 		}
 		if n < 2 {
 			n = 0

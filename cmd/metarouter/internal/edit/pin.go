@@ -12,8 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
@@ -34,12 +33,12 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 	}
 	used, err := c.Expand()
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	if c.Text.Digest() != examined {
 		runs = nil // other entries may have started them
 	}
-	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(used), runs)
+	pins, err := findPins(ctx, e.Console, c, configfile.ServerNames(c), startOf(used), runs)
 	if err != nil {
 		return err
 	}
@@ -78,7 +77,7 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 
 // noteFetch says that the pinned packages are fetched once more: npx and uvx keep a version that
 // is named apart from the newest one.
-func noteFetch(e *Editor, pins map[string]pin.Pin) {
+func noteFetch(e *Editor, pins map[string]pinned) {
 	if e.Write && len(pins) > 0 {
 		e.Console.Note("note: the next start fetches %s once, which may take a minute; later starts are faster", prose.Count(len(pins), "pinned version"))
 	}
@@ -90,33 +89,33 @@ func trustedText(e *Editor, files []file) (config.Config, error) {
 	if len(files) == 1 && files[0].found {
 		c, err := config.ReadText(files[0].Path, files[0].Data)
 		if err != nil {
-			return c, exit.Usage(err)
+			return c, console.Usage(err)
 		}
 		if err := c.Text.Trusted(e.Data); err != nil {
-			return c, exit.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, e.TrustCommand(""))))
+			return c, console.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, e.TrustCommand(""))))
 		}
 		return c, nil
 	}
 	c, err := config.LoadText(pathsOf(files)...)
 	if err != nil {
-		return c, exit.Usage(configfile.Unreadable(err))
+		return c, console.Usage(configfile.Unreadable(err))
 	}
 	return c, nil
 }
 
 // startOf returns how npm and uv are asked for an entry of a trusted configuration: as its
 // server is started.
-func startOf(expanded config.Config) func(config.Server) (pin.Start, error) {
-	return func(entry config.Server) (pin.Start, error) {
+func startOf(expanded config.Config) func(config.Server) (asking, error) {
+	return func(entry config.Server) (asking, error) {
 		i := slices.IndexFunc(expanded.Servers, func(s config.Server) bool { return s.Name == entry.Name })
 		if i < 0 || len(expanded.Servers[i].Args) != len(entry.Args) {
-			return pin.Start{}, pin.ErrPinned
+			return asking{}, errPinned
 		}
 		s := expanded.Servers[i]
 		if s.Misconfigured != "" {
-			return pin.Start{}, errors.New(s.Misconfigured)
+			return asking{}, errors.New(s.Misconfigured)
 		}
-		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: process.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)}
+		start := asking{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: process.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)}
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 			start.Env = append(start.Env, name+"="+s.Env[name])
 		}
@@ -140,8 +139,8 @@ func pinImported(ctx context.Context, e *Editor, path string, done *clients.Impo
 	if err := os.WriteFile(filepath.Join(empty, "package.json"), []byte("{}"), 0o600); err != nil {
 		return err
 	}
-	start := func(config.Server) (pin.Start, error) { return pin.Start{Dir: empty, Env: os.Environ()}, nil }
-	pins, err := pin.FindAll(ctx, e.Console, c, slices.Concat(done.Added, done.Replaced), start, nil)
+	start := func(config.Server) (asking, error) { return asking{Dir: empty, Env: os.Environ()}, nil }
+	pins, err := findPins(ctx, e.Console, c, slices.Concat(done.Added, done.Replaced), start, nil)
 	if err != nil {
 		return err
 	}

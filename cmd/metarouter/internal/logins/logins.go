@@ -20,15 +20,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/browser"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -49,7 +48,7 @@ type Options struct {
 }
 
 // LogIn logs in to a server, for all clients.
-func LogIn(ctx context.Context, local *oneshot.Runner, name string, o Options) error {
+func LogIn(ctx context.Context, local *service.Runner, name string, o Options) error {
 	out := local.Files.Console
 	c, err := local.Files.Load(ctx)
 	if err != nil {
@@ -60,13 +59,13 @@ func LogIn(ctx context.Context, local *oneshot.Runner, name string, o Options) e
 		return err
 	}
 	if err := mayLogIn(entry); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	if entry.OAuth != nil && entry.OAuth.Grant == string(oauth.DeviceCode) {
 		o.Device = true
 	}
 	if o.Device && o.Paste {
-		return exit.Usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
+		return console.Usage(errors.New("a login with a code (--device) has no URL to paste; leave --paste out"))
 	}
 	disabled := entry.Disabled
 	entry.Disabled = false // the login is tried at the server
@@ -166,7 +165,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 	if err == nil && state.LoggedIn && !state.Renews {
 		note := "note: the issuer gave no refresh token, so the login ends with its token"
 		if !state.Expires.IsZero() {
-			note += ", " + terminal.Until(state.Expires, time.Now())
+			note += ", " + console.Until(state.Expires, time.Now())
 		}
 		out.Note("%s", note)
 	}
@@ -266,61 +265,54 @@ func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, pas
 
 // takePasted takes the lines of a person until one completes the login. It returns nil when it has
 // ended otherwise, too.
-func takePasted(ctx context.Context, out *console.Console, p *login.Pending, read func(ready func()) (string, error)) error {
-	var refused error // of the last line; it is said when the next one is awaited, as older input is dropped
-	say := func() {
-		if refused != nil {
-			out.Note("That does not complete the login: %s", terminal.Cut(plain.Line(refused.Error()), 500))
-			refused = nil
-		}
-	}
+func takePasted(ctx context.Context, out *console.Console, p *login.Pending, read func(refused string) (string, error)) error {
+	refused := ""
 	for range maxPasted {
-		line, err := read(say)
-		if ctx.Err() != nil {
+		line, err := read(refused)
+		line = strings.TrimSpace(line)
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if errors.Is(err, io.EOF) && strings.TrimSpace(line) == "" {
+		case errors.Is(err, io.EOF) && line == "":
 			return errors.New("stdin ended before the URL came; paste the URL at which the browser ended")
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+		case err != nil && !errors.Is(err, io.EOF):
 			return fmt.Errorf("read the URL: %w", err)
 		}
-		err = p.Finish(ctx, strings.TrimSpace(line))
-		select {
-		case <-p.Done():
+		err = p.Finish(ctx, line)
+		if signal.IsClosed(p.Done()) || err == nil || ctx.Err() != nil {
 			return nil // Wait says how it ended
-		default:
 		}
-		if err == nil || ctx.Err() != nil {
-			return nil
-		}
-		refused = err
+		refused = "That does not complete the login: " + console.Cut(plain.Line(err.Error()), 500)
 	}
-	say()
+	out.Note("%s", refused)
 	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, commandline.Quote(p.Server))
 }
 
-// pasteReader returns a function that calls ready, and reads a line that the person pastes: from the terminal one that
-// is not empty, else with --paste from stdin, where a read is left behind when the program ends. It is nil
-// if nothing can be pasted.
-func pasteReader(ctx context.Context, out *console.Console, paste bool) func(ready func()) (string, error) {
-	if !out.CanAsk() {
-		if !paste {
-			return nil
+// pasteReader returns a function that says why the last line was refused, unless that is "", when older
+// input is dropped, and reads a line that the person pastes: from the terminal one that is not empty, else
+// with --paste from stdin, where a read is left behind when the program ends. It is nil if nothing can
+// be pasted.
+func pasteReader(ctx context.Context, out *console.Console, paste bool) func(refused string) (string, error) {
+	say := func(text string) {
+		if text != "" {
+			out.Note("%s", text)
 		}
+	}
+	switch {
+	case !out.CanAsk() && paste:
 		lines := bufio.NewReader(io.LimitReader(out.In, maxPasted*maxPastedLine))
-		return func(ready func()) (string, error) {
-			ready()
+		return func(refused string) (string, error) {
+			say(refused)
 			return lines.ReadString('\n')
 		}
-	}
-	if !paste && runtime.GOOS == "windows" { // where a read outlives ctx
+	case !out.CanAsk(), !paste && runtime.GOOS == "windows": // where a read outlives ctx
 		return nil
 	}
-	return func(ready func()) (string, error) {
+	return func(refused string) (string, error) {
 		for {
 			line, err := out.ReadLine(ctx, func() {
-				ready()
+				say(refused)
+				refused = ""
 				if paste {
 					out.Note("Paste the URL here, then press Enter:")
 				}

@@ -9,8 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
@@ -23,7 +22,7 @@ func Note(out *console.Console, names []string) {
 
 // Offer offers the logins at servers of the configuration files that were just written: on a
 // terminal it asks once, else it prints the commands. A login that fails is no error.
-func Offer(ctx context.Context, local *oneshot.Runner, files, names []string) error {
+func Offer(ctx context.Context, local *service.Runner, files, names []string) error {
 	out := local.Files.Console
 	if len(names) == 0 {
 		return nil
@@ -36,15 +35,15 @@ func Offer(ctx context.Context, local *oneshot.Runner, files, names []string) er
 	}
 	yes, err := out.Confirm(ctx, fmt.Sprintf("Log in to %s now? [y/N]", strings.Join(names, ", ")))
 	if err != nil {
-		return exit.Interrupted
+		return console.Interrupted
 	}
 	there := *local.Files
 	there.Paths = files
 	for _, name := range names {
 		if yes {
-			err := LogIn(ctx, &oneshot.Runner{Files: &there, Version: local.Version, Debug: local.Debug}, name, Options{})
+			err := LogIn(ctx, &service.Runner{Files: &there, Version: local.Version, Debug: local.Debug}, name, Options{})
 			if ctx.Err() != nil {
-				return exit.Interrupted
+				return console.Interrupted
 			}
 			if err == nil {
 				continue
@@ -57,7 +56,7 @@ func Offer(ctx context.Context, local *oneshot.Runner, files, names []string) er
 }
 
 // LogOut forgets the login at a server, and has its issuer revoke the tokens.
-func LogOut(ctx context.Context, local *oneshot.Runner, name string) error {
+func LogOut(ctx context.Context, local *service.Runner, name string) error {
 	out := local.Files.Console
 	c, err := local.Files.Load(ctx)
 	if err != nil {
@@ -68,7 +67,7 @@ func LogOut(ctx context.Context, local *oneshot.Runner, name string) error {
 		return err
 	}
 	if entry.URL == "" {
-		return exit.Usage(fmt.Errorf("%s runs on this machine; metarouter has no login for it", name))
+		return console.Usage(fmt.Errorf("%s runs on this machine; metarouter has no login for it", name))
 	}
 	if header := ownHeader(entry); header != "" { // it may have come after the login
 		entry.Headers = maps.Clone(entry.Headers)

@@ -12,8 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -27,7 +25,7 @@ import (
 func Key(out *console.Console) error {
 	file, err := configpath.NodeKey()
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	key, err := nodeidentity.Public(file)
 	if err == nil {
@@ -48,11 +46,11 @@ func clusterOf(ctx context.Context, files *configfile.Source, urls string) (conf
 	configfile.NoteErrors(files.Console, c)
 	if urls != "" {
 		if err := c.Router.JoinCluster(urls); err != nil {
-			return config.Cluster{}, exit.Usage(fmt.Errorf("--cluster %w", err))
+			return config.Cluster{}, console.Usage(fmt.Errorf("--cluster %w", err))
 		}
 	}
 	if c.Router.Cluster == nil {
-		return config.Cluster{}, exit.Usage(fmt.Errorf(`this router is in no cluster; write "metarouter": {"cluster": {"urls": ["nats://hub:4222"]}} into %s, with the address of your NATS server, or add --cluster URL`, strings.Join(c.Files, ", ")))
+		return config.Cluster{}, console.Usage(fmt.Errorf(`this router is in no cluster; write "metarouter": {"cluster": {"urls": ["nats://hub:4222"]}} into %s, with the address of your NATS server, or add --cluster URL`, strings.Join(c.Files, ", ")))
 	}
 	return *c.Router.Cluster, nil
 }
@@ -67,11 +65,11 @@ func Show(ctx context.Context, files *configfile.Source, urls, version string) e
 	}
 	file, err := configpath.NodeKey()
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	nodes, report, err := cluster.Observe(ctx, c, file, version)
 	if ctx.Err() != nil {
-		return exit.Interrupted
+		return console.Interrupted
 	}
 	if err != nil {
 		return fmt.Errorf("the cluster %s can't be asked: %w", c.Name, err)
@@ -98,22 +96,22 @@ const maxNodeName = 40
 func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Time) error {
 	out := files.Console
 	const maxServers = 60 // characters of the names of a node's servers
-	head := func(text string) terminal.Cell { return terminal.Cell{Text: text, Colour: terminal.Bold} }
-	number := func(c terminal.Cell) terminal.Cell { c.Right = true; return c }
-	spare := func(c terminal.Cell) terminal.Cell { c.Spare = true; return c }
-	rows := []terminal.Row{{head("NODE"), head("TRUSTED"), spare(head("VERSION")), head("SERVERS"), number(head("TOOLS")), spare(number(head("LATENCY"))), spare(head("SEEN")), head("KEY")}}
+	head := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
+	number := func(c console.Cell) console.Cell { c.Right = true; return c }
+	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }
+	rows := []console.Row{{head("NODE"), head("TRUSTED"), spare(head("VERSION")), head("SERVERS"), number(head("TOOLS")), spare(number(head("LATENCY"))), spare(head("SEEN")), head("KEY")}}
 	for _, n := range nodes {
-		name, trusted, latency := cmp.Or(n.Node, "?"), terminal.Cell{Text: "yes"}, ""
+		name, trusted, latency := cmp.Or(n.Node, "?"), console.Cell{Text: "yes"}, ""
 		if n.Self {
 			name += " (this one)"
 		} else if n.Latency > 0 {
 			latency = fmt.Sprintf("%.1f ms", n.Latency)
 		}
 		if !n.Trusted {
-			trusted = terminal.Cell{Text: "no", Colour: terminal.Yellow}
+			trusted = console.Cell{Text: "no", Colour: console.Yellow}
 		}
-		rows = append(rows, terminal.Row{
-			{Text: terminal.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: terminal.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
+		rows = append(rows, console.Row{
+			{Text: console.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
 			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: nodeidentity.Fingerprint(n.Key)},
 		})
 	}
@@ -122,7 +120,7 @@ func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Tim
 			return ""
 		}
 		columns, _ := out.Page()
-		return terminal.Lines(terminal.Hang("    → ", nodes[i-1].Problem, columns))
+		return console.Lines(console.Hang("    → ", nodes[i-1].Problem, columns))
 	}); err != nil {
 		return err
 	}
@@ -167,7 +165,7 @@ func noteUntrusted(out *console.Console, nodes []clusternode.Info, flags string)
 			out.Note("nodes that are not trusted are ignored; compare a key with the one that 'metarouter nodes key' prints on that machine, then type:")
 		}
 		if count <= most {
-			out.Note("  %s: metarouter nodes trust %s --write%s", terminal.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, flags)
+			out.Note("  %s: metarouter nodes trust %s --write%s", console.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, flags)
 		}
 	}
 	if more := count - most; more > 0 {

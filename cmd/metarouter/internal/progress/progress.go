@@ -1,101 +1,44 @@
-// Package progress shows how the servers of a router are, as lines of text: live lines
-// while servers start, a line that sums them up, and a table. [Table] and [Watched] are pure;
-// [Show] and its variants show live lines on a terminal while something runs.
+// Package progress shows how the servers of a router are: a line on a terminal while something waits for them, and a
+// table.
 package progress
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"slices"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// A Row describes one server.
-type Row struct {
-	serverrow.Row
-	Since time.Time // when the server came into its state; zero if unknown
-	Doing string    // the step of its start that it waits for
-}
+const (
+	// showAfter is how long servers must take to start before a terminal shows them.
+	showAfter = 400 * time.Millisecond
 
-func rowsOf(all []adapter.ServerInfo) []Row {
-	rows := make([]Row, len(all))
-	for i, row := range serverrow.Of(all) {
-		rows[i] = Row{row, all[i].Since, all[i].Doing}
-	}
-	return rows
-}
+	// showAskingAfter is the same for a running router that a command asks.
+	showAskingAfter = time.Second
+)
 
-// A look is how a server in some state is shown.
-type look struct {
-	mark    string
-	colour  terminal.Colour
-	urgency int // where there is no room for all servers, the ones with the least come first
-}
-
-var looks = map[status.State]look{
-	status.Starting: {"…", terminal.Yellow, 0}, status.Restarting: {"…", terminal.Yellow, 1},
-	status.Failed: {"✗", terminal.Red, 1}, status.NeedsAuth: {"✗", terminal.Red, 1}, status.Misconfigured: {"✗", terminal.Red, 1},
-	status.Ready: {"✓", terminal.Green, 2}, status.Idle: {"✓", terminal.Plain, 2},
-}
-
-func lookOf(s Row) look {
-	if l, ok := looks[status.State(s.State)]; ok {
-		return l
-	}
-	return look{"-", terminal.Faint, 2}
-}
-
-// liveLines returns the live lines of one moment: a line for each server, and the last line
-// sums up and says how long it has taken since began. It fills at most height lines of
-// width columns; servers that are starting or do not work take precedence.
-func liveLines(rows []Row, began, now time.Time, width, height int, colour bool) []string {
-	if len(rows) > height-1 {
-		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return cmp.Compare(lookOf(a).urgency, lookOf(b).urgency) })
-	}
-	var table []terminal.Row
-	for _, s := range rows {
-		table = append(table, liveRow(s, now))
-	}
-	line, _ := tally(rows)
-	var lines []string
-	if height > 1 {
-		lines = terminal.Table(table, width, height-1, colour)
-	}
-	return append(lines, terminal.Cut(line+", "+terminal.Elapsed(now.Sub(began)), width))
-}
-
-func liveRow(s Row, now time.Time) terminal.Row {
-	look, tools, elapsed, text := lookOf(s), "", "", ""
-	switch status.State(s.State) {
-	case status.Starting, status.Restarting:
-		look.mark, text = terminal.Spinner(now), cmp.Or(s.Doing, s.LastError)
-		if !s.Since.IsZero() {
-			elapsed = terminal.Elapsed(now.Sub(s.Since))
-		}
-	case status.Ready, status.Idle:
-	default:
-		text = s.LastError
-	}
-	if s.Tools > 0 {
-		tools = prose.Count(s.Tools, "tool")
-	}
-	return terminal.Row{{Text: look.mark, Colour: look.colour}, {Text: s.Name}, {Text: s.State, Colour: look.colour}, {Text: elapsed, Right: true}, {Text: tools, Right: true}, {Text: text, Colour: terminal.Faint}}
+var colours = map[status.State]console.Colour{
+	status.Starting: console.Yellow, status.Restarting: console.Yellow, status.Ready: console.Green, status.Idle: console.Plain,
+	status.Failed: console.Red, status.NeedsAuth: console.Red, status.Misconfigured: console.Red,
+	status.Disabled: console.Faint, status.Stopping: console.Faint, status.Stopped: console.Faint, status.Self: console.Faint,
 }
 
 // tally sums the servers up in a line, and counts those that do not work.
-func tally(rows []Row) (line string, failed int) {
+func tally(all []adapter.ServerInfo) (line string, failed int) {
 	up, starting, wanted, tools := 0, 0, 0, 0
-	for _, s := range rows {
+	for _, s := range all {
 		tools += s.Tools
-		switch status.State(s.State) {
+		switch s.State {
 		case status.Ready, status.Idle:
 			up++
 		case status.Starting:
@@ -117,32 +60,79 @@ func tally(rows []Row) (line string, failed int) {
 	return strings.Join(parts, ", "), failed
 }
 
-// Table returns the table of servers for a terminal with so many columns and lines; 0
-// stands for any number.
-func Table(rows []Row, columns, lines int, colours bool) []string {
-	title := func(text string) terminal.Cell { return terminal.Cell{Text: text, Colour: terminal.Bold} }
-	right := func(c terminal.Cell) terminal.Cell { c.Right = true; return c }
-	spare := func(c terminal.Cell) terminal.Cell { c.Spare = true; return c }
-	table := []terminal.Row{{title("SERVER"), title("STATE"), right(title("TOOLS")),
+// lineOf returns the line of one moment: it sums the servers up, says how long it has taken since began, and names
+// those that are starting, with how long and what each waits for.
+func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
+	sum, _ := tally(all)
+	line, before := console.Spinner(now)+" "+sum+", "+console.Elapsed(now.Sub(began)), ": "
+	for _, s := range all {
+		if s.State == status.Starting {
+			line, before = line+before+s.Name+" "+console.Elapsed(now.Sub(s.Since)), ", "
+			if s.Doing != "" {
+				line += " (" + s.Doing + ")"
+			}
+		}
+	}
+	return plain.Line(line)
+}
+
+// Table returns the table of servers for a terminal with so many columns; 0 stands for any number.
+func Table(servers []serverrow.Row, columns int, coloured bool) []string {
+	title := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
+	right := func(c console.Cell) console.Cell { c.Right = true; return c }
+	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }
+	table := []console.Row{{title("SERVER"), title("STATE"), right(title("TOOLS")),
 		spare(title("PROTOCOL")), spare(right(title("PID"))), spare(right(title("RESTARTS"))), title("NOTE")}}
-	for _, s := range rows {
+	for _, s := range servers {
 		pid := ""
 		if s.PID > 0 {
 			pid = strconv.Itoa(s.PID)
 		}
-		table = append(table, terminal.Row{{Text: s.Name}, {Text: s.State, Colour: lookOf(s).colour}, {Text: strconv.Itoa(s.Tools), Right: true},
-			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: terminal.Faint}})
+		table = append(table, console.Row{{Text: s.Name}, {Text: s.State, Colour: colours[status.State(s.State)]}, {Text: strconv.Itoa(s.Tools), Right: true},
+			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: console.Faint}})
 	}
-	return terminal.Table(table, columns, lines, colours)
+	return console.Table(table, columns, 0, coloured)
 }
 
-// Watched returns the lines of the table of servers for so many columns and lines, and below
-// it a line that sums the servers up.
-func Watched(rows []Row, columns, lines int, colours bool) []string {
-	sum, _ := tally(rows)
-	var table []string
-	if lines > 1 {
-		table = Table(rows, columns, lines-1, colours)
+// ShowServers runs wait. If stderr is a [console.Screen], it shows meanwhile how the router's servers start.
+func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
+	showWhile(stderr, showAfter, func(began, now time.Time) string { return lineOf(r.Servers(), began, now) }, wait)
+}
+
+// ShowAsking runs wait. If stderr is a [console.Screen], it shows meanwhile that a running
+// router does the work.
+func ShowAsking(stderr io.Writer, wait func()) {
+	showWhile(stderr, showAskingAfter, func(began, now time.Time) string {
+		return console.Spinner(now) + " asking the running router, " + console.Elapsed(now.Sub(began))
+	}, wait)
+}
+
+// showWhile runs wait. If that takes longer than after, a terminal shows meanwhile a line.
+func showWhile(stderr io.Writer, after time.Duration, line func(began, now time.Time) string, wait func()) {
+	screen, ok := stderr.(*console.Screen)
+	if !ok {
+		wait()
+		return
 	}
-	return append(table, terminal.Cut(sum, columns))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	began := time.Now()
+	screen.Live(done, after, func(now time.Time) string { return line(began, now) })
+	<-done
+}
+
+// ShowStart shows the servers until all have started or failed, and then sums them up in a
+// line.
+func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Parts) {
+	ShowServers(stderr, r, func() { r.Started(ctx) })
+	if ctx.Err() == nil {
+		line, failed := tally(r.Servers())
+		if failed > 0 {
+			line += "; 'metarouter doctor' says what to do"
+		}
+		fmt.Fprintln(stderr, line)
+	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -49,7 +48,7 @@ func open() (*vault.Vault, error) {
 func Set(ctx context.Context, files *configfile.Source, name, from string) error {
 	out := files.Console
 	if !vault.ValidName(name) {
-		return exit.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
+		return console.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
 	}
 	v, err := open()
 	if err != nil {
@@ -153,12 +152,11 @@ func List(files *configfile.Source) error {
 		out.Note("no secret is stored; to store one: metarouter secret set NAME")
 		return nil
 	}
-	return out.PrintTable(func(t console.Table) {
-		t.Row("NAME", "SERVERS")
-		for _, s := range all {
-			t.Row(s.Name, cmp.Or(strings.Join(s.Servers, ", "), "-"))
-		}
-	})
+	rows := []console.Row{console.Texts("NAME", "SERVERS")}
+	for _, s := range all {
+		rows = append(rows, console.Texts(s.Name, cmp.Or(strings.Join(s.Servers, ", "), "-")))
+	}
+	return out.PrintRows(rows, nil)
 }
 
 // Remove removes a stored secret.
@@ -226,7 +224,7 @@ type madeToken struct {
 func NewToken(files *configfile.Source, entry TokenEntry) error {
 	out := files.Console
 	if err := entry.check(); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	bits := make([]byte, 32)
 	rand.Read(bits)

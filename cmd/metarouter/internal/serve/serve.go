@@ -20,15 +20,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -86,7 +82,7 @@ func (f Flags) override(r *config.Router) error {
 }
 
 type process struct {
-	*oneshot.Runner
+	*service.Runner
 	flags Flags
 	out   *console.Console
 	log   *zap.Logger
@@ -94,10 +90,10 @@ type process struct {
 }
 
 // Run serves clients until ctx ends, or the client over stdio has left.
-func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
+func Run(ctx context.Context, local *service.Runner, f Flags) error {
 	p := &process{Runner: local, flags: f, out: local.Files.Console}
 	if os.Getenv(serverprocess.DepthVariable) != "" {
-		return exit.Usage(service.RefuseNested(p.out.In, p.out.Raw))
+		return console.Usage(service.RefuseNested(p.out.In, p.out.Raw))
 	}
 	p.out.NoQuestions = f.Stdio // stdin is the protocol's
 	// A client that has left must not kill this process before the servers are stopped.
@@ -112,7 +108,7 @@ func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
 		return err
 	}
 	if err := f.check(c.Router); err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	if f.Host != "" {
 		return p.hostClients(ctx, c)
@@ -142,7 +138,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	if p.flags.OverHTTP {
 		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
 		if err != nil {
-			return exit.Usage(err)
+			return console.Usage(err)
 		}
 		if err := l.Listen(ctx); err != nil {
 			return err
@@ -178,7 +174,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		})
 	}
 	s.Options.Sole = !p.flags.OverHTTP
-	if screen, ok := p.out.Err.(*terminal.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it
+	if screen, ok := p.out.Err.(*console.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it
 		s.Screen = screen
 	}
 	return p.run(ctx, s)
@@ -216,7 +212,7 @@ func (p *process) checkFiles(c config.Config) error {
 	if err := telemetry.CanWrite(c); err != nil {
 		return configfile.InConfig(c, err)
 	}
-	if err := auditlog.Check(c); err != nil {
+	if err := configfile.Check(c); err != nil {
 		return configfile.InConfig(c, err)
 	}
 	return nil
@@ -227,7 +223,7 @@ func (p *process) checkFiles(c config.Config) error {
 func noServers(why error) (c config.Config, named bool, err error) {
 	own, err := configpath.Own()
 	if err != nil {
-		return c, false, exit.Usage(err)
+		return c, false, console.Usage(err)
 	}
 	c, err = config.Load()
 	c.Files = []string{own}
@@ -267,7 +263,7 @@ func (p *process) trusted() func(config.Config) error {
 
 // run runs the service with the observers that its configuration asks for.
 func (p *process) run(ctx context.Context, s *service.Service) (err error) {
-	if s.Observers, err = service.OpenObservers(s.Config, p.Version, s.Options.DataDir, s.Metrics, s.Log); err != nil {
+	if s.Observers, err = service.OpenObservers(s.Config, p.Version, s.Options.DataDir, s.Log); err != nil {
 		return configfile.InConfig(s.Config, err)
 	}
 	defer s.Observers.Close()

@@ -22,7 +22,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
@@ -229,7 +228,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	s.Admin.Edits = &admin.Edits{Unwatched: p.flags.NoWatch}
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := p.host(s, terms, r, m, &lines)
-		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) }) }
+		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(console.Failed) }) }
 		return cmp.Or(h.Run(ctx, p.flags.Host, p.requests(ctx, s.Pages)), service.ErrClientLeft)
 	}}
 	return p.run(ctx, s)

@@ -12,17 +12,16 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/auditlog"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 type auditLog struct {
-	data     string
-	overHTTP bool
-	mask     func(string) string
-	log      *zap.Logger
+	data string
+	mask func(string) string
+	log  *zap.Logger
 
 	last config.Config // the configuration of the current log; belongs to the goroutine that edits
 
@@ -34,7 +33,7 @@ type auditLog struct {
 // router that keeps the log by default starts without it, and says so.
 func (l *auditLog) start(c config.Config) (err error) {
 	l.last = c
-	if l.current, err = l.open(auditlog.Options(c, l.data, l.overHTTP)); err == nil {
+	if l.current, err = l.open(configfile.Options(c, l.data)); err == nil {
 		return nil
 	}
 	if c.Router.Audit.File != "" {
@@ -68,7 +67,7 @@ func (l *auditLog) edit(c config.Config) {
 	if c.Router.Audit == l.last.Router.Audit {
 		return
 	}
-	o, was := auditlog.Options(c, l.data, l.overHTTP), auditlog.Options(l.last, l.data, l.overHTTP).File
+	o, was := configfile.Options(c, l.data), configfile.Options(l.last, l.data).File
 	next, err := l.open(o)
 	if err != nil {
 		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))

@@ -49,7 +49,7 @@ func TestAuditFollowsEdits(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %s", name, got, err, want)
 		}
 	}
-	unusable := auditLog{log: zap.NewNop(), data: filepath.Join(dir, "one"), overHTTP: true}
+	unusable := auditLog{log: zap.NewNop(), data: filepath.Join(dir, "one")}
 	if err := unusable.start(config.Config{}); err != nil || unusable.current != nil {
 		t.Errorf("the default file can't be used: %v", err)
 	}

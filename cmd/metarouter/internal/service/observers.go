@@ -26,9 +26,9 @@ type Observers struct {
 }
 
 // OpenObservers returns the observers that the configuration and the environment ask for. data is
-// the data folder, "" without one. The error is about the configuration.
-func OpenObservers(c config.Config, version, data string, overHTTP bool, log *zap.Logger) (*Observers, error) {
-	o := &Observers{audit: auditLog{data: data, overHTTP: overHTTP, log: log}}
+// the data folder of the default audit log, "" for none. The error is about the configuration.
+func OpenObservers(c config.Config, version, data string, log *zap.Logger) (*Observers, error) {
+	o := &Observers{audit: auditLog{data: data, log: log}}
 	o.audit.mask = o.mask.Text
 	o.mask.Learn(c)
 	err := o.audit.start(c)

@@ -74,7 +74,7 @@ func (s *Service) Run(ctx context.Context) error {
 	observers := s.Observers
 	observers.addPages(c, s.Admin)
 	options, m := s.Options, (*server.Servers)(nil)
-	options.HeadStart, options.Watched = headStart, s.Screen != nil
+	options.HeadStart = headStart
 	options.Legacy = func() bool { return !s.Metrics && legacy(m.Clients()) } // called once the router runs
 	observers.ObserveRouter(&options)
 	signal.Notify(s.Hangup, syscall.SIGHUP)

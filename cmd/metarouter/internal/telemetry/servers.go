@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -22,8 +23,8 @@ const scrapeTime = 30 * time.Second
 type Router interface {
 	Servers() []adapter.ServerInfo
 	Snapshot() *registry.Snapshot
-	Nodes() []adapter.NodeInfo
-	ClusterReport() (r adapter.ClusterReport, c adapter.ClusterCounters, ok bool)
+	Nodes() []clusternode.Info
+	ClusterReport() (r clusternode.Report, c clusternode.Counters, ok bool)
 }
 
 // Handler serves the metrics to Prometheus, in the format that it asks for, together with

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -34,119 +36,37 @@ func (c *fakeConn) Close() error         { c.closed = true; return nil }
 func add(b *connections, from string, n int) (all []*fakeConn) {
 	for range n {
 		c := &fakeConn{from: net.ParseIP(from)}
-		b.add(c)
+		b.context(context.Background(), c)
 		all = append(all, c)
 	}
 	return all
 }
 
-func open(all []*fakeConn) (n int) {
-	for _, c := range all {
-		if !c.closed {
-			n++
-		}
-	}
-	return n
-}
-
-// serve begins a request of the connection, and returns what ends it.
-func serve(b *connections, c net.Conn) (end func()) {
-	p := b.known[c]
-	b.enter(p, 0)
-	q := &incoming{of: b, connection: p}
-	q.complete()
-	return func() { b.leave(p, 0, true) }
-}
-
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newConnections(100)
-		crowd := add(b, "192.0.2.1", 200)
-		if open(crowd) != 75 || crowd[124].closed == crowd[125].closed {
-			t.Errorf("one address has %d connections, not the latest 75", open(crowd))
-		}
-		others := add(b, "2001:db8::1", 20)
-		neighbours := add(b, "2001:db8::2", 5)
-		if open(crowd)+open(others)+open(neighbours) != 100 {
-			t.Errorf("others find no room: %d, %d, %d", open(crowd), open(others), open(neighbours))
-		}
-		if len(b.networks) != 2 || b.networks[prefixOf(others[0])].taken != 25 {
-			t.Errorf("%d networks", len(b.networks))
-		}
-		// A connection that was of use is kept, and so is the latest newcomer.
-		serve(b, crowd[130])()
-		time.Sleep(time.Second)
-		more := add(b, "192.0.2.1", 74)
-		if open(crowd) != 1 || crowd[130].closed || open(more) != 74 {
-			t.Error("a connection that was of use, or a new one, is closed before an idle one")
-		}
-		// Those that are served are never closed.
-		var ends []func()
-		for _, c := range more {
-			ends = append(ends, serve(b, c))
-		}
-		ends = append(ends, serve(b, crowd[130]))
-		refused := add(b, "192.0.2.1", maxRefused+10)
-		if open(more) != 74 || crowd[130].closed || open(refused) != maxRefused || b.enter(b.known[refused[maxRefused]], 0) {
-			t.Errorf("%d are served, %d wait for being refused", open(more), open(refused))
-		}
-		if welcome := add(b, "192.0.2.2", 1)[0]; welcome.closed || !b.enter(b.known[welcome], 0) {
-			t.Error("another address finds no room")
-		}
-		for _, end := range ends {
-			end()
-		}
-		// Each is counted out once.
-		for c := range b.known {
-			b.changed(c, http.StateClosed)
-			b.changed(c, http.StateClosed)
-		}
-		waiting := b.waiting.fresh.Len() + b.waiting.used.Len() + b.refused.Len()
-		if b.taken != 0 || len(b.networks) != 0 || waiting != 0 {
-			t.Errorf("%d are left, %d networks, %d wait", b.taken, len(b.networks), waiting)
-		}
-	})
-}
-
-// A connection that has brought a request is kept for longer than one that has not.
-func TestMerit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newConnections(4) // three for one address
-		good := add(b, "192.0.2.1", 1)
-		serve(b, good[0])()
-		for range 9 {
-			time.Sleep(time.Second)
-			if add(b, "192.0.2.1", 1); good[0].closed {
-				t.Fatal("one that was of use is closed before one that was not")
-			}
-		}
-		time.Sleep(time.Minute)
-		late := add(b, "192.0.2.1", 2)
-		time.Sleep(time.Second)
-		if add(b, "192.0.2.1", 1); open(late) != 2 || !good[0].closed {
-			t.Error("one that was of use long ago is kept before new ones")
-		}
-	})
-}
-
-// The log says once a minute that there are too many connections.
-func TestFullIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newConnections(4)
 		core, logs := observer.New(zap.WarnLevel)
-		for range 3 {
-			b.admit(&fakeConn{from: net.IPv4(192, 0, 2, 1)}, zap.New(core))
-		}
-		if logs.Len() > 0 {
-			t.Error("logged with room for all")
-		}
-		for range 130 {
-			b.admit(&fakeConn{from: net.IPv4(192, 0, 2, 1)}, zap.New(core))
+		b := newConnections(100, zap.New(core))
+		crowd := add(b, "192.0.2.1", 75)
+		expect.Equal(t, logs.Len(), 0, "warnings with room for all")
+		for i := range maxRefused + 10 {
+			c := add(b, "192.0.2.1", 1)[0]
+			expect.Equal(t, c.closed, i >= maxRefused, "in excess, number %d", i)
+			expect.Equal(t, b.seats[c].taken, false, "in excess, number %d", i)
 			time.Sleep(time.Second)
 		}
-		if logs.Len() != 3 || logs.All()[0].ContextMap()["latest from"] != "192.0.2.1/32" {
-			t.Errorf("%d times: %v", logs.Len(), logs.All()[0].ContextMap())
+		expect.Equal(t, logs.Len(), 2, "warnings, one a minute")
+		expect.Equal(t, logs.All()[0].ContextMap()["latest from"], any("192.0.2.1/32"), "the warning")
+		for _, c := range append(add(b, "2001:db8::1", 20), add(b, "2001:db8::2", 5)...) { // one network, /64
+			expect.Equal(t, b.seats[c].taken, true, "another network")
 		}
+		expect.Equal(t, b.seats[add(b, "198.51.100.1", 1)[0]].taken, false, "all have no room for more")
+		b.changed(crowd[0], http.StateClosed)
+		b.changed(crowd[0], http.StateClosed)
+		expect.Equal(t, [3]int{len(b.open), b.open[netip.Prefix{}], b.open[prefixOf(crowd[0])]}, [3]int{3, 99, 74}, "counted out once")
+		for c := range b.seats {
+			b.changed(c, http.StateClosed)
+		}
+		expect.Equal(t, [3]int{len(b.open), b.refused, len(b.seats)}, [3]int{0, 0, 0}, "left")
 	})
 }
 
@@ -169,9 +89,8 @@ func (h *held) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // served starts a server with room for 8 connections, 6 of them for one address.
 func served(t *testing.T) (*held, *httptest.Server) {
 	h := &held{make(chan struct{}), make(chan struct{})}
-	b := newConnections(8)
+	b := newConnections(8, zap.NewNop())
 	s := httptest.NewUnstartedServer(b.handler(h))
-	s.Listener = listener{s.Listener, b, zap.NewNop()}
 	s.Config.ConnState, s.Config.ConnContext = b.changed, b.context
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.EnableHTTP2 = true
@@ -192,21 +111,11 @@ func status(t *testing.T, c *http.Client, url, body string) string {
 	return fmt.Sprint(answer.StatusCode, answer.Header.Get("Retry-After"), " ", string(text))
 }
 
-// Connections that stall make room for others. If all requests are being answered, more are
-// refused, until one is done.
+// Connections above the share of an address are refused, until one ends.
 func TestFullListener(t *testing.T) {
 	h, s := served(t)
 	s.Start()
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for i := range 100 {
-		c, err := net.Dial("tcp", s.Listener.Addr().String())
-		expect.OK(t, err)
-		defer c.Close()
-		if i%2 == 0 {
-			io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
-		}
-	}
-	expect.Equal(t, status(t, fresh, s.URL, "four"), "200 4 bytes over HTTP/1", "among connections that stall")
 	var holding sync.WaitGroup
 	for range 6 {
 		holding.Go(func() { status(t, fresh, s.URL+"/hold", "x") })
@@ -216,7 +125,7 @@ func TestFullListener(t *testing.T) {
 		t.Errorf("without room: %s", got)
 	}
 	h.release <- struct{}{}
-	mcptest.WaitFor(t, "room again", func() bool { // its connection, or that which was refused, may end only now
+	mcptest.WaitFor(t, "room again", func() bool { // the connection of the first may end only now
 		return status(t, fresh, s.URL, "") == "200 0 bytes over HTTP/1"
 	})
 	close(h.release)
@@ -228,7 +137,7 @@ func TestFullConnection(t *testing.T) {
 	h, s := served(t)
 	s.StartTLS()
 	var holding sync.WaitGroup
-	for range 5 {
+	for range 6 {
 		holding.Go(func() { status(t, s.Client(), s.URL+"/hold", "x") })
 		<-h.entered
 	}

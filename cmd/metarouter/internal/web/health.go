@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 )
 
 // CheckHealth asks a router over HTTP for its health, and prints the answer. It is for containers, which
@@ -18,7 +18,7 @@ func CheckHealth(ctx context.Context, url string, out io.Writer) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return exit.Usage(err)
+		return console.Usage(err)
 	}
 	// The certificate is for the name by which others call this machine, not for the
 	// loopback address. The request carries no secret.

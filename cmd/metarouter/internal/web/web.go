@@ -120,7 +120,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	}
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
-		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
+		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c), log.Named("http")),
 		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: []byte(rand.Text()),
 	}, nil
 }
@@ -240,11 +240,11 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 		Handler: l.connections.handler(handler), ConnState: l.connections.changed, ConnContext: l.connections.context,
 		ReadHeaderTimeout: HeaderTime, IdleTimeout: IdleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
 	}
-	counted := listener{pipe.Listen(l.listener), l.connections, l.log.Named("http")}
-	serve := func() error { return h.Serve(counted) }
+	accepted := pipe.Listen(l.listener)
+	serve := func() error { return h.Serve(accepted) }
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it
 		h.TLSConfig = l.certificate.config(l.clients)
-		serve = func() error { return h.ServeTLS(counted, "", "") }
+		serve = func() error { return h.ServeTLS(accepted, "", "") }
 	}
 	if l.clients != nil {
 		defer l.watchClients(h)()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -24,9 +24,9 @@ func PrintScore(w io.Writer, e *selector.Explanation, columns int) {
 			fields = append(fields, fmt.Sprintf("%s %.0f%%", field, 100*word.Fields[field]))
 		}
 		line := fmt.Sprintf("%s: %.0f%% of the words, in %s", word.Word, 100*word.Share, strings.Join(fields, ", "))
-		fmt.Fprint(w, terminal.Lines(terminal.Hang("        ", line, columns)))
+		fmt.Fprint(w, console.Lines(console.Hang("        ", line, columns)))
 	}
 	if len(e.Missing) > 0 {
-		fmt.Fprint(w, terminal.Lines(terminal.Hang("        ", "missing: "+strings.Join(e.Missing, ", "), columns)))
+		fmt.Fprint(w, console.Lines(console.Hang("        ", "missing: "+strings.Join(e.Missing, ", "), columns)))
 	}
 }

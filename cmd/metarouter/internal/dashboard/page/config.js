@@ -37,7 +37,7 @@ function edit(e) {
     <ul class="edit">
       ${added?.length ? html`<li class="ok"><span class="sign" aria-hidden="true">+</span><span>added ${names(added)}</span></li>` : nothing}
       ${removed?.length ? html`<li class="bad"><span class="sign" aria-hidden="true">−</span><span>removed ${names(removed)}</span></li>` : nothing}
-      ${(changed ?? []).map((x) => html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed ${names([x.server])}: ${x.fields.map((f, i) => html`${i ? ", " : ""}<code>${f}</code>`)}</span></li>`)}
+      ${changed?.length ? html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed ${names(changed)}</span></li>` : nothing}
       ${e.router ? html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed the <code>metarouter</code> object</span></li>` : nothing}
       ${restart?.length ? html`<li class="wait"><span class="sign" aria-hidden="true">!</span><span>${restart.map((key, i) => html`${i ? ", " : ""}<code>${key}</code>`)} ${restart.length > 1 ? "take" : "takes"} effect at the router's next start</span></li>` : nothing}
       ${!added?.length && !removed?.length && !changed?.length && !e.router ? html`<li><span class="sign" aria-hidden="true">=</span><span>The edit changed nothing that the router uses</span></li>` : nothing}
@@ -47,15 +47,12 @@ function edit(e) {
 function entry(e, named) {
   const s = state.servers.get(e.name);
   const l = s && look(s);
-  const facts = [
-    ["Environment", e.env], ["Headers", e.headers], ["Settings", e.settings && Object.entries(e.settings)],
-  ].filter(([, v]) => v?.length);
+  const facts = [["Environment", e.env], ["Headers", e.headers]].filter(([, v]) => v?.length);
   return html`<article class="entry ${e.name === named ? "named" : ""}" id="entry-${encodeURIComponent(e.name)}">
     <h3>${e.name}</h3>
     ${l ? html`<a class="state ${l.tone}" href=${link("servers", { server: e.name })}>${icon(l.icon, l.tone)}<span>${l.word}</span></a>` : nothing}
     <p class="command"><span class="muted">${e.transport}</span> <code>${e.command || e.url}</code></p>
-    ${facts.length ? html`<dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v.map((one) => Array.isArray(one)
-      ? html`<code>${one[0]}: ${one[1]}</code> ` : html`<code>${one}</code> `)}</dd></div>`)}</dl>` : nothing}
+    ${facts.length ? html`<dl class="facts">${facts.map(([k, v]) => html`<div><dt>${k}</dt><dd>${v.map((one) => html`<code>${one}</code> `)}</dd></div>`)}</dl>` : nothing}
   </article>`;
 }
 

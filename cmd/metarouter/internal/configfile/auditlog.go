@@ -1,0 +1,105 @@
+package configfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+)
+
+// Options returns where a router records the acts of its administrators and principals. The
+// File is "" if it does not: the configuration says false, or it names no file and the router
+// has no data folder.
+func Options(c config.Config, data string) audit.Options {
+	a := c.Router.Audit
+	o := audit.Options{File: a.File, MaxSize: a.MaxSize, MaxFiles: a.MaxFiles}
+	switch {
+	case a.Off:
+		o.File = ""
+	case a.File == "" && data != "":
+		o.File = File(data)
+	}
+	return o
+}
+
+// File returns the audit log that is in the data folder if the configuration names no other.
+func File(data string) string { return filepath.Join(data, "audit.jsonl") }
+
+// Check fails if the configuration names an audit log that can't be written.
+func Check(c config.Config) error {
+	if c.Router.Audit.Off || c.Router.Audit.File == "" {
+		return nil
+	}
+	if err := audit.Check(Options(c, "")); err != nil {
+		return fmt.Errorf("metarouter.audit: %w", err)
+	}
+	return nil
+}
+
+// maxShown bounds --last.
+const maxShown = 100_000
+
+// noAuditLog explains that a log does not exist.
+func noAuditLog(file string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf(`there is no audit log %s: a router with a data folder writes it, unless its configuration has "audit": false`, file)
+	}
+	return err
+}
+
+// Verify checks the lines of the log in file, and that it has the line with the hash head if that is
+// not "".
+func Verify(ctx context.Context, out *console.Console, file, head string) error {
+	if head != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(head) {
+		return console.Usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
+	}
+	report, err := audit.Verify(ctx, file, head)
+	if err != nil {
+		return noAuditLog(file, err)
+	}
+	if report.Events == 0 {
+		out.Say("%s has no event yet.", file)
+		return nil
+	}
+	out.Say("%s from %s to %s, intact; the last line has the hash %s", console.Counted(int(report.Events), "event"), report.First, report.Last, report.Hash)
+	if head != "" {
+		out.Say("%s after the line of --head.", console.Counted(int(report.After), "event"))
+	}
+	if report.Removed > 0 {
+		out.Note("note: %s before the first one were in files that are no longer kept", console.Counted(int(report.Removed), "event"))
+	}
+	for _, gap := range report.Gaps {
+		out.Note("note: %s:%d: %s", gap.File, gap.Line, gap.Reason)
+	}
+	return nil
+}
+
+// Show prints the last events of the log in file.
+func Show(ctx context.Context, out *console.Console, file string, last int) error {
+	if last < 1 || last > maxShown {
+		return console.Usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
+	}
+	entries, err := audit.Last(ctx, file, last)
+	if err != nil {
+		return noAuditLog(file, err)
+	}
+	if out.JSON {
+		return out.PrintJSON(append([]audit.Entry{}, entries...))
+	}
+	if len(entries) == 0 {
+		out.Note("%s has no event yet", file)
+		return nil
+	}
+	rows := []console.Row{console.Texts("TIME", "WHO", "FROM", "WHAT", "OUTCOME", "ON", "WHY")}
+	for _, e := range entries {
+		rows = append(rows, console.Texts(e.Time, cmp.Or(e.Principal, "-"), cmp.Or(e.From, "-"), e.Action, e.Outcome, cmp.Or(e.Target, "-"), cmp.Or(e.Reason, "-")))
+	}
+	return out.PrintRows(rows, nil)
+}

@@ -1,0 +1,33 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/windows"
+)
+
+// ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
+// typed then. If ctx ends first, it returns ctx's error, and a goroutine goes on reading: the
+// program must end then.
+func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {
+	_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // if it fails, an older line counts
+	question()
+	type read struct {
+		line string
+		err  error
+	}
+	typed := make(chan read, 1)
+	go func() {
+		line, err := bufio.NewReader(f).ReadString('\n')
+		typed <- read{strings.TrimRight(line, "\r\n"), err}
+	}()
+	select {
+	case r := <-typed:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
