@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -27,9 +26,7 @@ const (
 	atCertificates = atHTTP + ".certificates"
 )
 
-// checkIssuers reports mistakes in "oauth" that only all files together show: without a public URL it
-// lets no client in, and neither do issuers without profiles and rules with profiles that do not
-// exist.
+// checkIssuers reports mistakes in "oauth" that only all files together show.
 func checkIssuers(d *decoder, c Config) {
 	h := c.Router.HTTP
 	if len(h.Issuers) == 0 {
@@ -43,26 +40,30 @@ func checkIssuers(d *decoder, c Config) {
 		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
 	for i, e := range d.last[atIssuers].inner("issuers").elements() {
-		checkRules(d, e, append(h.Issuers, Issuer{})[min(i, len(h.Issuers))], c.Router.Profiles)
+		if i < len(h.Issuers) {
+			checkRules(d, e, &h.Issuers[i], c.Router.Profiles)
+		}
 	}
 }
 
+const noIssuer = "this issuer lets no client in"
+
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
-func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profile) {
+func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profile) {
 	at, rules := v.StartOffset, sourceMember{member: hujson.ObjectMember{Value: v}}.inner("profiles")
-	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
+	if o, ok := rules.member.Value.Value.(*hujson.Object); ok && i.URL != "" && !d.within(noIssuer, func() {
 		for _, m := range o.Members {
-			if name, _ := keys.Text(m.Value); isProfileName(name) && !hasKey(profiles, name) {
-				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, profileAdvice(d, name, profiles))
+			if name, _ := keys.Text(m.Value); !hasKey(profiles, name) {
+				d.mistake(m.Name.StartOffset, "there is no profile %q; %s", name, profileAdvice(d, name, profiles))
 			}
 		}
+	}) {
+		*i = Issuer{}
 	}
 	switch {
 	case i.URL == "": // its mistake was reported
-	case len(i.Profiles) == 0 && len(i.Admins) == 0:
-		d.warn(at, `no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
 	case len(i.Profiles) == 0:
-		d.warn(at, `only the admins of this issuer are let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
+		d.warn(at, `this issuer has no "profiles", so it lets no user in but "admins"; write "profiles": {"*": "NAME"} for a profile that all users get`)
 	}
 	if slices.Contains(i.Admins, Claim{Name: "*"}) {
 		d.warn(at, `every user of this issuer is an admin whose token has the scope mcp:admin; write a claim that only admins have instead of "*", such as "admins": ["groups=ops"]`)
@@ -77,31 +78,15 @@ func profileAdvice(d *decoder, name string, profiles map[string]Profile) string 
 	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
 }
 
-// someProfile returns the name of a profile to show as an example.
-func someProfile(profiles map[string]Profile) string {
-	for _, name := range []string{DefaultProfile, "everyone"} {
-		if hasKey(profiles, name) {
-			return name
-		}
-	}
-	if names := slices.Collect(maps.Keys(profiles)); len(names) == 1 {
-		return names[0]
-	}
-	return "NAME"
-}
-
 // checkCertificates reports mistakes in "certificates" that only all files together show: they need
-// "clientCA", TLS of the router's own, profiles that exist, and names of their own. Entries
-// with a profile that does not exist lose their names.
+// "clientCA", TLS of the router's own, profiles that exist, and names of their own.
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
-		if path := h.ClientCA; path != noFile {
-			d.examine(at, severityError, atFile(func() error { return checkAuthorities(path) }, func(r Router) bool { return r.HTTP.ClientCA == path },
-				`'metarouter serve --http' does not start with this "clientCA": %v`, "write the path of a PEM file with the certificates that sign those of clients"))
-		}
+		path := h.ClientCA
+		d.examine(at, severityError, atFile(func() error { return checkAuthorities(path) }, func(r Router) bool { return r.HTTP.ClientCA == path },
+			`'metarouter serve --http' does not start with this "clientCA": %v`, "write the path of a PEM file with the certificates that sign those of clients"))
 		if len(h.Certificates) == 0 {
-			h.Certificates = []Certificate{{}} // clients were to prove something
 			d.mistake(at, `"clientCA" lets no client in without "certificates"; write "certificates": {"CN=NAME": "PROFILE"}, with the subject of a certificate and the profile that its clients get`)
 		}
 		if h.TLSCert == "" {
@@ -124,15 +109,18 @@ func checkCertificates(d *decoder, r *Router) {
 		if i < 0 {
 			continue // its mistake was reported
 		}
-		c, at := h.Certificates[i], m.Name.StartOffset
-		if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
-			d.mistake(at, `certificates with %q let no client in: there is no profile %q; %s`, c.Subject, c.Profile, profileAdvice(d, c.Profile, r.Profiles))
-			h.Certificates[i].Name = ""
+		c, at := &h.Certificates[i], m.Name.StartOffset
+		if !d.within(noCertificate(c.Subject), func() {
+			if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
+				d.mistake(at, `there is no profile %q; %s`, c.Profile, profileAdvice(d, c.Profile, r.Profiles))
+			}
+			if names[c.Name] {
+				d.mistake(at, `the name %q is already that of a token or of another certificate; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
+			}
+		}) {
+			c.Name = ""
 		}
-		if names[c.Name] {
-			d.mistake(at, `the name %q is already that of a token or of another certificate, so logs can't tell their clients apart; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
-		}
-		names[c.Name] = true
+		names[c.Name] = c.Name != ""
 	}
 }
 
@@ -144,7 +132,7 @@ func checkTLS(d *decoder, h HTTP) {
 	}
 	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
 		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
-	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
+	} else if h.TLSCert != "" {
 		d.examine(at, severityError, atFile(func() error { return checkPair(h.TLSCert, h.TLSKey) }, func(Router) bool { return true },
 			`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, "correct the paths: both files are PEM, and the key is that of the certificate"))
 	}
@@ -174,19 +162,15 @@ type Certificate struct {
 }
 
 // certificatesField returns the function that decodes "certificates". After a mistake in an
-// entry its certificates let no client in, also if a less specific entry would. After a mistake
-// in a subject no entry lets clients in, since it is not known which certificates are meant.
+// entry its certificates let no client in, also if a less specific entry would.
 func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) {
-	read := func(v hujson.Value) (all []Certificate, err error) {
+	return set(d, to, func(v hujson.Value) (all []Certificate, err error) {
 		seen := make(map[string]bool)
 		members, err := membersOf(d.level, v)
 		for _, m := range members {
 			attributes, wrong := clientcert.Attributes(jsonc.Key(m))
 			same := clientcert.Identity(attributes)
-			switch paths := guardsNamed(jsonc.Key(m), atCertificates); {
-			case wrong != nil && len(paths) > 0:
-				d.misplaced(d.guard(d.mistake, paths...), m, keys.AllAround(paths))
-			case wrong == nil && seen[same]:
+			if wrong == nil && seen[same] {
 				wrong = errTwice
 			}
 			if wrong != nil {
@@ -197,36 +181,28 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 		}
 		slices.SortStableFunc(all, func(a, b Certificate) int { return len(b.Attributes) - len(a.Attributes) })
 		return all, err
-	}
-	return func(m hujson.ObjectMember) {
-		*to = []Certificate{{}}
-		set(d, to, read)(m)
-	}
+	})
+}
+
+func noCertificate(subject string) string {
+	return message("certificates with %q let no client in", subject)
 }
 
 // certificateOf reads the rights of clients with a certificate: a profile, or an object. After a
 // mistake the certificate has no Name.
 func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
-	subject := jsonc.Key(m)
+	subject, at := jsonc.Key(m), d.level
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: roleUse}
-	before, at := d.mistakes, d.level
-	defer func() { d.level = at }()
 	d.level = keys.Below(at, "*")
-	switch value := m.Value.Value.(type) {
-	case *hujson.Object:
-		d.object(value, d.keys(&c, nil))
-	default:
-		set(d, &c.Profile, func(v hujson.Value) (string, error) {
-			s, err := nameOfProfile(v)
-			if err != nil {
-				err = errors.New(`must be the name of a profile, or an object; write "work" or {"profile": "work"}`)
-			}
-			return s, err
-		})(m)
-	}
-	if d.mistakes > before {
-		d.mistake(m.Name.StartOffset, "certificates with %q let no client in because of mistakes in the entry; correct them", subject)
+	if !d.within(noCertificate(subject), func() {
+		if o, ok := m.Value.Value.(*hujson.Object); ok {
+			d.object(o, d.keys(&c, nil))
+		} else if into(&c.Profile, nameOfProfile, m.Value) != nil {
+			d.mistake(m.Name.StartOffset, `%q must be the name of a profile, or an object; write "work" or {"profile": "work"}`, subject)
+		}
+	}) {
 		c.Name = ""
 	}
+	d.level = at
 	return c
 }

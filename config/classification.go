@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -30,10 +29,25 @@ type mention struct {
 // decode decodes on top of the value of earlier files.
 func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 	d.mentions, d.categories = nil, make(map[string]bool)
-	known := d.keys(c, nil)
-	outside := outsideFields(d, &c.Outside, known)
-	d.objectAt(at, v, known)
-	outside(at)
+	outside, kind := defaults[Outside](atClassification), ""
+	if c.Outside != nil {
+		outside, kind = *c.Outside, "mcp"
+	}
+	before := d.mistakes
+	d.objectAt(at, v, d.keys(c, d.keys(&outside, fields{"type": d.to(&kind)})))
+	c.Outside = nil
+	switch named := outside.Server+outside.URL != ""; {
+	case d.mistakes > before:
+	case kind == "" && named:
+		d.mistake(at, `"server" and "url" are another classifier's; add "type": "mcp" to ask it, or remove them`)
+	case kind == "": // the built-in classifier
+	case outside.Server != "" && outside.URL != "":
+		d.mistake(at, `the classifier has both "server" and "url"; remove one`)
+	case !named:
+		d.mistake(at, `the classifier can't be reached; write "server": "…", a name of mcpServers, or "url": "https://…"`)
+	default:
+		c.Outside = &outside
+	}
 	if len(c.Categories) == 0 || c.Outside != nil {
 		return nil // the categories are not known yet
 	}
@@ -46,103 +60,44 @@ func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 			d.mistake(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
 		}
 	}
-	if !names[c.Fallback] {
-		c.Fallback = ""
-	}
 	return nil
 }
 
-// category reads the name of a category.
-func (d *decoder) category(v hujson.Value) (string, error) {
-	name, err := keys.Text(v)
-	if err == nil {
-		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), name})
-	}
-	return name, err
-}
-
-// decode leaves out a category without a name of its own.
 func (k *Category) decode(d *decoder, at int, v hujson.Value) error {
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
 		d.mistake(at, `the category must be an object; write {"name": "…"}`)
-		return errLeftOut
+		return nil
 	}
 	d.object(o, d.keys(k, nil))
 	switch m, ok := jsonc.Member(o, "name"); {
-	case !ok || m.Value.Value.Kind() == 'n':
+	case !ok:
 		d.mistake(at, `the category needs a name; write "name": "…"`)
 	case d.categories[k.Name]:
-		d.mistake(m.Name.StartOffset, "there is a category %q already, and it counts; rename or remove one", k.Name)
-	case k.Name != "":
-		d.categories[k.Name] = true
-		return nil
+		d.mistake(m.Name.StartOffset, "there is a category %q already; rename or remove one", k.Name)
 	}
-	return errLeftOut
+	d.categories[k.Name] = true
+	return nil
 }
 
-// decode leaves out a rule with any mistake: without the wrong part, it would apply to other texts
-// than its author meant.
 func (r *Rule) decode(d *decoder, at int, v hujson.Value) error {
-	before := d.mistakes
-	if o, ok := v.Value.(*hujson.Object); ok {
-		d.object(o, d.keys(r, nil))
-	} else {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
 		d.mistake(at, `the rule must be an object; write {"min_words": 100, "model": "…"}`)
+		return nil
 	}
+	d.object(o, d.keys(r, nil))
 	switch {
-	case d.mistakes > before:
 	case r.Model == "" && r.UseReasoning == nil:
 		d.mistake(at, `the rule sets nothing; write "model": "…" or "use_reasoning": true`)
 	case r.MaxWords > 0 && r.MinWords > r.MaxWords:
 		d.mistake(at, `the rule never applies; write a "min_words" that is not above "max_words"`)
-	default:
-		return nil
 	}
-	return errLeftOut
+	return nil
 }
 
-// outsideFields adds the keys of another classification server to known. Call the function
-// that it returns after the keys were decoded: it decides whether the server is used. Any
-// mistake leaves it unused.
-func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
-	outside, kind := defaults[Outside](atClassification), ""
-	o := &outside
-	if *to != nil {
-		*o, kind = **to, "mcp"
-	}
-	bad := false
-	d.missing = variables{}
-	for key, field := range d.keys(o, fields{"type": d.to(&kind, "")}) {
-		known[key] = func(m hujson.ObjectMember) {
-			before := len(d.fatal)
-			field(m)
-			bad = bad || len(d.fatal) > before
-		}
-	}
-	return func(at int) {
-		missing := d.missing
-		d.missing = variables{}
-		*to = nil
-		switch {
-		case missing.any():
-			d.mistake(d.missingAt, "the other classifier is not used: %s", missing)
-		case bad: // the reason is reported already
-		case kind == "" && o.Server+o.URL != "":
-			d.mistake(at, `"server" and "url" are another classifier's; add "type": "mcp" to ask it, or remove them`)
-		case kind == "": // the built-in classifier
-		case o.Server != "" && o.URL != "":
-			d.mistake(at, `the classifier has both "server" and "url"; remove one`)
-		case o.Server+o.URL == "":
-			d.mistake(at, `the classifier can't be reached; write "server": "…", a name of mcpServers, or "url": "https://…"`)
-		default:
-			*to = o
-		}
-	}
-}
-
-// checkAskedServer reports mistakes in the entry that is the other classifier. The
-// entry is used all the same, since an edit may correct it.
+// checkAskedServer warns of the entry that is the other classifier. It is asked all the same, since an edit may
+// correct it.
 func checkAskedServer(d *decoder, c Config) {
 	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
 		return
@@ -152,11 +107,11 @@ func checkAskedServer(d *decoder, c Config) {
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
 	switch {
 	case i < 0:
-		d.mistake(at, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
+		d.warn(at, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
 	case c.Servers[i].Disabled:
-		d.mistake(at, `"server" is %q, which is disabled; enable it, or name another one`, name)
+		d.warn(at, `"server" is %q, which is disabled; enable it, or name another one`, name)
 	case c.Servers[i].Self:
-		d.mistake(at, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
+		d.warn(at, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
 	}
 }
 
@@ -164,22 +119,22 @@ func checkAskedServer(d *decoder, c Config) {
 // up to 0.2 ms a byte.
 const maxPatterns = 64 << 10
 
-// pattern reads a regular expression as text. The text of a file is not compiled before the
+// checkRegexp says why a text is no regular expression. The text of a file is not compiled before the
 // file is trusted, since a short expression may take long.
-func (d *expander) pattern(v hujson.Value) (string, error) {
-	s, err := keys.Text(v)
-	if err != nil || d.env.asWritten {
-		return s, err
+func (d *expander) checkRegexp(s string) error {
+	if d.env.asWritten {
+		return nil
 	}
 	if d.patterns += len(s); d.patterns > maxPatterns {
-		return "", fmt.Errorf("is one regular expression too many: all together have at most %d KiB", maxPatterns>>10)
+		return fmt.Errorf("is one regular expression too many: all together have at most %d KiB", maxPatterns>>10)
 	}
-	if _, bad := regexp.Compile(s); bad != nil {
-		why := bad.Error()
-		if syntax, ok := errors.AsType[*syntax.Error](bad); ok {
-			why = syntax.Code.String()
-		}
-		return "", fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
+	_, bad := regexp.Compile(s)
+	if bad == nil {
+		return nil
 	}
-	return s, nil
+	why := bad.Error()
+	if syntax, ok := errors.AsType[*syntax.Error](bad); ok {
+		why = syntax.Code.String()
+	}
+	return fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
 }

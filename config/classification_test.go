@@ -41,7 +41,6 @@ func TestClassification(t *testing.T) {
 			}},
 		{"their words for the same", `{"confidence_threshold": 0.7, "fallback_category": "other"}`,
 			Classification{Model: "default", Threshold: 0.7, Fallback: "other", MaxText: 8192}},
-		{"null is absent", `{"categories": null, "type": null, "model": null}`, Classification{Model: "default", Threshold: 0.6, MaxText: 8192}},
 		{"outside by name", `{"type": "mcp", "server": "s"}`, outside(func(o *Outside) { o.Server = "s" })},
 		{"outside by url", `{"type": "mcp", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}, "tools": {"classify": "c", "list_categories": "l"},
 			"timeout": "1s", "max_retries": 0, "cache_categories": false, "refresh_interval": "1m", "num_categories": 14}`,
@@ -60,13 +59,9 @@ func TestClassification(t *testing.T) {
 			expect.Deep(t, c.Router.Classification, &tt.want)
 		})
 	}
-	if c := loadText(t, `{"metarouter": {"classification": null}}`); c.Router.Classification != nil {
-		t.Errorf("null: got %+v", c.Router.Classification)
-	}
 }
 
-// The place of the problem is marked with § in the text. The rest of the value shows that
-// the others are as they were.
+// The place of the problem, which refuses the file, is marked with § in the text.
 func TestClassificationProblems(t *testing.T) {
 	categories := func(s string) string {
 		return "{\n\t\"categories\": [{\"name\": \"a\"}, " + s + ", {\"name\": \"z\"}]\n}"
@@ -76,58 +71,49 @@ func TestClassificationProblems(t *testing.T) {
 	}
 	outside := func(s string) string { return `{"type": "mcp", ` + s + `}` }
 	for _, tt := range []struct {
-		name, text, says, left string
+		name, text, says string
 	}{
-		{"no name", categories(`§{"keywords": ["k"]}`), `write "name": "…"`, "a z"},
-		{"empty name", categories(`{§"name": " "}`), `must not be empty`, "a z"},
-		{"a number for a name", categories(`{§"name": 1}`), `must be a string; put it in quotes`, "a z"},
-		{"twice", categories(`{§"name": "a", "model": "m"}`), `there is a category "a" already`, "a z"},
-		{"a string", categories(`§"b"`), `the category must be an object; write {"name": "…"}`, "a z"},
-		{"no list", `{§"categories": {"name": "a"}}`, `must be an array of objects; write [{"name": "…"}]`, ""},
-		{"a keyword", categories(`{"name": "b", "keywords": ["k", §1]}`), `"keywords[1]" must be a string`, "a b z"},
-		{"key of a category", categories(`{"name": "b", §"keyword": []}`), `did you mean "keywords"?`, "a b z"},
-		{"rule of a category", categories(`{"name": "b", "rules": [{"model": "m", §"min_words": -1}]}`), `at least 0`, "a b z"},
+		{"no name", categories(`§{"keywords": ["k"]}`), `write "name": "…"`},
+		{"empty name", categories(`{§"name": " "}`), `must not be empty`},
+		{"a number for a name", categories(`{§"name": 1}`), `must be a string; put it in quotes`},
+		{"twice", categories(`{§"name": "a", "model": "m"}`), `there is a category "a" already`},
+		{"a string", categories(`§"b"`), `the category must be an object; write {"name": "…"}`},
+		{"no list", `{§"categories": {"name": "a"}}`, `must be an array of objects; write [{"name": "…"}]`},
+		{"a keyword", categories(`{"name": "b", "keywords": ["k", §1]}`), `"keywords[1]" must be a string`},
+		{"key of a category", categories(`{"name": "b", §"keyword": []}`), `did you mean "keywords"?`},
+		{"rule of a category", categories(`{"name": "b", "rules": [{"model": "m", §"min_words": -1}]}`), `at least 0`},
 
-		{"fallback", `{"categories": [{"name": "a"}], §"fallback": "b"}`, `"fallback" is "b", which is not a category`, "a"},
-		{"fallback before", `{§"fallback_category": "b", "categories": [{"name": "a"}]}`, `"fallback_category" is "b"`, "a"},
-		{"threshold", `{§"threshold": 1.5}`, `a number from 0 to 1`, ""},
-		{"max_text", `{§"max_text": 0}`, `at least 1`, ""},
-		{"key", `{§"treshold": 0.5}`, `did you mean "threshold"?`, ""},
-		{"no object", `§7`, `"classification" must be an object`, ""},
+		{"fallback", `{"categories": [{"name": "a"}], §"fallback": "b"}`, `"fallback" is "b", which is not a category`},
+		{"fallback before", `{§"fallback_category": "b", "categories": [{"name": "a"}]}`, `"fallback_category" is "b"`},
+		{"threshold", `{§"threshold": 1.5}`, `a number from 0 to 1`},
+		{"max_text", `{§"max_text": 0}`, `at least 1`},
+		{"key", `{§"treshold": 0.5}`, `did you mean "threshold"?`},
+		{"no object", `§7`, `"classification" must be an object`},
 
-		{"pattern", rules(`{"patterns": ["ok", §"("], "model": "b"}`), `"patterns[1]" must be a regular expression (missing closing ))`, "a z"},
-		{"rule's category", `{"categories": [{"name": "a"}], "rules": [{"categories": ["a", §"b"], "model": "m"}]}`, `is "b", which is not a category`, "a m"},
-		{"sets nothing", rules(`§{"min_words": 5}`), `the rule sets nothing; write "model"`, "a z"},
-		{"never applies", rules(`§{"min_words": 5, "max_words": 4, "model": "b"}`), `not above "max_words"`, "a z"},
-		{"misspelt condition", rules(`{§"min_word": 5, "model": "b"}`), `did you mean "min_words"?`, "a z"},
-		{"confidence", rules(`{§"confidence_below": "0.5", "model": "b"}`), `a number from 0 to 1`, "a z"},
+		{"pattern", rules(`{"patterns": ["ok", §"("], "model": "b"}`), `"patterns[1]" must be a regular expression (missing closing ))`},
+		{"rule's category", `{"categories": [{"name": "a"}], "rules": [{"categories": ["a", §"b"], "model": "m"}]}`, `is "b", which is not a category`},
+		{"sets nothing", rules(`§{"min_words": 5}`), `the rule sets nothing; write "model"`},
+		{"never applies", rules(`§{"min_words": 5, "max_words": 4, "model": "b"}`), `not above "max_words"`},
+		{"misspelt condition", rules(`{§"min_word": 5, "model": "b"}`), `did you mean "min_words"?`},
+		{"confidence", rules(`{§"confidence_below": "0.5", "model": "b"}`), `a number from 0 to 1`},
 
-		{"type", `{§"type": "http", "url": "https://x"}`, `must be "mcp"; leave it out`, ""},
-		{"no type", `§{"url": "https://x"}`, `add "type": "mcp"`, ""},
-		{"neither", `§{"type": "mcp"}`, `can't be reached; write "server"`, ""},
-		{"both", `§` + outside(`"server": "s", "url": "https://x"`), `both "server" and "url"; remove one`, ""},
-		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`, ""},
-		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`, ""},
-		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", "B": §"${NOPE}", "C": "${NADA}"}`), `the other classifier is not used: the variables NOPE, NADA are not set`, ""},
-		{"timeout", outside(`"url": "https://x", §"timeout": 0`), `must be longer than 0`, ""},
-		{"tools", outside(`"url": "https://x", "tools": {§"classify": ""}`), `must not be empty`, ""},
+		{"type", `{§"type": "http", "url": "https://x"}`, `must be "mcp"; leave it out`},
+		{"no type", `§{"url": "https://x"}`, `add "type": "mcp"`},
+		{"neither", `§{"type": "mcp"}`, `can't be reached; write "server"`},
+		{"both", `§` + outside(`"server": "s", "url": "https://x"`), `both "server" and "url"; remove one`},
+		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`},
+		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`},
+		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", §"B": "${NOPE}"}`), `"headers.B" has no value: the variable NOPE is not set`},
+		{"timeout", outside(`"url": "https://x", §"timeout": 0`), `must be longer than 0`},
+		{"tools", outside(`"url": "https://x", "tools": {§"classify": ""}`), `must not be empty`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := `{"metarouter": {"classification": ` + tt.text + `}}`
 			if strings.HasPrefix(tt.text, "§") {
 				text = `{"metarouter": {§"classification": ` + strings.TrimPrefix(tt.text, "§") + `}}`
 			}
-			c, _ := marked(t, text, tt.says)
-			var left []string
-			for _, k := range c.Router.Classification.Categories {
-				left = append(left, k.Name)
-			}
-			for _, r := range c.Router.Classification.Rules {
-				left = append(left, r.Model)
-			}
-			expect.Equal(t, strings.Join(left, " "), tt.left, "left")
-			if c.Router.Classification.Outside != nil || c.Router.Classification.Fallback != "" {
-				t.Errorf("got %+v with what is wrong in it", c.Router.Classification)
+			if c, _ := marked(t, text, tt.says); !isRefused(c) {
+				t.Error("it is used")
 			}
 		})
 	}

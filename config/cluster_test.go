@@ -44,9 +44,9 @@ func TestCluster(t *testing.T) {
 		{`"urls": "tls://u:${TOKEN}@${HOST}, wss://x"`, nil, `error: "urls" must be either URLs with ws: and wss:`},
 		{`"urls": "tls://u:${TOKEN}@${HOST}, tls://[::1]:1"`, with(func(c *Cluster) { c.URLs = []string{"tls://u:sk-secret@example.com", "tls://[::1]:1"} }), ""},
 		{`"urls": "wss://h/path"`, with(func(c *Cluster) { c.URLs = []string{"wss://h/path"} }), ""},
-		{at + `, "creds": "", "node": "", "tls": {}, "share": [], "use": [], "trusted": []`, with(func(c *Cluster) { c.Share, c.Use = []string{}, []string{} }), ""},
+		{at + `, "creds": "", "node": "", "tls": {}, "share": [], "use": [], "trusted": []`, with(nil), ""},
 
-		// Mistakes that leave the router in no cluster.
+		// Mistakes, which refuse the file.
 		{``, nil, `warning: "cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"]`},
 		{`"urls": []`, nil, `error: "urls" names no NATS server; write ["nats://hub:4222"]`},
 		{`"urls": ""`, nil, `error: "urls" names no NATS server`},
@@ -70,15 +70,12 @@ func TestCluster(t *testing.T) {
 		{at + `, "shard": 1`, nil, `error: the key "shard" is not known; did you mean "share"?`},
 		{at + `, "cred": "c"`, nil, `error: the key "cred" is not known; did you mean "creds"?`},
 		{at + `, ` + at, nil, `error: "urls" is here twice`},
-
-		// Mistakes after which the router shares nothing, or trusts fewer nodes.
-		{at + `, "share": "a"`, with(nil), `error: "share" must be an array of strings`},
-		{at + `, "share": ["a", "[x"]`, with(nil), `error: "share[1]" must be a name or a pattern`},
-		{at + `, "use": [1]`, with(nil), `error: "use[0]" must be a string`},
-		{at + `, "trusted": "` + keyA + `"`, with(nil), `error: "trusted" must be an array, so no other node is trusted`},
-		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `error: this key of "trusted" trusts no node: it is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
-		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: this key of "trusted" is here twice`},
-		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: this key of "trusted" trusts no node: it must be a string; put it in quotes` + "\n" + `error: this key of "trusted" trusts no node: it has 8 characters`},
+		{at + `, "share": "a"`, nil, `error: "share" must be an array of strings`},
+		{at + `, "share": ["a", "[x"]`, nil, `error: "share[1]" must be a name or a pattern`},
+		{at + `, "use": [1]`, nil, `error: "use[0]" must be a string`},
+		{at + `, "trusted": "` + keyA + `"`, nil, `error: "trusted" must be an array; write`},
+		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, nil, `error: "trusted[1]" is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
+		{at + `, "trusted": [1]`, nil, `error: "trusted[0]" must be a string; put it in quotes`},
 
 		// Values that are probably not intended.
 		{`"urls": ["nats://u:sk-secret@h:4222"]`, with(func(c *Cluster) { c.URLs = []string{"nats://u:sk-secret@h:4222"} }), `warning: the connection to the NATS server h:4222 is not encrypted, so others on the way can read calls and results; write "tls://h:4222"`},
@@ -86,25 +83,18 @@ func TestCluster(t *testing.T) {
 		{at + `, "share": ["a"]`, with(func(c *Cluster) { c.Share = []string{"a"} }), `warning: "share" and "use" of "cluster" have no effect without "trusted"`},
 		{at + `, "share": ["*"], "trusted": ["` + keyA + `"]`, with(func(c *Cluster) { c.Share, c.Trusted = []string{"*"}, []string{keyA} }), `warning: "share" with "*" shares every server`},
 		{at + `, "share": ["file"], "trusted": ["` + keyA + `"]`, with(func(c *Cluster) { c.Share, c.Trusted = []string{"file"}, []string{keyA} }), `warning: "share" has the server "file", which does not exist; did you mean "files"?`},
-		{at + `, "use": ["gpu"], "trusted": ["` + keyA + `"]`, with(func(c *Cluster) { c.Use, c.Trusted = []string{"gpu"}, []string{keyA} }), `warning: "use" has "gpu", which is no name of a server of another node; write "gpu@*"`},
 		{at + `, "later": 1`, with(nil), `warning: the key "later" is not known and has no effect`},
 	} {
-		c := loadText(t, `{"mcpServers": {"a": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"cluster": {`+tt.cluster+`}}}`)
+		c := anyText(t, `{"mcpServers": {"a": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"cluster": {`+tt.cluster+`}}}`)
 		got := saidOf(c)
 		if !reflect.DeepEqual(c.Router.Cluster, tt.want) || !strings.Contains("\n"+got, "\n"+tt.says) || tt.says == "" && got != "" || strings.Contains(got, "sk-secret") {
 			t.Errorf("%s:\ngot  %+v\nwant %+v\nproblems\n%s", tt.cluster, c.Router.Cluster, tt.want, got)
 		}
-		if strings.Contains(got, "joins no cluster") != (c.Router.Cluster == nil) {
-			t.Errorf("%s: the problems do not say whether the router is in a cluster:\n%s", tt.cluster, got)
-		}
 	}
-	for _, text := range []string{`[]`, `"nats://h"`, `true`} {
-		if c := loadText(t, `{"metarouter": {"cluster": `+text+`}}`); c.Router.Cluster != nil || !strings.HasPrefix(saidOf(c), `error: "cluster" must be an object`) {
+	for _, text := range []string{`[]`, `"nats://h"`, `true`, `null`} {
+		if c := anyText(t, `{"metarouter": {"cluster": `+text+`}}`); !isRefused(c) || !strings.HasPrefix(saidOf(c), `error: "cluster" must `) {
 			t.Errorf("%s: %+v, %s", text, c.Router.Cluster, saidOf(c))
 		}
-	}
-	if c := loadText(t, `{"metarouter": {"cluster": null}}`); c.Router.Cluster != nil || len(c.Problems) > 0 {
-		t.Errorf("%+v, %s", c.Router.Cluster, saidOf(c))
 	}
 }
 
@@ -135,7 +125,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 	}
 }
 
-// Later files win, key by key; a mistake in any of them leaves the router in no cluster.
+// Later files win, key by key.
 func TestClusterOfSeveralFiles(t *testing.T) {
 	read := func(first, second string) Config {
 		c, err := load([]string{"/a", "/b"}, fakeWorld(map[string]string{"/a": `{"metarouter": {"cluster": ` + first + `}}`, "/b": `{"metarouter": {"cluster": ` + second + `}}`}, nil))
@@ -147,12 +137,6 @@ func TestClusterOfSeveralFiles(t *testing.T) {
 	want.TLS.CA, want.TLS.Cert, want.TLS.Key = "/x", "/c", "/k"
 	if !reflect.DeepEqual(c.Router.Cluster, want) || len(c.Problems) > 0 {
 		t.Errorf("got %+v\nwant %+v\n%s", c.Router.Cluster, want, saidOf(c))
-	}
-	if c := read(`{"name": "A"}`, `{"urls": "tls://b"}`); c.Router.Cluster != nil {
-		t.Errorf("%+v", c.Router.Cluster)
-	}
-	if c := read(`{"urls": "tls://b", "trusted": ["`+keyA+`"]}`, `{"trusted": 1}`); c.Router.Cluster == nil || len(c.Router.Cluster.Trusted) > 0 {
-		t.Errorf("a mistake leaves %+v", c.Router.Cluster)
 	}
 }
 
@@ -177,7 +161,6 @@ func TestJoinCluster(t *testing.T) {
 		{Router{}, "nats://a,tls://b", &Cluster{URLs: []string{"nats://a", "tls://b"}, Name: "metarouter"}, ""},
 		{router(`"name": "office", "trusted": ["` + keyA + `"]`), "nats://a", &Cluster{URLs: []string{"nats://a"}, Name: "office", Trusted: []string{keyA}}, ""},
 		{router(`"urls": "tls://old", "node": "n"`), "nats://a", &Cluster{URLs: []string{"nats://a"}, Name: "metarouter", Node: "n"}, ""},
-		{router(`"name": "A", "urls": "tls://old"`), "nats://a", nil, `needs a "cluster" without mistakes`},
 		{Router{}, "", nil, "names no NATS server"},
 		{Router{}, "hub:4222", nil, "must be a whole URL of NATS"},
 	} {
@@ -195,7 +178,7 @@ func TestJoinCluster(t *testing.T) {
 func TestService(t *testing.T) {
 	for said, want := range map[string]string{`"web-search"`: "web-search", `""`: "", `1`: "", `"a b"`: "", `"-x"`: ""} {
 		c := loadText(t, `{"mcpServers": {"a": {"command": "x", "service": `+said+`}}}`)
-		if s := c.Servers[0]; s.Service != want || s.Misconfigured != "" || (len(c.Problems) > 0) != (want == "" && said != `""`) {
+		if s := c.Servers[0]; s.Service != want || (s.Misconfigured != "") != (want == "" && said != `""`) {
 			t.Errorf("%s: %q, %v", said, s.Service, c.Problems)
 		}
 	}

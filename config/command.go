@@ -33,20 +33,20 @@ var launchers = []string{
 func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if words, ok := stringsOf(m.Value); ok && len(words) > 0 {
-			d.reject(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
+			d.mistake(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
 			return
 		}
 		said, err := keys.Text(m.Value)
 		if lower := strings.ToLower(said); err == nil && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")) {
-			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
+			d.mistake(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
 		}
-		d.to(&s.Command, "program")(m)
+		d.to(&s.Command)(m)
 		if err != nil {
 			return
 		}
 		if program, rest, ok := d.splitCommand(said, d.pathOf(o, "cwd")); ok {
-			d.reject(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
+			d.mistake(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
 		}
 	}
 }
@@ -77,19 +77,6 @@ func (d entryDecoder) splitCommand(said, cwd string) (program string, args []str
 	}
 	if found(said) {
 		return "", nil, false
-	}
-	const most = 30 // spaces in the path of a program
-	spaces := 0
-	for i := range len(said) {
-		if said[i] != ' ' {
-			continue
-		}
-		if spaces++; spaces > most {
-			break
-		}
-		if found(said[:i]) && said[0] != '"' && said[0] != '\'' {
-			return said[:i], commandline.Words(said[i:]), true
-		}
 	}
 	return words[0], words[1:], isLauncher || found(words[0])
 }
@@ -133,36 +120,15 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		at, m := m.Name.StartOffset, d.repaired(m)
 		if line, err := keys.Text(m.Value); err == nil {
-			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
+			d.mistake(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
-		if key, offset := keyAmongArguments(m.Value); key != "" {
-			words, _ := stringsOf(m.Value)
-			d.reject(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
-			return
-		}
-		d.to(&s.Args, "argument")(m)
-	}
-}
-
-// keyAmongArguments returns a key of entries that stands inside "args", and its place.
-func keyAmongArguments(v hujson.Value) (key string, offset int) {
-	objects := []hujson.Value{v}
-	if a, ok := v.Value.(*hujson.Array); ok {
-		objects = a.Elements
-	}
-	for _, v := range objects {
-		o, ok := v.Value.(*hujson.Object)
-		if !ok {
-			continue
-		}
-		for _, m := range o.Members {
-			if knownAt(atEntry, jsonc.Key(m)) {
-				return jsonc.Key(m), m.Name.StartOffset
-			}
+		before := len(d.references)
+		d.to(&s.Args)(m)
+		if len(d.references) > before {
+			d.warn(at, `every program of this machine can read the arguments of others, with the secret in them; write it into "env" if the server can read it there`)
 		}
 	}
-	return "", 0
 }
 
 // stringsOf returns the strings of an array.
@@ -258,7 +224,7 @@ func (d entryDecoder) leaveWindows(s *Server, o *hujson.Object) {
 	_, err := d.env.lookPath(w.Command)
 	if w.Command == "" || err != nil && !w.Known && w.Command != "metarouter" {
 		if !s.Disabled {
-			d.reject(m.Name.StartOffset, `this is an entry for Windows, which can't run on this system; write the program itself, such as "command": "npx", "args": ["-y", "…"]`)
+			d.mistake(m.Name.StartOffset, `this is an entry for Windows, which can't run on this system; write the program itself, such as "command": "npx", "args": ["-y", "…"]`)
 		}
 		return
 	}

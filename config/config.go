@@ -63,16 +63,16 @@ type Server struct {
 	Command    string
 	Args       []string
 	Env        map[string]string // envFile's variables, then env's
-	EnvFile    string            `key:"envFile,path"` // absolute path of the envFile that is already in Env, or ""
-	Cwd        string            `key:"cwd,folder"`   // absolute; default: the folder of its file, the home folder for the user's own file
+	EnvFile    string            `key:"envFile"` // absolute path of the envFile that is already in Env, or ""
+	Cwd        string            `key:"cwd"`     // absolute; default: the folder of its file, the home folder for the user's own file
 	PerFolder  bool              // each client's folder has a process of its own, in that folder: "cwd" is "client"
 	Variables  []string          // names of the environment's variables that the entry refers to, sorted
 	InheritEnv []string          `key:"inheritEnv"` // names of further variables of the router that the child gets; "*" is all
 	KeepStrays bool              // processes that the child starts outside its process group are not killed with it
-	Roots      []string          `key:"roots,roots"` // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
+	Roots      []string          `key:"roots,switch"` // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
 
 	URL     string
-	Headers map[string]string `key:"headers,referring"`
+	Headers map[string]string `key:"headers"`
 	OAuth   *OAuth            `key:"oauth"` // nil if absent
 
 	Scripts []stored.Script // its tools, of the transport Scripts alone; sorted by name
@@ -89,7 +89,7 @@ type Server struct {
 
 	Capabilities    []string      `key:"capabilities"`    // tags that each of its tools has
 	Group           string        `key:"group"`           // servers of one group can stand in for each other
-	Service         string        `key:"service,service"` // servers of several nodes that name the same service are one server; "" for no service
+	Service         string        `key:"service"`         // servers of several nodes that name the same service are one server; "" for no service
 	Priority        int           `key:"priority"`        // of servers that can stand in for each other, the higher one is first
 	Validate        string        `key:"validate"`        // of arguments that do not fit the tool's schema: "on" (default, a tool error: the server is not called), "warn" (logged) or "off"
 	Retry           string        `key:"retry"`           // "hints" (default), "never" or "always"
@@ -133,8 +133,8 @@ const (
 // ToolFilter chooses and renames a server's tools. Patterns are those of package
 // internal/glob, compared with the server's own names. Empty Allow allows all.
 type ToolFilter struct {
-	Allow  []string          `key:"allow,glob"`
-	Deny   []string          `key:"deny,glob"`
+	Allow  []string          `key:"allow"`
+	Deny   []string          `key:"deny"`
 	Rename map[string]string `key:"rename"` // the server's own name -> our name
 }
 
@@ -178,7 +178,6 @@ type Router struct {
 	Cluster        *Cluster            // nil if the router is in no cluster
 
 	clusterWithoutURLs *Cluster // the "cluster" of the files if it has no URLs; for JoinCluster
-	clusterBroken      bool     // a mistake leaves the router in no cluster
 }
 
 // An AccessLog is a file with a line for each call.
@@ -193,13 +192,13 @@ type AccessLog struct {
 // A Classification is the "classification" object: the categories of texts, and the
 // classifier.
 type Classification struct {
-	Categories   []Category `key:"categories"`                          // in the order of their class indices; without any, the capability tags
-	Rules        []Rule     `key:"rules"`                               // for all categories, after the rules of the category
-	Model        string     `key:"model"`                               // where neither the category nor a rule has one; default "default"
-	UseReasoning bool       `key:"use_reasoning"`                       // where neither the category nor a rule says; default false
-	Threshold    float64    `key:"threshold confidence_threshold"`      // the confidence below which the fallback is the answer; default 0.6
-	Fallback     string     `key:"fallback fallback_category,category"` // a category's name; "" for no fallback
-	MaxText      int        `key:"max_text"`                            // bytes of a text; default 8192
+	Categories   []Category `key:"categories"`                     // in the order of their class indices; without any, the capability tags
+	Rules        []Rule     `key:"rules"`                          // for all categories, after the rules of the category
+	Model        string     `key:"model"`                          // where neither the category nor a rule has one; default "default"
+	UseReasoning bool       `key:"use_reasoning"`                  // where neither the category nor a rule says; default false
+	Threshold    float64    `key:"threshold confidence_threshold"` // the confidence below which the fallback is the answer; default 0.6
+	Fallback     string     `key:"fallback fallback_category"`     // a category's name; "" for no fallback
+	MaxText      int        `key:"max_text"`                       // bytes of a text; default 8192
 
 	Outside *Outside // another classification server that is asked first; nil for the built-in classifier alone
 }
@@ -218,11 +217,11 @@ type Category struct {
 
 // A Rule sets the model and the use of reasoning for texts that meet all its conditions.
 type Rule struct {
-	Categories      []string `key:"categories,category"` // the text is in one of these; empty for any category
-	ConfidenceBelow float64  `key:"confidence_below"`    // the confidence is below this; 0: any
-	MinWords        int      `key:"min_words"`           // the text has at least so many words; 0: any number
-	MaxWords        int      `key:"max_words"`           // the text has at most so many words; 0: any number
-	Patterns        []string `key:"patterns,regexp"`     // regular expressions (RE2), one must match; empty for any text
+	Categories      []string `key:"categories"`       // the text is in one of these; empty for any category
+	ConfidenceBelow float64  `key:"confidence_below"` // the confidence is below this; 0: any
+	MinWords        int      `key:"min_words"`        // the text has at least so many words; 0: any number
+	MaxWords        int      `key:"max_words"`        // the text has at most so many words; 0: any number
+	Patterns        []string `key:"patterns"`         // regular expressions (RE2), one must match; empty for any text
 
 	Model        string `key:"model"`         // "" leaves it as it is
 	UseReasoning *bool  `key:"use_reasoning"` // nil leaves it as it is
@@ -231,8 +230,8 @@ type Rule struct {
 // An Outside is another classification server: an entry of the configuration, or a URL.
 type Outside struct {
 	Server  string            `key:"server"` // the name of an entry; "" if URL is set
-	URL     string            `key:"url,address"`
-	Headers map[string]string `key:"headers,expanded"` // of requests to URL
+	URL     string            `key:"url"`
+	Headers map[string]string `key:"headers"` // of requests to URL
 
 	ClassifyTool    string        `key:"tools.classify"`        // default "classify_text"
 	ListTool        string        `key:"tools.list_categories"` // default "list_categories"
@@ -245,24 +244,24 @@ type Outside struct {
 
 // HTTP is the "http" object: where the router serves over HTTP, and which clients.
 type HTTP struct {
-	Addr           string        `key:"addr,listen" edit:"restart"` // default "127.0.0.1:8787"
+	Addr           string        `key:"addr" edit:"restart"` // default "127.0.0.1:8787"
 	AllowedHosts   []string      `key:"allowedHosts"`
 	AllowedOrigins []string      `key:"allowedOrigins"`
-	PublicURL      string        `key:"publicUrl,publicUrl"` // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
-	Tokens         []Token       `key:"tokens,closed"`
+	PublicURL      string        `key:"publicUrl"` // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
+	Tokens         []Token       `key:"tokens"`
 	Issuers        []Issuer      // "oauth": identity providers; their access tokens let clients in
-	ClientCA       string        `key:"clientCA,tls" edit:"restart"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
+	ClientCA       string        `key:"clientCA" edit:"restart"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
 	Certificates   []Certificate // of clients that are let in; the first one that matches counts, and more attributes come first
-	TLSCert        string        `key:"tlsCert,tls" edit:"restart"` // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
-	TLSKey         string        `key:"tlsKey,tls" edit:"restart"`  // absolute path of the certificate's key, PEM
-	MaxBody        int64         `key:"maxBody"`                    // bytes of a body; default 16 MiB
-	MaxBodyMemory  int64         `key:"maxBodyMemory"`              // bytes that the bodies of all requests and long answers take together; default 256 MiB
-	MaxHeader      int64         `key:"maxHeader" edit:"restart"`   // bytes of a request's line and headers; default 64 KiB
-	MaxBatch       int           `key:"maxBatch"`                   // messages of one batch; default 100
-	ReadTimeout    time.Duration `key:"readTimeout"`                // for a client to send a request; default 1m
-	MaxConnections int           `key:"maxConnections"`             // connections, and requests over HTTP/2, at a time; default 4096
-	MaxSessions    int           `key:"maxSessions"`                // of clients at the same time; default 1000
-	SessionTimeout time.Duration `key:"sessionTimeout"`             // after which an idle session ends; default 30m
+	TLSCert        string        `key:"tlsCert" edit:"restart"`   // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
+	TLSKey         string        `key:"tlsKey" edit:"restart"`    // absolute path of the certificate's key, PEM
+	MaxBody        int64         `key:"maxBody"`                  // bytes of a body; default 16 MiB
+	MaxBodyMemory  int64         `key:"maxBodyMemory"`            // bytes that the bodies of all requests and long answers take together; default 256 MiB
+	MaxHeader      int64         `key:"maxHeader" edit:"restart"` // bytes of a request's line and headers; default 64 KiB
+	MaxBatch       int           `key:"maxBatch"`                 // messages of one batch; default 100
+	ReadTimeout    time.Duration `key:"readTimeout"`              // for a client to send a request; default 1m
+	MaxConnections int           `key:"maxConnections"`           // connections, and requests over HTTP/2, at a time; default 4096
+	MaxSessions    int           `key:"maxSessions"`              // of clients at the same time; default 1000
+	SessionTimeout time.Duration `key:"sessionTimeout"`           // after which an idle session ends; default 30m
 
 	// Rate limits the requests of each client. Clients are told apart by their tokens, else
 	// by their addresses: behind a proxy, all clients without tokens count as one. The

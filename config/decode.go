@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -16,10 +17,12 @@ type reports struct {
 	env          environment
 	source       source
 	name         string        // of the entry that is decoded now; "" outside of entries
+	effect       string        // of a mistake here, such as "this token lets no client in"; "" if it refuses the files
+	refused      *Problem      // why the files are not used
 	problems     []Problem     // the first maxProblems errors and maxWarnings warnings
 	mistakes     int           // how many errors there are
 	warnings     int           // how many warnings there are
-	fatal        []string      // why the server can't be started
+	fatal        []string      // the mistakes in the entry
 	examinations []examination // for Config.Examine
 }
 
@@ -38,23 +41,19 @@ type expander struct {
 	references []reference.Reference // that it has
 }
 
-// A checker reports mistakes about keys, and closes the things that the keys guard.
+// A checker reports mistakes about keys.
 type checker struct {
 	expander
-	level       string                  // where in the file the decoded object stands, as in levels
-	profileName string                  // of the profile that is decoded now; "" outside of profiles
-	member      hujson.ObjectMember     // the last one of known key, whose value may be decoded now
-	last        map[string]sourceMember // the last members of "metarouter", by their levels
-	strange     int                     // how many unknown keys were compared with the known ones
-	closed      []closing               // by mistakes about guards
-	refused     *Problem                // why the file is not used
+	level   string                  // where in the file the decoded object stands, as in levels
+	member  hujson.ObjectMember     // the last one of known key, whose value may be decoded now
+	last    map[string]sourceMember // the last members of "metarouter", by their levels
+	strange int                     // how many unknown keys were compared with the known ones
 }
 
 // A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
 // and its destination stays as it was.
 type decoder struct {
 	checker
-	readings map[string]reader[string]
 	profiles map[string]sourceMember // the members of profiles without mistakes, by their names
 
 	// Of the classification that is decoded now:
@@ -104,23 +103,46 @@ const (
 	maxProblems = 100  // errors that are kept of all files
 	maxWarnings = 50   // warnings that are kept of all files
 	maxFatal    = 10   // reasons that are kept why one server can't be started
-	maxStrange  = 1000 // unknown keys that are compared with the known ones
+	maxStrange  = 1000 // unknown keys that are compared with the known ones; more of them are mistakes
 	maxQuoted   = 300  // bytes of a word of the file in a message
 )
 
-// mistake reports an error. The server, if it concerns one, can be started all the same.
+// mistake reports an error, which is never without effect: it switches off the entry, the profile, the token,
+// the issuer or the certificate that is decoded now. Anywhere else it refuses the files.
 func (d *reports) mistake(offset int, format string, args ...any) {
+	text := message(format, args...)
+	if d.effect != "" && d.name == "" {
+		mistake, fix, hasFix := strings.Cut(text, "; ")
+		if text = mistake + ", so " + d.effect; hasFix {
+			text += "; " + fix
+		}
+	}
 	if d.mistakes++; d.mistakes <= maxProblems {
-		d.report(severityError, offset, format, args...)
+		d.report(severityError, offset, "%s", paste(text))
+	}
+	if d.effect != "" && len(d.fatal) < maxFatal {
+		d.fatal = append(d.fatal, text)
+	} else if d.effect == "" && d.refused == nil {
+		p := d.source.problem(offset, "%s", paste(text))
+		d.refused = &p
 	}
 }
 
-// reject reports an error. The server, if it concerns one, can't be started.
-func (d *reports) reject(offset int, format string, args ...any) {
+// refuse reports a mistake that refuses the files wherever it stands: it may have been meant for all clients.
+func (d *reports) refuse(offset int, format string, args ...any) {
+	name, effect := d.name, d.effect
+	d.name, d.effect = "", ""
 	d.mistake(offset, format, args...)
-	if len(d.fatal) < maxFatal {
-		d.fatal = append(d.fatal, message(format, args...))
-	}
+	d.name, d.effect = name, effect
+}
+
+// within decodes a thing that a mistake in it switches off, and reports whether it is without mistakes.
+func (d *reports) within(effect string, decode func()) bool {
+	before, around := d.mistakes, d.effect
+	d.effect = effect
+	decode()
+	d.effect = around
+	return d.mistakes == before
 }
 
 // warn reports a value that has no effect, or is probably not intended.
@@ -156,33 +178,30 @@ func short(word string) string {
 	return strings.ToValidUTF8(word[:maxQuoted], "") + "…"
 }
 
-// object decodes the members of o. A member that is null counts as absent, except guards and roots.
-// A key that is not known is reported, unless another client knows it.
+// object decodes the members of o. A key that is not known is reported, unless another client knows it.
 func (d *decoder) object(o *hujson.Object, known fields) {
 	seen := make(map[string]bool)
 	at := d.level
 	defer func() { d.level = at }()
 	for _, m := range o.Members {
 		key := jsonc.Key(m)
-		path := keys.Below(at, key)
 		if seen[key] {
-			d.guard(d.mistake, path)(m.Name.StartOffset, "%q is here twice; remove one, since only the last one counts", key)
+			d.mistake(m.Name.StartOffset, "%q is here twice; remove one", key)
 		}
 		seen[key] = true
 		set, ok := known[key]
-		if !ok {
+		switch {
+		case !ok:
 			d.unknown(m, known)
-			continue
-		}
-		if m.Value.Value.Kind() != 'n' {
-			d.level, d.member = path, m
-			if strings.HasPrefix(path, atRouter) {
-				d.last[path] = sourceMember{d.source, m}
+		case m.Value.Value.Kind() != 'n':
+			d.level, d.member = keys.Below(at, key), m
+			if strings.HasPrefix(d.level, atRouter) {
+				d.last[d.level] = sourceMember{d.source, m}
 			}
 			set(m)
 			d.level = at
-		} else if closes := guardOf(path); closes != "" && closes != theCluster || containerOf(at) != "" || at == "" {
-			d.guard(d.refuse, path)(m.Name.StartOffset, "%q must not be null; remove it, or write its value", key)
+		case at != atOAuth && (at != atEntry || !foreign.MayBeNull(key)):
+			d.mistake(m.Name.StartOffset, "%q must not be null; remove it, or write its value", key)
 		}
 	}
 }

@@ -40,7 +40,9 @@ func entriesOf(d *decoder, r *Router) []entry {
 				continue
 			}
 			if len(e.name) > maxName {
-				d.mistake(m.Name.StartOffset, "%q is left out: a server's name has at most %d bytes; write a shorter one", e.name, maxName)
+				d.within("the server is left out", func() {
+					d.mistake(m.Name.StartOffset, "the name %q has more than %d bytes; write a shorter one", e.name, maxName)
+				})
 				continue
 			}
 			if i, again := places[e.name]; again {
@@ -101,18 +103,18 @@ func (d *decoder) server(e entry, r Router) Server {
 	s := defaultServer()
 	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.NewTools, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.NewTools, r.MaxResultTokens
 	if e.twice {
-		d.reject(at, "the server is here twice; rename or remove one")
+		d.mistake(at, "the server is here twice; rename or remove one")
 	}
 	if e.name == "" {
-		d.reject(at, `a server needs a name; write "a name": {"command": "…"}`)
+		d.mistake(at, `a server needs a name; write "a name": {"command": "…"}`)
 	}
 	if strings.Contains(e.name, ":") {
-		d.reject(at, "a server's name can't have a colon, since tools are called server:tool; write %q", strings.ReplaceAll(e.name, ":", "-"))
+		d.mistake(at, "a server's name can't have a colon, since tools are called server:tool; write %q", strings.ReplaceAll(e.name, ":", "-"))
 	}
 	if o, ok := e.member.Value.Value.(*hujson.Object); ok {
 		entryDecoder{d}.entry(o, &s, at)
 	} else {
-		d.reject(at, `the server must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
+		d.mistake(at, `the server must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
 	s.Misconfigured, s.Variables = strings.Join(d.fatal, "; "), slices.Sorted(slices.Values(d.variables))
 	return s
@@ -122,14 +124,14 @@ func (d *decoder) server(e entry, r Router) Server {
 type entryKeys struct {
 	Enabled     bool     `key:"enabled"`
 	KillStrays  bool     `key:"killStrays"`
-	URL         string   `key:"url,referring"`
-	HTTPURL     string   `key:"httpUrl,referring"`
-	ServerURL   string   `key:"serverUrl,referring"`
-	Helper      string   `key:"headersHelper,expanded"`
+	URL         string   `key:"url"`
+	HTTPURL     string   `key:"httpUrl"`
+	ServerURL   string   `key:"serverUrl"`
+	Helper      string   `key:"headersHelper"`
 	Credentials string   `key:"credentials"`
-	Include     []string `key:"includeTools,glob"`
-	Exclude     []string `key:"excludeTools,glob"`
-	Off         []string `key:"disabledTools,glob"`
+	Include     []string `key:"includeTools"`
+	Exclude     []string `key:"excludeTools"`
+	Off         []string `key:"disabledTools"`
 }
 
 // An entryDecoder decodes an entry.
@@ -143,17 +145,17 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	before := len(d.examinations)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments, environment := argumentsField(d.decoder, s), d.to(&env, "referring")
+	arguments, environment := argumentsField(d.decoder, s), d.to(&env)
 	d.object(o, d.keys(s, d.keys(&keys, fields{
 		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
-			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
+			"path": d.to(&s.Command), "args": arguments, "env": environment,
 		}),
 		"args": arguments,
 		"env":  environment,
-		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
-			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
-			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),
-			"rate":            d.to(&s.ToolRates, "patterned"),
+		"tools": orObject(d.decoder, d.to(&s.Tools.Allow), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
+			"timeout":         d.to(&s.ToolTimeouts),
+			"maxResultTokens": d.to(&s.ToolResultTokens),
+			"rate":            d.to(&s.ToolRates),
 		})),
 	})))
 	s.Disabled, s.KeepStrays = s.Disabled || !keys.Enabled, !keys.KillStrays
@@ -189,13 +191,13 @@ func (d entryDecoder) connect(s *Server, at int) {
 	broken := len(d.fatal) > 0 // a wrong key is reported already; don't report it as missing
 	switch {
 	case s.Transport == "" && s.Command != "" && s.URL != "":
-		d.reject(at, `the server has both "command" and a url; remove one, or add "type": "stdio" or "type": "http"`)
+		d.mistake(at, `the server has both "command" and a url; remove one, or add "type": "stdio" or "type": "http"`)
 	case s.Transport == "" && s.URL != "":
 		s.Transport = AutoHTTP
 	case s.Transport == "" && s.Command != "":
 		s.Transport = Stdio
 	case s.Transport == "" && !broken:
-		d.reject(at, `the server has nothing to start or reach; write "command" and "args", or "url"`)
+		d.mistake(at, `the server has nothing to start or reach; write "command" and "args", or "url"`)
 	}
 	if s.Transport == Stdio {
 		s.URL, s.Headers, s.OAuth = "", nil, nil
@@ -205,7 +207,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 			s.Cwd = d.defaultFolder()
 		}
 		if s.Command == "" && !broken {
-			d.reject(at, `a stdio server needs a program; write "command"`)
+			d.mistake(at, `a stdio server needs a program; write "command"`)
 		}
 		return
 	}
@@ -214,10 +216,10 @@ func (d entryDecoder) connect(s *Server, at int) {
 	}
 	s.Command, s.Args = "", nil
 	if s.URL == "" && !broken {
-		d.reject(at, `an http server needs an address; write "url": "https://…"`)
+		d.mistake(at, `an http server needs an address; write "url": "https://…"`)
 	}
 	if s.URL != "" && !broken && d.isKnown(s.URL) && urls.Web(s.URL) != nil {
-		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
+		d.mistake(at, `the url must be a whole URL; write "https://host/path"`)
 	}
 }
 
@@ -225,7 +227,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 // problem. A disabled server needs no variables.
 func (d entryDecoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
-		d.reject(d.missingAt, "%s", d.missing)
+		d.mistake(d.missingAt, "%s", d.missing)
 		if d.mistakes <= maxProblems {
 			last := &d.problems[len(d.problems)-1]
 			last.Fix, last.Unset = d.missing.fix(), strings.Join(d.missing.unset, ",")
@@ -241,7 +243,7 @@ func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object
 	vars, err := d.readEnvFile(s.EnvFile)
 	if err != nil {
 		m, _ := jsonc.Member(o, "envFile")
-		d.reject(m.Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, withoutPath(err))
+		d.mistake(m.Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, withoutPath(err))
 		return env
 	}
 	vars = maps.Clone(vars)

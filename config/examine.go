@@ -121,14 +121,23 @@ func atOpen(address string, of func(HTTP) string, mistake, fix string) look {
 	}
 }
 
-// atPlainToken looks whether a token with a hash is a string, so that it has no name. The object is
-// to be written in its place.
-func atPlainToken(hash, object string) look {
+// atPlainToken looks whether a token with a hash is a string, so that it has no name.
+func atPlainToken(hash string) look {
 	return func(r Router) (mistake, fix string) {
 		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return t.Plain && t.Hash == hash }) {
-			return `this token has no name, and its clients may use the page's actions too`, "write " + object + `, or "role": "use" for clients that only use tools`
+			return `this token has no name, and its clients may use the page's actions too`, `write {"token": "${CI_TOKEN}", "name": "NAME", "role": "admin"}, or "role": "use" for clients that only use tools`
 		}
 		return "", ""
+	}
+}
+
+// examineFile examines a file for connections to NATS, of one of the formats.
+func (d *reports) examineFile(format string, v hujson.Value, path string) {
+	switch format {
+	case "credentials":
+		d.examine(v.StartOffset, severityError, atNATS("creds", path, func() error { _, err := safefile.Read(path, maxPEM); return err }))
+	case "authorities":
+		d.examine(v.StartOffset, severityError, atNATS("ca", path, func() error { return checkAuthorities(path) }))
 	}
 }
 
@@ -167,20 +176,17 @@ func withoutPath(err error) error {
 	return err
 }
 
-// listen reads "addr". A wrong address stays, so that no other is listened at.
-func (d *checker) listen(v hujson.Value) (string, error) {
-	s, err := keys.Text(v)
+func (d *checker) checkListen(v hujson.Value, s string) error {
+	host, _, err := net.SplitHostPort(s)
 	if err != nil {
-		return "", err
+		return errors.New(`must be an address with a port; write it like "127.0.0.1:8787"`)
 	}
-	if host, _, err := net.SplitHostPort(s); err != nil {
-		d.mistake(d.placeOf(v), `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
-	} else if !urls.IsLoopback(host) {
+	if !urls.IsLoopback(host) {
 		d.examine(d.placeOf(v), severityWarning, atOpen(s, func(h HTTP) string { return h.Addr },
 			message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", s),
 			`write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`))
 	}
-	return s, nil
+	return nil
 }
 
 // examineFolders examines the folders among the arguments of a well-known server. args are the

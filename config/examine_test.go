@@ -45,19 +45,19 @@ func TestExamine(t *testing.T) {
 		{``, `"http": {"tlsCert": "none", "tlsKey": "file"}`, "error", `no such file`},
 		{``, `"http": {"addr": "0.0.0.0:8787"}`, "warning", `needs a token, and the configuration has none`},
 		{``, `"http": {"addr": ":8787", "tokens": [{"token": "0123456789abcdef"}]}`, "", ""},
-		{``, `"http": {"tokens": ["0123456789abcdef"]}`, "warning", `write {"token": "sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f", "name": "NAME", "role": "admin"}`},
+		{``, `"http": {"tokens": ["0123456789abcdef"]}`, "warning", `write {"token": "${CI_TOKEN}", "name": "NAME", "role": "admin"}`},
 		{``, `"http": {"tokens": ["short"]}`, "warning", `write {"token": "${CI_TOKEN}", "name": "NAME", "role": "admin"}`},
 		{``, `"http": {"addr": "localhost:8787"}`, "", ""},
-		{``, `"http": {"addr": "8787"}`, "error", `"addr" must be an address with a port; write it like "127.0.0.1:8787"`},
 	} {
 		path := filepath.Join(dir, "c.json")
 		write(t, path, `{"mcpServers": {`+tt.servers+`}, "metarouter": {`+tt.router+`}}`)
 		text, err := LoadText(path)
 		expect.OK(t, err)
-		if said := text.Examine().Problems; len(said) > 0 && !strings.Contains(tt.says, "must be") {
+		if said := text.Examine().Problems; len(said) > 0 {
 			t.Errorf("%s%s: not trusted, and it says %v", tt.servers, tt.router, said)
 		}
-		c := text.Expand()
+		c, err := text.Expand()
+		expect.OK(t, err)
 		examined := c.Examine()
 		if !examined.Examine().Equal(examined) {
 			t.Errorf("%s%s: the second time it says something else", tt.servers, tt.router)

@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err) // with the file, the line and the column
 		return
 	}
-	for _, s := range c.Expand().Servers {
+	for _, s := range c.Servers {
 		fmt.Println(s.Name, s.Transport, s.Timeout, s.Misconfigured != "")
 	}
 	for _, p := range c.Problems {

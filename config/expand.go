@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/expansion"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
-	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // variables are those that an expansion has not found.
@@ -83,13 +83,48 @@ func (d *expander) rules(missing *variables) expansion.Rules {
 	}
 }
 
-// expanded reads a string and expands its variables.
-func (d *expander) expanded(v hujson.Value) (string, error) {
+// text reads a string as its node says.
+func (d *decoder) text(n *keys.Node, v hujson.Value) (s string, err error) {
+	if n.Reads == "" {
+		s, err = n.Word(v)
+	} else {
+		d.referable = n.Reads == "secrets"
+		s, err = d.expanded(v)
+		d.referable = false
+	}
+	isPath := slices.Contains([]string{"path", "folder", "program"}, n.Format)
+	switch {
+	case err != nil || !isPath && !d.isKnown(s) || s == "" && n.MinLength == 0:
+		return s, err
+	case n.MaxLength > 0 && len(s) > n.MaxLength:
+		return "", fmt.Errorf("must have at most %d bytes; write fewer", n.MaxLength)
+	}
+	return d.fit(n.Format, v, s)
+}
+
+// expanded reads a string and expands its variables. In the entry of a server, those that are not set are reported
+// together.
+func (d *checker) expanded(v hujson.Value) (string, error) {
+	if strings.HasPrefix(d.level, atRouter) {
+		s, missing, err := d.complete(v)
+		switch {
+		case err == nil && missing.any():
+			err = fmt.Errorf("has no value: %s", missing)
+		case err == nil && strings.ContainsFunc(s, keys.Unprintable):
+			err = errors.New("must have printable characters only")
+		}
+		return s, err
+	}
 	s, err := keys.Text(v)
-	before := d.missing.any()
+	missing, known := d.missing.any(), len(d.references)
 	s = d.expand(s, &d.missing)
-	if !before && d.missing.any() {
+	if !missing && d.missing.any() {
 		d.missingAt = v.StartOffset
+	}
+	for _, r := range d.references[known:] {
+		if r.Kind == reference.Keyring {
+			d.examine(v.StartOffset, severityError, atSecret(r.Body))
+		}
 	}
 	return s, err
 }
@@ -102,28 +137,8 @@ func (d *expander) complete(v hujson.Value) (s string, missing variables, err er
 	return s, missing, err
 }
 
-// program reads a command. A ~ at its begin is the home folder, as in a shell.
-func (d texts) program(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	return d.env.atHome(s), err
-}
-
-// path reads a path, relative to the project's folder.
-func (d texts) path(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	return d.absolute(s), err
-}
-
 // perClient is the folder of an entry for each client's own.
 const perClient = "client"
-
-// folder is path, or perClient.
-func (d texts) folder(v hujson.Value) (string, error) {
-	if s, err := keys.Text(v); err == nil && s == perClient {
-		return perClient, nil
-	}
-	return d.path(v)
-}
 
 // defaultFolder returns the folder in which the servers of the file run.
 func (d *expander) defaultFolder() string {
@@ -179,47 +194,7 @@ func (s source) project() string {
 	return folder
 }
 
-// texts reads strings of further kinds.
-type texts struct{ *expander }
-
-// redirect reads a redirect URI of another client. A text that is no whole URL has no effect.
-func (d texts) redirect(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if err == nil && d.isKnown(s) && urls.Web(s) != nil {
-		s = ""
-	}
-	return s, err
-}
-
-// checked returns a reader of a text that is checked once its variables are known. optional allows "".
-func (d texts) checked(read reader[string], optional bool, check func(string) error) reader[string] {
-	return func(v hujson.Value) (string, error) {
-		s, err := read(v)
-		if err == nil && (s != "" || !optional) && d.isKnown(s) {
-			err = check(s)
-		}
-		return s, err
-	}
-}
-
 // isKnown reports whether all variables and references in a text have their values.
 func (d *expander) isKnown(s string) bool {
 	return !d.missing.any() && !((d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${"))
-}
-
-// maxPublicURL bounds "publicUrl", in bytes.
-const maxPublicURL = 512
-
-// publicURL reads "publicUrl".
-func (d *checker) publicURL(v hujson.Value) (string, error) {
-	s, err := d.bounded(maxPublicURL)(v)
-	if err == nil && s != "" && d.isKnown(s) {
-		s, err = urls.Public(s)
-	}
-	if err == nil && urls.LeadsElsewhere(s) {
-		d.examine(d.placeOf(v), severityError, atOpen(s, func(h HTTP) string { return h.PublicURL },
-			`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
-			`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
-	}
-	return s, err
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // fields are the keys that an object may have, each with the function that decodes it.
@@ -21,7 +20,8 @@ type fields map[string]func(hujson.ObjectMember)
 
 // keys adds to known the functions that decode the keys of the struct to which to points.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
-// how its values are read (see readings, field and array). The schema says which values fit.
+// which other values may stand for an array, or "empty" if an empty array differs from an absent one. The
+// schema says how values are read, and which fit.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
 		known = make(fields)
@@ -82,13 +82,7 @@ func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) 
 		return objectField(d, d.keys(to.Addr().Interface(), nil))
 	}
 	return func(m hujson.ObjectMember) {
-		switch how {
-		case "closed": // a mistake must not let more clients in
-			to.Set(reflect.MakeSlice(to.Type(), 1, 1))
-		case "tls": // nor make the router serve without TLS
-			to.SetString(noFile)
-		}
-		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
+		if k := to.Kind(); (k == reflect.Slice || k == reflect.Map) && nodeAt(keys.Below(d.level, "*")).Reads == "secrets" {
 			m = d.repaired(m)
 		}
 		d.reportMisfit(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
@@ -96,8 +90,8 @@ func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) 
 }
 
 // to returns the function that decodes a member into the value of a pointer, as keys does.
-func (d *decoder) to(pointer any, how string) func(hujson.ObjectMember) {
-	return d.field(reflect.ValueOf(pointer).Elem(), how)
+func (d *decoder) to(pointer any) func(hujson.ObjectMember) {
+	return d.field(reflect.ValueOf(pointer).Elem(), "")
 }
 
 // set returns the function that decodes a member into to.
@@ -174,37 +168,11 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 		}
 		return err
 	}
-	s, err := d.reading(n, how)(v)
+	s, err := d.text(n, v)
 	if err == nil {
 		to.SetString(s)
 	}
 	return err
-}
-
-// reading returns the reader of a string: how the tag of the field says, or as it is written.
-func (d *decoder) reading(n *keys.Node, how string) reader[string] {
-	if d.readings == nil {
-		d.readings = readings(d)
-	}
-	if read := d.readings[how]; read != nil {
-		return read
-	}
-	return n.Word
-}
-
-// readings returns the readers of strings by their names in tags.
-func readings(d *decoder) map[string]reader[string] {
-	texts, cluster, value := texts{&d.expander}, clusterDecoder{d}, d.bounded(maxValue)
-	return map[string]reader[string]{
-		"expanded": d.expanded, "referring": d.referring, "argument": d.argument, "value": value, "word": d.bounded(maxWord),
-		"path": texts.path, "folder": texts.folder, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
-		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
-		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
-		"listen": d.listen, "publicUrl": d.publicURL, "service": d.service,
-		"url": texts.checked(d.expanded, true, urls.Web), "address": texts.checked(d.expanded, false, urls.Web),
-		"document": texts.checked(d.expanded, true, urls.Document), "resource": texts.checked(d.expanded, true, urls.Resource),
-		"issuer": texts.checked(value, false, urls.Issuer), "jwks": texts.checked(value, true, urls.Keys), "redirect": texts.redirect,
-	}
 }
 
 // array decodes an array.
@@ -218,7 +186,7 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
 	}
 	all := reflect.Zero(to.Type())
-	if how == "patterns" || how == "pinned" || how == "roots" { // an empty array differs from an absent one
+	if how == "empty" || how == "switch" { // an empty array differs from an absent one
 		all = reflect.MakeSlice(to.Type(), 0, len(a.Elements))
 	}
 	for i, e := range a.Elements {
@@ -239,14 +207,16 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 func insteadOfArray(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err error) {
 	to, _ := array.Addr().Interface().(*[]string)
 	switch kind := v.Value.Kind(); {
-	case how == "scopes" && kind == '"': // separated by spaces
-		*to = strings.Fields(v.Value.(hujson.Literal).String())
-	case how == "ours":
-		*to = make([]string, 1)
-		err = into(&(*to)[0], n.Word, v)
-	case how == "roots" && kind == 't': // the roots of the clients
+	case how == "text": // words, separated by spaces
+		var words string
+		words, err = keys.Text(v)
+		*to = strings.Fields(words)
+		for _, word := range *to {
+			err = cmp.Or(err, n.Fits(word))
+		}
+	case how == "switch" && kind == 't': // the roots of the clients
 		*to = nil
-	case how == "roots" && kind == 'f':
+	case how == "switch" && kind == 'f':
 		*to = []string{}
 	default:
 		err = errors.New(cmp.Or(n.Array, `must be an array of strings; write ["…"]`))
@@ -254,7 +224,7 @@ func insteadOfArray(n *keys.Node, how string, v hujson.Value, array reflect.Valu
 	return err
 }
 
-// dict decodes an object with free keys: for "patterned", they are patterns; for "ours", scopes.
+// dict decodes an object with free keys.
 func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) error {
 	members, err := membersOf(level, v)
 	if err != nil {
@@ -267,19 +237,15 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
 			err = errTwice
 		}
-		switch {
-		case err != nil:
-		case how == "patterned":
-			err = checkPattern(key)
-		case how == "ours":
-			err = checkScope(key)
+		if names := nodeAt(level).Names; err == nil && names != nil {
+			_, err = d.fit(names.Format, m.Name, key)
 		}
 		if err != nil {
 			return misfitAt(m.Name.StartOffset, "."+key, err)
 		}
 		all.SetMapIndex(reflect.ValueOf(key), value)
 	}
-	if all.Len() == 0 && how != "ours" { // an empty map of scopes allows no scope of ours
+	if all.Len() == 0 && how != "text" { // an empty map of scopes allows no scope of ours
 		all = reflect.Zero(to.Type())
 	}
 	to.Set(all)
@@ -310,7 +276,7 @@ func (d *decoder) reportMisfit(m hujson.ObjectMember, to reflect.Value, err erro
 	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
 		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
 	}
-	d.guard(d.reject, d.level)(wrong.offset, "%q %v", jsonc.Key(m)+wrong.path, wrong.err)
+	d.mistake(wrong.offset, "%q %v", jsonc.Key(m)+wrong.path, wrong.err)
 }
 
 // A misfit is a reader's error about a place inside its value.
@@ -340,7 +306,7 @@ func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
 		d.object(o, known)
 		return
 	}
-	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", keys.Last(d.level))
+	d.mistake(at, "%q must be an object; write {…}", keys.Last(d.level))
 }
 
 // orObject returns the function that decodes a member that may also be an object.

@@ -17,16 +17,16 @@ import (
 // stands for an issuer with a mistake: it lets no client in, and the router is not public
 // because of it.
 type Issuer struct {
-	URL          string              `key:"url,issuer"`     // the issuer identifier, byte for byte as tokens name it in "iss"
-	Audience     string              `key:"audience,value"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
-	User         string              `key:"user"`           // the claim that names the user; default "sub"
+	URL          string              `key:"url"`      // the issuer identifier, byte for byte as tokens name it in "iss"
+	Audience     string              `key:"audience"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
+	User         string              `key:"user"`     // the claim that names the user; default "sub"
 	Profiles     []ProfileRule       // users get the profiles of all matching rules together; users without a matching rule are refused
-	Admins       []Claim             `key:"admins"`             // users with a matching claim have the role admin
-	Scopes       map[string][]string `key:"scopeMap,ours"`      // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
-	KeysURL      string              `key:"jwksUrl,jwks"`       // "jwksUrl", where its keys are; "" is where its metadata say
-	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
-	ClientSecret string              `key:"clientSecret,value"` // of ClientID; "" for a public client
-	Introspect   bool                `key:"introspect"`         // ask the issuer, as ClientID, about tokens that are no JWT
+	Admins       []Claim             `key:"admins"`        // users with a matching claim have the role admin
+	Scopes       map[string][]string `key:"scopeMap,text"` // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
+	KeysURL      string              `key:"jwksUrl"`       // "jwksUrl", where its keys are; "" is where its metadata say
+	ClientID     string              `key:"clientId"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
+	ClientSecret string              `key:"clientSecret"`  // of ClientID; "" for a public client
+	Introspect   bool                `key:"introspect"`    // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
 // A Claim is a property of a user in a token: "groups=devs". The name "*" without a value
@@ -44,81 +44,52 @@ const (
 	maxValue = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
 )
 
-// issuersField returns the function that decodes "oauth" of "http". A mistake in it never makes
-// the router public: a zero Issuer stays.
+// issuersField returns the function that decodes "oauth" of "http".
 func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
+	field := d.to(to)
+	object := objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
+		field(m)
+		seen := make(map[string]bool)
+		for i, issuer := range *to {
+			if seen[issuer.URL] && issuer.URL != "" {
+				d.mistake(m.Value.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice; write one with all "profiles"`)
+			}
+			seen[issuer.URL] = true
+		}
+	}})
 	return func(m hujson.ObjectMember) {
-		*to = []Issuer{{}}
-		before, read := d.mistakes, false
-		field := d.to(to, "closed")
-		objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
-			read = true
-			field(m)
-			refuseTwice(d, m.Value, *to)
-		}})(m)
-		if len(*to) == 0 && d.mistakes > before {
-			*to = []Issuer{{}}
-		}
-		if !read && d.mistakes == before {
-			d.mistake(m.Name.StartOffset, `"oauth" has no issuers, so it lets no client in; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
-		}
-	}
-}
-
-// refuseTwice makes issuers that are there twice the zero value.
-func refuseTwice(d *decoder, v hujson.Value, issuers []Issuer) {
-	first := make(map[string]int)
-	for i := range issuers {
-		url := issuers[i].URL
-		if earlier, again := first[url]; again && url != "" {
-			d.mistake(v.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
-			issuers[i], issuers[earlier] = Issuer{}, Issuer{}
-		} else {
-			first[url] = i
+		before := d.mistakes
+		object(m)
+		if d.mistakes == before && !hasMember(m.Value, "issuers") {
+			d.mistake(m.Name.StartOffset, `"oauth" has no issuers; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
 		}
 	}
 }
 
 // decode decodes an issuer. After a mistake it is the zero value.
 func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return errors.New(nodeAt(d.level).Says)
-	}
-	before := d.mistakes
-	setDefaults(d.level, reflect.ValueOf(i).Elem())
-	d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
-	switch {
-	case d.mistakes > before:
-	case i.URL == "":
-		d.mistake(at, `this issuer lets no client in: it has no "url"; write {"url": "https://id.example.com"}, as the issuer's tokens name it in "iss"`)
-	case i.Introspect && (i.ClientID == "" || i.ClientSecret == ""):
-		d.mistake(at, `"introspect" needs a client of the router at the issuer, so this issuer lets no client in; write "clientId" and "clientSecret", or remove "introspect"`)
-	case i.ClientSecret != "" && i.ClientID == "":
-		d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
-	}
-	if d.mistakes > before {
+	if !d.within(noIssuer, func() {
+		o, ok := v.Value.(*hujson.Object)
+		if !ok {
+			d.mistake(at, "an issuer %s", nodeAt(d.level).Says)
+			return
+		}
+		before := d.mistakes
+		setDefaults(d.level, reflect.ValueOf(i).Elem())
+		d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
+		switch {
+		case d.mistakes > before:
+		case i.URL == "":
+			d.mistake(at, `it has no "url"; write {"url": "https://id.example.com"}, as the issuer's tokens name it in "iss"`)
+		case i.Introspect && (i.ClientID == "" || i.ClientSecret == ""):
+			d.mistake(at, `"introspect" needs a client of the router at the issuer; write "clientId" and "clientSecret", or remove "introspect"`)
+		case i.ClientSecret != "" && i.ClientID == "":
+			d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
+		}
+	}) {
 		*i = Issuer{}
 	}
 	return nil
-}
-
-// bounded returns a reader of a text of so many bytes at most. It expands the variables.
-func (d *expander) bounded(most int) reader[string] {
-	return func(v hujson.Value) (string, error) {
-		switch s, missing, err := d.complete(v); {
-		case err != nil:
-			return "", err
-		case missing.any():
-			return "", fmt.Errorf("has no value: %s", missing)
-		case len(s) > most:
-			return "", fmt.Errorf("must have at most %d bytes", most)
-		case strings.ContainsFunc(s, keys.Unprintable):
-			return "", errors.New("must have printable characters only")
-		default:
-			return s, nil
-		}
-	}
 }
 
 func (c *Claim) decode(_ *decoder, _ int, v hujson.Value) error {
@@ -152,7 +123,7 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 		*all = nil
 		rules, err := membersOf(d.level, m.Value)
 		if err != nil {
-			d.reject(m.Name.StartOffset, "%q %v", jsonc.Key(m), err)
+			d.mistake(m.Name.StartOffset, "%q %v", jsonc.Key(m), err)
 		}
 		seen := make(map[string]bool)
 		for _, r := range rules {
@@ -163,7 +134,7 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 				err = errTwice
 			}
 			if seen[key] = true; err != nil {
-				d.reject(r.Name.StartOffset, "%q %v", jsonc.Key(m)+"."+key, err)
+				d.mistake(r.Name.StartOffset, "%q %v", jsonc.Key(m)+"."+key, err)
 			}
 			*all = append(*all, ProfileRule{claim, name})
 		}

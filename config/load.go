@@ -24,8 +24,9 @@ import (
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
 // An entry that is overridden is not decoded.
 //
-// The error says that a file can't be read, or is a Problem: the file is not an object of
-// JSON with comments, is too large, or has a mistake about a key that restricts all (see guards). Other mistakes are in Config.Problems.
+// The error says that a file can't be read, or is a Problem because of which the files are not used: one is not an
+// object of JSON with comments, is too large, or has a mistake that is not in a server, a profile, a token, an issuer or a
+// certificate, which it switches off. Config.Problems has all mistakes, after an error too.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
 // LoadText is Load for files that are not trusted yet: it looks at nothing but the files and their stored scripts.
@@ -36,21 +37,24 @@ func LoadText(paths ...string) (Config, error) {
 }
 
 // Expand returns the result of Load for the text that LoadText has read.
-func (c Config) Expand() Config {
+func (c Config) Expand() (Config, error) {
 	if !c.asWritten {
-		return c
+		return c, nil
 	}
-	c, _ = assemble(c.sources, system()) // LoadText has returned the error, which is about the text
-	return c
+	return assemble(c.sources, system())
 }
 
 // With returns the configuration that Load would have returned for the same text with other values of variables. lookup
-// is called instead of [os.LookupEnv].
+// is called instead of [os.LookupEnv]. If the files can't be used with these, only the servers have them.
 func (c Config) With(lookup func(name string) (string, bool)) Config {
 	env := system()
 	env.lookup = lookup
-	c, _ = assemble(c.sources, env) // it was read without an error
-	return c
+	with, err := assemble(c.sources, env)
+	if err != nil {
+		c.Servers = with.Servers
+		return c
+	}
+	return with
 }
 
 // ReadText is LoadText for the text of one file. The file at path need not exist; its stored scripts are read.
@@ -158,22 +162,22 @@ func assemble(sources []source, env environment) (Config, error) {
 			entries = append(entries, e)
 		}
 	}
-	checkTLS(d, c.Router.HTTP)
-	for _, e := range entries {
-		c.Servers = append(c.Servers, d.server(e, c.Router))
+	d.within("it is not started", func() {
+		for _, e := range entries {
+			c.Servers = append(c.Servers, d.server(e, c.Router))
+		}
+	})
+	if d.refused == nil { // else their mistakes may follow from another one
+		addScripts(d, &c)
+		checkTLS(d, c.Router.HTTP)
+		checkAskedServer(d, c)
+		checkTokens(d, c)
+		checkIssuers(d, c)
+		checkCertificates(d, &c.Router)
+		checkAudit(d, c)
+		checkProfiles(d, c)
+		checkCluster(d, &c)
 	}
-	if d.refused != nil {
-		return Config{}, *d.refused
-	}
-	addScripts(d, &c)
-	checkAskedServer(d, c)
-	checkTokens(d, c)
-	checkIssuers(d, c)
-	checkCertificates(d, &c.Router)
-	checkAudit(d, c)
-	checkProfiles(d, c)
-	checkCluster(d, &c)
-	d.close(&c.Router)
 	c.Problems, c.examinations = d.problems, d.examinations
 	c.sortProblems()
 	last := c.Files[max(len(c.Files)-1, 0):] // empty without files
@@ -182,6 +186,9 @@ func assemble(sources []source, env environment) (Config, error) {
 	}
 	if more := d.warnings - maxWarnings; more > 0 {
 		c.Problems = append(c.Problems, Problem{File: last[0], Severity: severityWarning, Message: fmt.Sprintf("and %d more warnings", more)})
+	}
+	if d.refused != nil {
+		return Config{Files: c.Files, Text: c.Text, Servers: c.Servers, Problems: c.Problems}, *d.refused
 	}
 	return c, nil
 }
@@ -273,6 +280,7 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 		fix = "write " + strings.TrimSuffix(key, "?") + " instead"
 	}
 	if _, allowed, ok := strings.Cut(mistake, " must be "); ok && fix == "" {
+		allowed, _, _ = strings.Cut(allowed, ", so ")
 		fix = "write " + allowed
 	}
 	p.Fix = fix

@@ -43,15 +43,18 @@ func loadText(t *testing.T, text string) Config {
 	return c
 }
 
-// anyText is loadText. If the file is not used, the value has the reason as its only problem.
+// anyText is loadText for a file that may be refused. Then the settings of the value have no mode.
 func anyText(t *testing.T, text string) Config {
 	t.Helper()
-	if _, err := tryText(text); err != nil {
-		why, _ := errors.AsType[Problem](err)
-		return Config{Problems: []Problem{why}}
+	c, err := tryText(text)
+	if why, refused := errors.AsType[Problem](err); refused != isRefused(c) || refused && len(c.Problems) == 0 {
+		c.Problems = []Problem{why}
 	}
-	return loadText(t, text)
+	return c
 }
+
+// isRefused reports whether the files of a value are not used.
+func isRefused(c Config) bool { return c.Router.Mode == "" }
 
 // marked returns the configuration of a text, and its only problem, which says this of the place marked with §.
 func marked(t *testing.T, text, says string) (Config, Problem) {
@@ -167,7 +170,7 @@ func TestDialects(t *testing.T) {
 			})},
 		{"cwd", `{"mcpServers": {"a": {` + npx + `, "cwd": "sub/dir"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/project/sub/dir" })},
 		{"cwd at home", `{"mcpServers": {"a": {` + npx + `, "cwd": "~/x"}}}`, with(func(s *Server) { stdio(s); s.Cwd = "/home/me/x" })},
-		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}, "metarouter": {"mode": null}}`, with(stdio)},
+		{"null is absent", `{"mcpServers": {"a": {` + npx + `, "env": null, "url": null}}}`, with(stdio)},
 		{"ours", `{"mcpServers": {"a": {` + npx + `, "inheritEnv": ["X"], "killStrays": false, "startTimeout": "10s", "lazy": true, "idleTimeout": "1h",
 			"maxConcurrent": 2, "questionsPerMinute": 5, "capabilities": ["search"], "group": "g", "priority": -1, "validate": "warn", "retry": "never",
 			"maxResultTokens": 9, "cache": "1m", "tools": {"allow": ["a*"], "deny": ["b"], "rename": {"old": "new"},
@@ -273,7 +276,8 @@ func TestTexts(t *testing.T) {
 	if err != nil || len(c.Servers) != 3 {
 		t.Fatalf("got %+v, %v", c, err)
 	}
-	again := c.Expand()
+	again, err := c.Expand()
+	expect.OK(t, err)
 	for i, want := range []string{"[-p 8080 true 1.50] map[N:1e3 S:s T:false] map[]", "[1] map[N:2] map[]", "[] map[] map[X:1]"} {
 		for _, s := range []Server{c.Servers[i], again.Servers[i]} {
 			if got := fmt.Sprint(s.Args, s.Env, s.Headers); got != want || s.Misconfigured != "" {
@@ -325,16 +329,16 @@ func TestProblems(t *testing.T) {
 		{"colon", entry(`§"a:b": {"command": "x"}`), "a:b", `write "a-b"`, false},
 		{"no name", entry(`§"": {"command": "x"}`), "", `a server needs a name`, false},
 		{"twice", entry(`"a": {"command": "x"}, §"a": {"command": "y"}`), "a", `the server is here twice; rename or remove one`, false},
-		{"key twice", entry(`"a": {"command": "x", §"command": "y"}`), "a", `"command" is here twice`, true},
+		{"key twice", entry(`"a": {"command": "x", §"command": "y"}`), "a", `"command" is here twice`, false},
 		{"unset", entry(`"a": {"command": "x", "args": [§"${NOPE}", "${env:NADA}"], "env": {"A": "${NOPE}"}}`), "a",
 			`the variables NOPE, NADA are not set; set them, or write ${NOPE:-default}`, false},
 		{"prompt", entry(`"a": {"command": "x", "env": {"K": §"${input:key}"}}`), "a", `${input:key} is a prompt, which only VS Code can show; write ${VAR}`, false},
 		{"no env file", entry(`"a": {"command": "x", §"envFile": "none"}`), "a", `"envFile" can't be read: file does not exist`, false},
 		{"bad env file", entry(`"a": {"command": "x", §"envFile": "broken"}`), "a", `line 2 is not KEY=VALUE`, false},
-		{"comand", entry(`"a": {"command": "x", §"comand": "y"}`), "a", `did you mean "command"?`, true},
-		{"arg", entry(`"a": {"command": "x", §"arg": ["y"]}`), "a", `did you mean "args"?`, true},
-		{"enviroment", entry(`"a": {"command": "x", §"enviroment": {}}`), "a", `did you mean "env"?`, true},
-		{"envfile", entry(`"a": {"command": "x", §"env_file": ""}`), "a", `did you mean "envFile"?`, true},
+		{"comand", entry(`"a": {"command": "x", §"comand": "y"}`), "a", `did you mean "command"?`, false},
+		{"arg", entry(`"a": {"command": "x", §"arg": ["y"]}`), "a", `did you mean "args"?`, false},
+		{"enviroment", entry(`"a": {"command": "x", §"enviroment": {}}`), "a", `did you mean "env"?`, false},
+		{"envfile", entry(`"a": {"command": "x", §"env_file": ""}`), "a", `did you mean "envFile"?`, false},
 
 		{"root", `{§"mcpServer": {}}`, "", `did you mean "mcpServers"?`, true},
 		{"servers", `{§"mcpServers": []}`, "", `"mcpServers" must be an object`, true},
@@ -349,10 +353,10 @@ func TestProblems(t *testing.T) {
 		{"router typo", `{"metarouter": {§"pined": []}}`, "", `did you mean "pinned"?`, true},
 		{"router", `{§"metarouter": true}`, "", `"metarouter" must be an object`, true},
 		{"maxBody", `{"metarouter": {"http": {§"maxBody": "16 Mb/s"}}}`, "", `write it like "16MiB"`, true},
-		{"unset token", `{"metarouter": {"http": {"tokens": ["x", §"${NOPE}"]}}}`, "", `lets no client in: the variable NOPE is not set`, true},
-		{"empty token", `{"metarouter": {"http": {"tokens": [§"${EMPTY}"]}}}`, "", `an empty token lets no client in`, true},
-		{"short token", `{"metarouter": {"http": {"tokens": ["0123456789abcdef", §"0123456789abcde"], "addr": ":1"}}}`, "", `at least 16 characters; make one with 'metarouter token new'`, true},
-		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array, so no token of the file lets a client in until it is corrected; write [{"token"`, true},
+		{"unset token", `{"metarouter": {"http": {"tokens": ["x", §"${NOPE}"]}}}`, "", `the variable NOPE is not set, so this token lets no client in`, true},
+		{"empty token", `{"metarouter": {"http": {"tokens": [§"${EMPTY}"]}}}`, "", `an empty token proves nothing`, true},
+		{"short token", `{"metarouter": {"http": {"tokens": ["0123456789abcdef", §"0123456789abcde"], "addr": ":1"}}}`, "", `at least 16 characters, so this token lets no client in; make one with 'metarouter token new'`, true},
+		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array; write [{"token"`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, p := marked(t, tt.text, tt.says)
@@ -367,7 +371,7 @@ func TestProblems(t *testing.T) {
 }
 
 func TestTokensFailClosed(t *testing.T) {
-	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `"${TOKEN}"`, `[5]`, `["${input:x}"]`} {
+	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `[5]`, `["${input:x}"]`} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": `+tokens+`}}}`)
 		expect.Deep(t, c.Router.HTTP.Tokens, []Token{{}}, "%s", tokens)
 	}
@@ -576,14 +580,14 @@ func TestAccessLog(t *testing.T) {
 		{`"~/calls.jsonl"`, AccessLog{"/home/me/calls.jsonl", false, false, 100 << 20, 5}, ""},
 		{`"/var/${TOKEN}"`, AccessLog{"/var/sk-secret", false, false, 100 << 20, 5}, ""},
 		{`{"file": "a", "arguments": true, "results": true, "maxSize": "1MiB", "maxFiles": 2}`, AccessLog{"/project/a", true, true, 1 << 20, 2}, ""},
-		{`{"arguments": true}`, AccessLog{"", true, false, 100 << 20, 5}, "names no file"},
-		{`"${NOT_SET}/a"`, AccessLog{"", false, false, 100 << 20, 5}, "no access log is written: "},
-		{`7`, AccessLog{"", false, false, 100 << 20, 5}, "must be the path of a file, or an object"},
-		{`{"file": "a", "maxFiles": 0}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `"maxFiles" must be a whole number of at least 1`},
-		{`{"file": "a", "maxSize": "much"}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `"maxSize" must be a size`},
-		{`{"file": "a", "maxfile": 3}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `did you mean`},
+		{`{"arguments": true}`, AccessLog{}, "names no file"},
+		{`"${NOT_SET}/a"`, AccessLog{}, "has no value: the variable NOT_SET"},
+		{`7`, AccessLog{}, "must be the path of a file, or an object"},
+		{`{"file": "a", "maxFiles": 0}`, AccessLog{}, `"maxFiles" must be a whole number of at least 1`},
+		{`{"file": "a", "maxSize": "much"}`, AccessLog{}, `"maxSize" must be a size`},
+		{`{"file": "a", "maxfile": 3}`, AccessLog{}, `did you mean`},
 	} {
-		c := loadText(t, fmt.Sprintf(`{"metarouter": {"accessLog": %s}}`, tt.said))
+		c := anyText(t, fmt.Sprintf(`{"metarouter": {"accessLog": %s}}`, tt.said))
 		expect.Equal(t, c.Router.AccessLog, tt.want, "%s", tt.said)
 		said := ""
 		for _, p := range c.Problems {

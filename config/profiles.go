@@ -12,7 +12,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -23,21 +22,21 @@ import (
 // with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
 // URI template. The zero value allows everything.
 type Profile struct {
-	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is no server
-	Allow    []string `key:"tools.allow,patterns"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
-	Deny     []string `key:"tools.deny,patterns"`  // likewise; it wins over Allow
-	ReadOnly bool     `key:"readOnly"`             // only tools that read; see [registry.NormalizedTool.Reads]
+	Servers  []string `key:"servers,empty"` // patterns of names; nil is all servers, and an empty slice is no server
+	Allow    []string `key:"tools.allow"`   // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
+	Deny     []string `key:"tools.deny"`    // likewise; it wins over Allow
+	ReadOnly bool     `key:"readOnly"`      // only tools that read; see [registry.NormalizedTool.Reads]
 
 	// Ask says before which calls a person is asked, in addition to calls of tools that
 	// AskFor matches.
 	// Ask is "never" (or ""), "destructive" (unless the tool declares that it destroys nothing, or
 	// reads only), "writes" (unless the tool reads only) or "always".
 	Ask    string
-	AskFor []string `key:"tools.ask,patterns"`
+	AskFor []string `key:"tools.ask"`
 
-	Mode    string   `key:"mode"`          // as in [Router]; "" is the mode of the router
-	Scripts *bool    `key:"scripts"`       // whether clients may run scripts; nil is only in mode "code"
-	Pinned  []string `key:"pinned,pinned"` // as in [Router]; nil is the list of the router
+	Mode    string   `key:"mode"`         // as in [Router]; "" is the mode of the router
+	Scripts *bool    `key:"scripts"`      // whether clients may run scripts; nil is only in mode "code"
+	Pinned  []string `key:"pinned,empty"` // as in [Router]; nil is the list of the router
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
@@ -65,50 +64,34 @@ func noProfile() Profile { return Profile{Servers: []string{}, Scripts: new(bool
 // profilesField returns the function that decodes "profiles" on top of the profiles of earlier files.
 func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
+		members, err := membersOf(d.level, m.Value)
+		if err != nil {
+			d.mistake(m.Name.StartOffset, `"profiles" %v`, err)
+			return
+		}
 		if *to == nil {
 			*to = make(map[string]Profile)
 		}
 		all := *to
-		o, ok := m.Value.Value.(*hujson.Object)
-		if !ok {
-			d.guard(d.mistake, d.level)(m.Name.StartOffset, `"profiles" must be an object; write {"a-name": {"servers": ["…"]}}`)
-			return
-		}
-		at := d.level
-		defer func() { d.level = at }()
-		d.level = atProfile
 		seen, hasDefault := make(map[string]bool), hasMember(m.Value, DefaultProfile)
-		for _, m := range o.Members {
-			name := jsonc.Key(m)
-			_, isObject := m.Value.Value.(*hujson.Object)
-			places := guardsNamed(name, atProfiles)
-			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
+		for _, m := range members {
+			name, at := jsonc.Key(m), m.Name.StartOffset
 			switch {
-			case foreign.IsComment(name) && !isObject:
+			case foreign.IsComment(name) && m.Value.Value.Kind() != '{':
 				continue
-			case isKey:
-				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
-			case !hasDefault && typo.Similar(name, DefaultProfile):
-				d.guard(d.mistake, keys.Below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
+			case knownAt(atProfile, name):
+				d.mistake(at, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
+			case name != DefaultProfile && typo.Similar(name, DefaultProfile) && !hasDefault:
+				d.mistake(at, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case !isProfileName(name):
-				if !hasDefault {
-					places = append(places, keys.Below(atProfiles, DefaultProfile))
-				}
-				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
+				d.mistake(at, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
-				d.mistake(m.Name.StartOffset, "the profile %q is here twice and allows nothing; rename or remove one", name)
-				all[name] = noProfile()
-				delete(d.profiles, name)
+				d.mistake(at, "the profile %q is here twice; rename or remove one", name)
 			case len(all) >= maxProfiles && !hasKey(all, name):
-				d.mistake(m.Name.StartOffset, "the profile %q allows nothing, since there are more than %d profiles; write fewer", name, maxProfiles)
-				if name == DefaultProfile {
-					all[name] = noProfile()
-				}
+				d.mistake(at, "there are more than %d profiles; write fewer", maxProfiles)
+				return
 			default:
-				before := d.mistakes
-				if all[name] = d.profile(m); d.mistakes > before && len(places) > 0 {
-					d.misplaced(d.guard(d.mistake, places...), m, keys.AllAround(places))
-				}
+				all[name] = d.profile(m)
 			}
 			seen[name] = true
 		}
@@ -121,39 +104,38 @@ func hasKey[T any](all map[string]T, key string) bool {
 }
 
 // profile decodes one profile. With any mistake in it, it allows nothing.
-func (d *decoder) profile(m hujson.ObjectMember) Profile {
-	name := jsonc.Key(m)
+func (d *decoder) profile(m hujson.ObjectMember) (p Profile) {
+	name, at := jsonc.Key(m), d.level
 	delete(d.profiles, name) // of an earlier file
-	o, ok := m.Value.Value.(*hujson.Object)
+	var asked []string       // by a list under "ask"
+	d.level = atProfile
+	ok := d.within(message("the profile %q allows nothing", name), func() {
+		o, isObject := m.Value.Value.(*hujson.Object)
+		if !isObject {
+			d.mistake(m.Name.StartOffset, `%q must be an object; write {"servers": ["…"]}`, name)
+			return
+		}
+		d.object(o, d.keys(&p, fields{"ask": askField(d, &p.Ask, &asked), "arguments": set(d, &p.Arguments, d.fixedArguments)}))
+	})
+	d.level = at
+	if level, isKey := table().Elsewhere(at, name); !ok && isKey {
+		d.misplaced(d.refuse, m, level)
+	}
 	if !ok {
-		d.mistake(m.Name.StartOffset, `the profile %q must be an object, and allows nothing; write {"servers": ["…"]}`, name)
 		return noProfile()
 	}
-	var p Profile
-	var asked []string // by a list under "ask"
-	before := d.mistakes
-	d.profileName = name
-	defer func() { d.profileName = "" }()
-	d.object(o, d.keys(&p, fields{
-		"ask":       askField(d, &p.Ask, &asked),
-		"arguments": set(d, &p.Arguments, d.fixedArguments),
-	}))
 	p.AskFor = append(asked, p.AskFor...)
-	if d.mistakes > before {
-		d.mistake(m.Name.StartOffset, "the profile %q allows nothing because of mistakes in it; correct the mistakes in its keys", name)
-		return noProfile()
-	}
 	d.profiles[name] = sourceMember{d.source, m}
 	return p
 }
 
 // askField returns the function that decodes "ask": one of the words, or patterns.
 func askField(d *decoder, ask *string, askFor *[]string) func(hujson.ObjectMember) {
-	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
+	word, list := d.to(ask), reflect.ValueOf(askFor).Elem()
 	return func(m hujson.ObjectMember) {
 		switch m.Value.Value.Kind() {
 		case '[':
-			tools(m)
+			d.reportMisfit(m, list, d.value(atProfile+".tools.ask", "", m.Name.StartOffset, m.Value, list))
 		case '"':
 			word(m)
 		default:
@@ -174,7 +156,7 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 		if bad := checkPattern(text); bad != nil {
 			return nil, misfitAt(m.Name.StartOffset, "."+text, bad)
 		}
-		if all[text] == nil {
+		if len(all[text]) == 0 {
 			return nil, misfitAt(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
 		}
 		for name, value := range all[text] {
@@ -196,15 +178,12 @@ func raw(v hujson.Value) (json.RawMessage, error) {
 // names that they are compared with.
 const maxCompared = 100 << 20
 
-// checkProfiles reports patterns that match no server, and pinned tools that are not allowed. They are
-// warnings, since an edit of another file may make them right.
+// checkProfiles warns of patterns that match no server: an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
-	d.name = ""
 	names, size := namesOf(c.Servers)
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
-		allows, patterns := profile.allows(), len(strings.Join(slices.Concat(profile.Servers, profile.Allow, profile.Deny), ""))
 		d.source = said.source
 		for i, e := range said.inner("servers").elements() {
 			text := profile.Servers[i]
@@ -216,18 +195,6 @@ func checkProfiles(d *decoder, c Config) {
 			}
 			if p, err := glob.Parse(text); err == nil && !slices.ContainsFunc(names, p.Match) {
 				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, advice(text, names, noServer))
-			}
-		}
-		for i, e := range said.inner("pinned").elements() {
-			text := profile.Pinned[i]
-			if cost += len(text) * patterns; cost > maxCompared {
-				return
-			}
-			switch _, _, isID := strings.Cut(text, ":"); {
-			case !isID:
-				d.warn(e.StartOffset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, text, "server:"+text)
-			case !allows(text):
-				d.warn(e.StartOffset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, text)
 			}
 		}
 	}
@@ -251,23 +218,3 @@ func namesOf(servers []Server) (names []string, size int) {
 }
 
 const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
-
-// allows returns the function that reports whether the profile allows the item with an ID, apart from
-// ReadOnly.
-func (p Profile) allows() func(id string) bool {
-	parsed := func(texts []string) (all []glob.Pattern) {
-		for _, text := range texts {
-			if pattern, err := glob.Parse(text); err == nil { // always, since the text was checked
-				all = append(all, pattern)
-			}
-		}
-		return all
-	}
-	servers, allow, deny := parsed(p.Servers), parsed(p.Allow), parsed(p.Deny)
-	return func(id string) bool {
-		server, name, _ := strings.Cut(id, ":")
-		item := glob.Item{Name: name, ID: id}
-		return (p.Servers == nil || slices.ContainsFunc(servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
-			!slices.ContainsFunc(deny, item.Matches) && (len(allow) == 0 || slices.ContainsFunc(allow, item.IsAllowed))
-	}
-}

@@ -10,7 +10,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // repaired returns a member with the numbers and booleans in its array or object as strings, and
@@ -67,18 +69,6 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 	return v
 }
 
-// root reads a folder, or a file URI.
-func (d texts) root(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	switch scheme, _, isURI := strings.Cut(s, "://"); {
-	case err != nil || isURI && scheme == "file":
-		return s, err
-	case s == "" || isURI:
-		return "", errors.New(`must be a folder or a file URI; write "./src" or "file:///home/ann/src"`)
-	}
-	return d.absolute(s), nil
-}
-
 func transport(v hujson.Value) (Transport, error) {
 	s, err := keys.Text(v)
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) {
@@ -94,11 +84,72 @@ func transport(v hujson.Value) (Transport, error) {
 	return "", errors.New(`must be "stdio", "http" or "sse"`)
 }
 
-// pattern reads a pattern of package glob.
-func pattern(v hujson.Value) (string, error) {
-	s, err := keys.Text(v)
-	if err == nil {
-		err = checkPattern(s)
+// fit checks a text by a format of the schema, and returns it as it is used.
+func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
+	switch format {
+	case "glob":
+		return s, checkPattern(s)
+	case "regexp":
+		return s, d.checkRegexp(s)
+	case "scope":
+		return s, checkScope(s)
+	case "category":
+		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), s})
+	case "path", "credentials", "authorities":
+		s = d.absolute(s)
+		d.examineFile(format, v, s)
+	case "folder":
+		if s != perClient {
+			s = d.absolute(s)
+		}
+	case "root":
+		return d.root(s)
+	case "program":
+		return d.env.atHome(s), nil
+	case "listen":
+		return s, d.checkListen(v, s)
+	case "public-url":
+		return d.publicURL(v, s)
+	case "cluster-name":
+		if !clusterName().MatchString(s) {
+			return s, errors.New(nodeAt(d.level).Says)
+		}
+	case "node-key":
+		return s, nodekey.Check(s)
+	case "redirect":
+		if urls.Web(s) != nil {
+			return "", nil // of another client: a text that is no whole URL has no effect
+		}
+	default:
+		if check := urlFormats()[format]; check != nil {
+			return s, check(s)
+		}
+	}
+	return s, nil
+}
+
+func urlFormats() map[string]func(string) error {
+	return map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys}
+}
+
+// root returns a folder as an absolute path, or a file URI.
+func (d *expander) root(s string) (string, error) {
+	switch scheme, _, isURI := strings.Cut(s, "://"); {
+	case isURI && scheme == "file":
+		return s, nil
+	case s == "" || isURI:
+		return "", errors.New(`must be a folder or a file URI; write "./src" or "file:///home/ann/src"`)
+	}
+	return d.absolute(s), nil
+}
+
+// publicURL reads "publicUrl".
+func (d *checker) publicURL(v hujson.Value, s string) (string, error) {
+	s, err := urls.Public(s)
+	if err == nil && urls.LeadsElsewhere(s) {
+		d.examine(d.placeOf(v), severityError, atOpen(s, func(h HTTP) string { return h.PublicURL },
+			`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
+			`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
 	}
 	return s, err
 }

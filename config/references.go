@@ -18,30 +18,6 @@ import (
 // maxReferences is how many references to secrets one server may have.
 const maxReferences = 50
 
-// referring reads a string that may refer to secrets, and expands its variables.
-func (d *expander) referring(v hujson.Value) (string, error) {
-	d.referable = true
-	defer func() { d.referable = false }()
-	before := len(d.references)
-	s, err := d.expanded(v)
-	for _, r := range d.references[before:] {
-		if r.Kind == reference.Keyring {
-			d.examine(v.StartOffset, severityError, atSecret(r.Body))
-		}
-	}
-	return s, err
-}
-
-// argument is referring for an argument of a program.
-func (d *expander) argument(v hujson.Value) (string, error) {
-	before := len(d.references)
-	s, err := d.referring(v)
-	if len(d.references) > before {
-		d.warn(v.StartOffset, `every program of this machine can read the arguments of others, with the secret in them; write it into "env" if the server can read it there`)
-	}
-	return s, err
-}
-
 // atHome reports whether the server itself replaces ~ in the argument at a path.
 func atHome(s *Server, path string) bool {
 	return slices.ContainsFunc(commandline.Folders(s.Command, s.Args), func(f commandline.Folder) bool {

@@ -17,18 +17,18 @@ import (
 // An OAuth is the "oauth" object of an entry in Claude Code's dialect: how to log in to the
 // server.
 type OAuth struct {
-	ClientID              string   `key:"clientId,expanded"`         // registered by hand; "" registers a client
-	CallbackPort          int      `key:"callbackPort"`              // on which the log-in comes back; 0 is any free one, and the port of a CallbackURL of this machine is set here
-	AuthServerMetadataURL string   `key:"authServerMetadataUrl,url"` // where the authorization server describes itself; "" finds it
-	Scopes                []string `key:"scopes scope,scopes"`       // to ask for; nil is those that the server names
+	ClientID              string   `key:"clientId"`              // registered by hand; "" registers a client
+	CallbackPort          int      `key:"callbackPort"`          // on which the log-in comes back; 0 is any free one, and the port of a CallbackURL of this machine is set here
+	AuthServerMetadataURL string   `key:"authServerMetadataUrl"` // where the authorization server describes itself; "" finds it
+	Scopes                []string `key:"scopes scope,text"`     // to ask for; nil is those that the server names
 
 	// The others are metarouter's own.
-	ClientSecret      string `key:"clientSecret,referring"`     // of ClientID; may be a reference to a secret
-	PrivateKey        string `key:"privateKey,referring"`       // of ClientID, in PEM; may be a reference to a secret
-	KeyID             string `key:"keyId,expanded"`             // of PrivateKey; "" sends no ID
-	Algorithm         string `key:"algorithm"`                  // of PrivateKey, such as "ES256"; "" is the usual one for the key
-	CallbackURL       string `key:"callbackUrl,url"`            // at which the log-in comes back; "" is CallbackPort of this machine
-	ClientMetadataURL string `key:"clientMetadataUrl,document"` // of a client ID metadata document; "" without one
+	ClientSecret      string `key:"clientSecret"`      // of ClientID; may be a reference to a secret
+	PrivateKey        string `key:"privateKey"`        // of ClientID, in PEM; may be a reference to a secret
+	KeyID             string `key:"keyId"`             // of PrivateKey; "" sends no ID
+	Algorithm         string `key:"algorithm"`         // of PrivateKey, such as "ES256"; "" is the usual one for the key
+	CallbackURL       string `key:"callbackUrl"`       // at which the log-in comes back; "" is CallbackPort of this machine
+	ClientMetadataURL string `key:"clientMetadataUrl"` // of a client ID metadata document; "" without one
 	Resource          string // the resource parameter; "" is the server's identifier
 	NoResource        bool   // send no resource parameter ("resource": false)
 	Grant             string `key:"grant"` // "authorization_code", "client_credentials" or "device_code"; "" is the first
@@ -50,7 +50,7 @@ func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {
 	*o = OAuth{}
 	d.object(object, d.keys(o, fields{
 		"resource":    resourceField(d, o),
-		"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
+		"redirectUri": d.to(&o.CallbackURL), // Kiro's and Gemini's name of callbackUrl
 	}))
 	checkOAuth(d, o, at)
 	return nil
@@ -68,7 +68,7 @@ func checkOAuth(d *decoder, o *OAuth, at int) {
 	switch {
 	case d.missing.any():
 	case o.Grant == clientCredentials && (o.ClientID == "" || !secret):
-		d.reject(at, `"grant": "client_credentials" needs a client of its own; write "clientId", and "clientSecret" or "privateKey", into "oauth"`)
+		d.mistake(at, `"grant": "client_credentials" needs a client of its own; write "clientId", and "clientSecret" or "privateKey", into "oauth"`)
 	case o.ClientSecret != "" && o.PrivateKey != "":
 		d.warn(at, `"clientSecret" has no effect next to "privateKey"; remove one of them`)
 	case secret && o.ClientID == "":
@@ -87,7 +87,7 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 			if v.Value.Kind() != '"' {
 				return "", errors.New(`must be a URI, or false to send no resource parameter; write "https://host/path"`)
 			}
-			return d.reading(nil, "resource")(v)
+			return d.text(nodeAt(d.level), v)
 		})(m)
 	}
 }
@@ -114,7 +114,7 @@ func (d entryDecoder) help(s *Server, command string, at int) {
 	case s.Transport == Stdio:
 		d.warn(at, `"headersHelper" has no effect, since a stdio server has no headers`)
 	case len(command) > reference.MaxCommand:
-		d.reject(at, `"headersHelper" is longer than %d bytes; write a script and name that`, reference.MaxCommand)
+		d.mistake(at, `"headersHelper" is longer than %d bytes; write a script and name that`, reference.MaxCommand)
 	default:
 		d.references = append(d.references, reference.Reference{Text: "headersHelper", Kind: reference.Headers, Body: command, Dir: d.source.project()})
 	}

@@ -94,7 +94,7 @@ func TestOAuthMistakes(t *testing.T) {
 		entry(`"algorithm": "none"`):                                     `error: "algorithm" must be`,
 		entry(`"callbackPort": 70000`):                                   `error: "callbackPort" must be a port from 1 to 65535`,
 		entry(`"callbackPort": "80"`):                                    `error: "callbackPort" must be a port from 1 to 65535`,
-		entry(`"clientID": "c"`):                                         `warning: the key "clientID" is not known; did you mean "clientId"?`,
+		entry(`"clientID": "c"`):                                         `error: the key "clientID" is not known; did you mean "clientId"?`,
 		entry(`"clientSecret": "s"`):                                     `warning: "clientSecret" and "privateKey" have no effect`,
 		entry(`"clientId": "c", "clientSecret": "s", "privateKey": "k"`): `warning: "clientSecret" has no effect next to "privateKey"`,
 		entry(`"clientSecret": "${NOT_SET}"`):                            "error: the variable NOT_SET is not set",
@@ -128,7 +128,7 @@ func TestPublicURL(t *testing.T) {
 		"router.example": "!", "https://a@router.example": "!", "https://router.example?x": "!", "https://router.example#": "!",
 		"ftp://router.example": "!", "https://": "!", "https://${NOT_SET}": "!",
 	} {
-		c := loadText(t, `{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "`+text+`", "allowedHosts": ["other"]}}}`)
+		c := anyText(t, `{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "`+text+`", "allowedHosts": ["other"]}}}`)
 		got := c.Router.HTTP.PublicURL
 		if len(c.Problems) > 0 {
 			got = "!"

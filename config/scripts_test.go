@@ -92,14 +92,14 @@ func TestStoredScriptsMistakes(t *testing.T) {
 		t.Fatalf("%v, %+v", got, c.Problems)
 	}
 	for i, want := range []Problem{
-		{File: paths[2], Line: 3, Column: 5, Severity: severityError, Message: "the schema in the header is no JSON: invalid literal; write keys and strings in double quotes", Fix: "write keys and strings in double quotes"},
-		{File: paths[1], Line: 1, Column: 1, Severity: severityError, Message: "the script has no description, so it is no tool; begin it with a comment such as /* Closes stale issues. */", Fix: "begin it with a comment such as /* Closes stale issues. */"},
+		{File: paths[2], Line: 3, Column: 5, Server: "scripts", Severity: severityError, Message: "the schema in the header is no JSON: invalid literal; write keys and strings in double quotes", Fix: "write keys and strings in double quotes"},
+		{File: paths[1], Line: 1, Column: 1, Server: "scripts", Severity: severityError, Message: "the script has no description, so it is no tool; begin it with a comment such as /* Closes stale issues. */", Fix: "begin it with a comment such as /* Closes stale issues. */"},
 	} {
 		expect.Equal(t, c.Problems[i], want)
 	}
 	for folder, want := range map[string]string{
-		`"none"`: `mcp.json:1:31: the folder "none" can't be read: `, `"../x"`: "must be a path inside of the project's folder",
-		`"/etc"`: "must be a path inside of the project's folder", `"mcp.json"`: `the folder "mcp.json" can't be read: `, `7`: `"folder" must be a string`,
+		`"none"`: `mcp.json:1:31: server "scripts": the folder "none" can't be read: `, `"../x"`: "must be a path inside of the project's folder",
+		`"/etc"`: "must be a path inside of the project's folder", `"mcp.json"`: `the folder "mcp.json" can't be read: `,
 	} {
 		write(t, paths[0], `{"metarouter": {"scripts": {  "folder": `+folder+`}}}`)
 		c := loaded(t, paths[0])
@@ -138,13 +138,13 @@ func TestStoredScriptsTrust(t *testing.T) {
 			t.Errorf("got %v, want %s", u, test.want)
 		}
 	}
-	runs := checked.Expand()
+	runs, _ := checked.Expand()
 	if got := tools(runs); !trusted(t, runs, data) || !slices.Equal(got, []string{"scripts:a", "scripts:b"}) || runs.Servers[1].Scripts[0].Code != hello {
 		t.Errorf("%v run, which are not the ones that were checked: %+v", got, runs.Servers[1])
 	}
 	edited := text()
 	expect.OK(t, edited.Text.Trust(data))
-	if trusted(t, runs, data) || !reflect.DeepEqual(edited.Expand(), loaded(t, paths[0])) {
+	if expanded, _ := edited.Expand(); trusted(t, runs, data) || !reflect.DeepEqual(expanded, loaded(t, paths[0])) {
 		t.Error("an approval does not take the place of the one before")
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
@@ -31,25 +30,11 @@ func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
 		"profiles": profilesField(d, &r.Profiles),
 		"cluster":  clusterField(d),
-		"scripts":  scriptsField(d, d.keys(&r.Scripts, nil)),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
 		})),
 	})
-}
-
-// scriptsField returns the function that decodes the bounds of scripts. Any other value but true may be meant
-// to keep clients from running scripts, which a profile does.
-func scriptsField(d *decoder, known fields) func(hujson.ObjectMember) {
-	object := objectField(d, known)
-	return func(m hujson.ObjectMember) {
-		if kind := m.Value.Value.Kind(); kind == '{' || kind == 't' {
-			object(m)
-			return
-		}
-		d.guard(d.mistake, keys.Below(atProfile, "scripts"))(m.Name.StartOffset, `"scripts" must be an object; write {"timeout": "1m"} here, and true or false into a profile`)
-	}
 }
 
 // scripts reads the stored scripts that the text names. They belong to the text: they are approved with it,
@@ -75,32 +60,21 @@ func addScripts(d *decoder, c *Config) {
 		d.warn(at, "the scripts in this folder are no tools, since another server is called %q; rename that", string(Scripts))
 		return
 	}
-	if read.Err != nil {
-		d.mistake(at, "%v", read.Err)
-	}
-	for _, p := range read.Problems {
-		d.source = source{path: filepath.Join(project, p.File), data: p.Text}
-		d.mistake(p.Offset, "%v", p.Err)
-	}
+	d.name = string(Scripts)
+	d.within("it is no tool", func() {
+		if read.Err != nil {
+			d.mistake(at, "%v", read.Err)
+		}
+		for _, p := range read.Problems {
+			d.source = source{path: filepath.Join(project, p.File), data: p.Text}
+			d.mistake(p.Offset, "%v", p.Err)
+		}
+	})
 	if len(read.Scripts) > 0 {
 		s := defaultServer()
 		s.Name, s.Transport, s.Scripts, s.Validate, s.MaxResultTokens = string(Scripts), Scripts, read.Scripts, c.Router.Validate, c.Router.MaxResultTokens
 		c.Servers = append(c.Servers, s)
 	}
-}
-
-// noFile replaces a file that is not known. A mistake must not make the router serve
-// without TLS.
-const noFile = "\x00"
-
-// tlsFile reads the path of a file for TLS.
-func (d texts) tlsFile(v hujson.Value) (string, error) {
-	s, missing, err := d.complete(v)
-	if missing.any() {
-		d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
-		return noFile, nil
-	}
-	return d.absolute(s), err
 }
 
 // An Audit says whether and where the audit log is written.
@@ -111,47 +85,42 @@ type Audit struct {
 	MaxFiles int    `key:"maxFiles"` // number of files that are kept, including the current one; default 10
 }
 
-// decode leaves no access log after a mistake.
+// decode also takes the path of the file alone.
 func (l *AccessLog) decode(d *decoder, at int, v hujson.Value) error {
-	err := d.log(v, l, &l.File, "accessLog", "no access log is written")
-	if v.Value.Kind() == '{' && l.File == "" && !hasMember(v, "file") {
-		d.mistake(at, `"accessLog" names no file, so none is written; write "file": "access.log"`)
+	err := d.log(v, l, &l.File, "accessLog", "access.log")
+	if v.Value.Kind() == '{' && !hasMember(v, "file") {
+		d.mistake(at, `"accessLog" names no file; write "file": "access.log"`)
 	}
 	return err
 }
 
-// decode has the log written where it is by default after a mistake.
+// decode also takes the path of the file alone, and false.
 func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
 	if a.Off = v.Value.Kind() == 'f'; a.Off {
 		return nil
 	}
-	return d.log(v, a, &a.File, "audit", "the audit log is written to its default file")
+	return d.log(v, a, &a.File, "audit", "audit.jsonl")
 }
 
-// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it
-// reports the effect, otherwise.
-func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise string) error {
+// log decodes a log: the path of its file, or an object with its keys.
+func (d *decoder) log(v hujson.Value, log any, file *string, name, example string) error {
 	path := func(v hujson.Value) (string, error) {
-		s, missing, err := d.complete(v)
-		if missing.any() {
-			d.mistake(v.StartOffset, "%s: %s", otherwise, missing)
-			return "", nil
-		}
-		if s = d.absolute(s); s != "" {
+		s, err := d.text(nodeAt(d.level), v)
+		if err == nil && s != "" {
 			d.examine(v.StartOffset, severityError, atFile(func() error { return safefile.CanAppend(s) }, func(r Router) bool {
 				return name == "accessLog" && s == r.AccessLog.File || name == "audit" && s == r.Audit.File && !r.Audit.Off
-			}, fmt.Sprintf("'metarouter serve' does not start with this %q: %%v", name), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, name, map[string]string{"accessLog": "access.log", "audit": "audit.jsonl"}[name])))
+			}, fmt.Sprintf("'metarouter serve' does not start with this %q: %%v", name), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, name, example)))
 		}
 		return s, err
 	}
-	if o, ok := v.Value.(*hujson.Object); ok {
-		d.object(o, d.keys(log, fields{"file": set(d, file, path)}))
+	switch v.Value.Kind() {
+	case '{':
+		d.object(v.Value.(*hujson.Object), d.keys(log, fields{"file": set(d, file, path)}))
 		return nil
+	case '"':
+		return into(file, path, v)
 	}
-	if into(file, path, v) != nil {
-		return errors.New(nodeAt(d.level).Says)
-	}
-	return nil
+	return errors.New(nodeAt(d.level).Says)
 }
 
 // hasMember reports whether the object has the member.

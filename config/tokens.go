@@ -1,15 +1,11 @@
 package config
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"net"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -31,58 +27,53 @@ const (
 	roleAdmin = "admin"
 )
 
-// decode decodes a token: a string, or an object. After a mistake it is the zero value, so that it
-// never lets more clients in.
+const noToken = "this token lets no client in"
+
+// decode decodes a token: a string, or an object. After a mistake it is the zero value.
 func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
-	before := d.mistakes
 	said := v
 	o, isObject := v.Value.(*hujson.Object)
-	if *t = (Token{Role: roleAdmin, Plain: true}); isObject {
-		t.Role, t.Plain, said = roleUse, false, hujson.Value{}
-		d.object(o, d.keys(t, fields{"token": func(m hujson.ObjectMember) { said = m.Value }}))
-	}
-	var err error
-	switch {
-	case said.Value == nil:
-		d.mistake(at, `this token lets no client in: it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
-	case !isObject && v.Value.Kind() == '[':
-		return errors.New(nodeAt(d.level).Says)
-	default:
-		err = tokenText(d, t, said)
-	}
-	switch {
-	case err != nil && !isObject:
-		return err
-	case err != nil:
-		d.mistake(said.StartOffset, `"token" %v`, err)
-	case !isObject && d.mistakes == before:
-		d.examine(at, severityWarning, atPlainToken(t.Hash, recommended(*t, said.Value.(hujson.Literal).String())))
-	}
-	if d.mistakes > before {
+	*t = Token{Role: roleAdmin, Plain: true}
+	if !d.within(noToken, func() {
+		if isObject {
+			t.Role, t.Plain, said = roleUse, false, hujson.Value{StartOffset: at}
+			d.object(o, d.keys(t, fields{"token": func(m hujson.ObjectMember) { said = m.Value }}))
+		} else if v.Value.Kind() != '"' {
+			d.mistake(at, "a token %s", nodeAt(d.level).Says)
+			return
+		}
+		tokenText(d, t, said)
+	}) {
 		*t = Token{}
+	} else if !isObject {
+		d.examine(at, severityWarning, atPlainToken(t.Hash))
 	}
 	return nil
 }
 
-// tokenText reads the text of a token. The error is about the type of the value.
-func tokenText(d *decoder, t *Token, v hujson.Value) error {
-	switch s, missing, err := d.complete(v); {
-	case err != nil:
-		return err
-	case d.env.asWritten && strings.Contains(s, "${"):
-		t.Hash, _, _ = secret.ParseToken(s) // to be compared; the token itself is in the environment
-	case missing.any():
-		d.mistake(v.StartOffset, "this token lets no client in: %s", missing)
-	case s == "":
-		d.mistake(v.StartOffset, "an empty token lets no client in; write ${TOKEN} and set TOKEN in the environment")
-	default:
-		var ok bool
-		if t.Hash, t.Text, ok = secret.ParseToken(s); ok {
-			return nil
-		}
-		d.mistake(v.StartOffset, `this token lets no client in: after "sha256:" it needs 64 hexadecimal digits; make a token and its line with 'metarouter token new'`)
+// tokenText reads the text of a token.
+func tokenText(d *decoder, t *Token, v hujson.Value) {
+	if v.Value == nil {
+		d.mistake(v.StartOffset, `it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
+		return
 	}
-	return nil
+	s, missing, err := d.complete(v)
+	ok := true
+	switch {
+	case err != nil:
+		d.mistake(v.StartOffset, `"token" %v`, err)
+	case d.env.asWritten && strings.Contains(s, "${"):
+		t.Hash = s // to be compared; the token itself is in the environment
+	case missing.any():
+		d.mistake(v.StartOffset, "%s", missing)
+	case s == "":
+		d.mistake(v.StartOffset, "an empty token proves nothing; write ${TOKEN} and set TOKEN in the environment")
+	default:
+		t.Hash, t.Text, ok = secret.ParseToken(s)
+	}
+	if !ok {
+		d.mistake(v.StartOffset, `a token needs 64 hexadecimal digits after "sha256:"; make a token and its line with 'metarouter token new'`)
+	}
 }
 
 // Check says why the schema allows no such text at a place of the file, such as
@@ -94,22 +85,6 @@ func isProfileName(name string) bool { return Check(atToken+".profile", name) ==
 
 func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").Word(v) }
 
-// onlyVariable matches a text that holds a reference to a variable and nothing else.
-var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)
-
-// recommended returns the object to write instead of a token that is a string. It has no secret
-// that the string has.
-func recommended(t Token, written string) string {
-	switch {
-	case onlyVariable().MatchString(written):
-	case secret.IsShort(t.Text): // its hash would tell it
-		written = "${CI_TOKEN}"
-	default:
-		written = secret.HashPrefix + t.Hash
-	}
-	return fmt.Sprintf(`{"token": %q, "name": "NAME", "role": "admin"}`, written)
-}
-
 // checkTokens reports mistakes that only all tokens and all files together show: tokens and names that
 // are there twice, profiles that do not exist, and tokens that can be guessed although other
 // machines may try.
@@ -119,22 +94,27 @@ func checkTokens(d *decoder, c Config) {
 	hashes, names := make(map[string]bool), make(map[string]bool)
 	d.at(atToken)
 	elements := d.last[atToken].elements()
-	for i, t := range c.Router.HTTP.Tokens {
+	for i := range c.Router.HTTP.Tokens {
+		t := &c.Router.HTTP.Tokens[i]
 		if t.Hash == "" {
 			continue
 		}
 		at := elements[i].StartOffset
-		if t.Profile != "" && !hasKey(c.Router.Profiles, t.Profile) {
-			d.mistake(at, `the token %s lets no client in: there is no profile %q; write it into "profiles", or name another one`, cmp.Or(t.Name, "without a name"), t.Profile)
-		}
-		if hashes[t.Hash] {
-			d.mistake(at, "this token is here twice, and the first one counts; remove one")
-		}
-		if t.Name != "" && names[t.Name] {
-			d.mistake(at, "two tokens are named %q, so logs can't tell their clients apart; write another name", t.Name)
-		}
-		if secret.IsShort(t.Text) && !local {
-			d.mistake(at, "other machines reach %s, so a token needs at least %d characters; make one with 'metarouter token new'", c.Router.HTTP.Addr, secret.MinToken)
+		if !d.within(noToken, func() {
+			if t.Profile != "" && !hasKey(c.Router.Profiles, t.Profile) {
+				d.mistake(at, `there is no profile %q; %s`, t.Profile, profileAdvice(d, t.Profile, c.Router.Profiles))
+			}
+			if hashes[t.Hash] {
+				d.mistake(at, "it is here twice; remove one")
+			}
+			if t.Name != "" && names[t.Name] {
+				d.mistake(at, "two tokens are named %q; write another name", t.Name)
+			}
+			if secret.IsShort(t.Text) && !local {
+				d.mistake(at, "other machines reach %s and a token needs at least %d characters; make one with 'metarouter token new'", c.Router.HTTP.Addr, secret.MinToken)
+			}
+		}) {
+			*t = Token{}
 		}
 		hashes[t.Hash], names[t.Name] = true, true
 	}

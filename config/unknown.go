@@ -1,8 +1,6 @@
 package config
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
@@ -26,7 +23,8 @@ const (
 	atRouter  = keys.Router
 )
 
-// unknown reports a key that has no effect where it stands, unless another client knows it.
+// unknown reports a key that has no effect where it stands, unless another client knows it. It is a mistake if
+// the key was probably meant as another one, or to stand elsewhere, and in an object that restricts.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	key, at := jsonc.Key(m), m.Name.StartOffset
 	if d.ofOthers(m) || d.hasEnded(m) {
@@ -36,54 +34,63 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
 		return
 	}
+	if d.strange++; d.strange > maxStrange {
+		d.mistake(at, "the key %q is not known, as %d others; remove them", key, maxStrange)
+		return
+	}
 	general := d.level == "" && d.source.general
-	report, paths := d.warn, guardsNamed(key, d.level)
-	if strings.HasPrefix(d.level, atProfile) || d.level == atCertificates+".*" {
-		report = d.mistake // without a restriction, the profile or the certificate would allow more
-	}
-	switch {
-	case general && key != "http":
-		paths = nil // it is a setting of the other client
-	case m.Value.Value.Kind() != '{': // then it is no profile
-		paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == defaultProfile })
-	}
-	names := guardTable().levels[d.level] // which are compared with all keys
-	if d.strange++; d.strange <= maxStrange {
-		names = slices.Sorted(maps.Keys(known))
-	}
-	if meant, ok := keys.Nearest(key, names); ok {
-		switch {
-		case d.level == "" && meant != atRouter:
-			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) }) {
-				report = d.refuse // an edit would stop all servers
-			}
-		case strings.HasSuffix(d.level, ".rules"):
-			report = d.mistake // without a condition, the rule would apply to more texts
-		default:
-			// Of keys of inner objects, only those near by are meant as well.
-			paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == "" && keys.Steps(d.level, keys.Around(path)) > 1 })
-			report = d.guard(report, append(paths, keys.Below(d.level, meant))...)
+	if meant, ok := keys.Nearest(key, slices.Sorted(maps.Keys(known))); ok && (!general || meant == atRouter) {
+		report := d.mistake
+		if d.level == "" && meant != atRouter && hasServers(d.source.root) {
+			report = d.warn
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
 		return
 	}
-	var levels []string
-	if d.strange <= maxStrange {
-		levels = table().Elsewhere(d.level, key)
-	}
-	if len(levels) == 0 {
-		levels = keys.AllAround(paths)
-	}
-	inner, isWrapper := wrapped(m)
-	switch {
-	case len(paths) > 0, len(levels) > 0 && (!general || levels[0] == atRouter):
-		d.misplaced(d.guard(report, paths...), m, levels)
-	case isWrapper && d.level == "":
+	if inner, ok := wrapped(m); ok && d.level == "" {
 		d.warn(at, "the servers under %q in %q are not read; write %[1]q at the top level of the file", inner, key)
-	case general:
-	default:
-		report(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
+		return
 	}
+	if general {
+		return
+	}
+	level, isElsewhere := table().Elsewhere(d.level, key)
+	report := d.mistake
+	if setting, ok := settingOf(m); ok {
+		report = d.refuse
+		if !isElsewhere {
+			level, isElsewhere = setting, true
+		}
+	} else if d.level == "" && level != atCluster {
+		report = d.warn // it is another program's
+	}
+	switch {
+	case isElsewhere:
+		d.misplaced(report, m, level)
+	case d.effect != "" && d.name == "":
+		d.mistake(at, "the key %q is not known; remove it, or correct its name", key)
+	default:
+		d.warn(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
+	}
+}
+
+// settingOf returns the level of a key that is for all clients. Without it, more may be allowed.
+func settingOf(m hujson.ObjectMember) (level string, ok bool) {
+	key := jsonc.Key(m)
+	for _, level := range []string{atHTTP, atRouter} {
+		if knownAt(level, key) {
+			return level, true
+		}
+	}
+	if key == DefaultProfile && m.Value.Value.Kind() == '{' {
+		return atProfiles, true
+	}
+	return "", key == atRouter
+}
+
+// hasServers reports whether a file has one of the keys under which servers are.
+func hasServers(root *hujson.Object) bool {
+	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) })
 }
 
 // ofOthers reports whether another client knows the key where it stands.
@@ -130,66 +137,13 @@ func importOf(s source, client string) string {
 	return "metarouter import " + client + " --file " + path + " --write"
 }
 
-// misplaced reports a key that stands at another level than it should.
-func (d *checker) misplaced(report reporter, m hujson.ObjectMember, levels []string) {
-	var names []string
-	for _, level := range levels {
-		names = append(names, levelName(level))
+// misplaced reports a key that belongs at another level.
+func (d *checker) misplaced(report func(offset int, format string, args ...any), m hujson.ObjectMember, level string) {
+	place := "at the top level of the file"
+	if level != "" {
+		place = "in " + strings.ReplaceAll(level, "*", "NAME")
 	}
-	name := cmp.Or(d.name, d.profileName, "a name")
-	where := "in"
-	if levels[0] == "" {
-		where = "at"
-	}
-	report(m.Name.StartOffset, "the key %q has no effect here: it belongs %s %s; write %s",
-		jsonc.Key(m), where, strings.Join(names, " or "), skeleton(levels[0], name, jsonc.Key(m), d.source.brief(m)))
-}
-
-// levelName says in words which object a level is.
-func levelName(level string) string {
-	switch level {
-	case "":
-		return "the top level of the file"
-	case atEntry:
-		return "the entry of a server"
-	case atProfile:
-		return "a profile"
-	}
-	return fmt.Sprintf("%q", keys.Last(level))
-}
-
-// skeleton returns the JSON of a key at its level, beginning at the top level of the file.
-func skeleton(level, server, key, value string) string {
-	text := fmt.Sprintf("%q: %s", key, value)
-	if level == "" {
-		return text
-	}
-	steps := strings.Split(level, ".")
-	for _, step := range slices.Backward(steps) {
-		if step == "*" {
-			step = short(server)
-		}
-		text = fmt.Sprintf("%q: {%s}", step, text)
-	}
-	return text
-}
-
-const maxBrief = 60 // bytes of a value that is shown
-
-// brief returns the text of a member's value if it is short and no secret, else the
-// kind of the value.
-func (s source) brief(m hujson.ObjectMember) string {
-	switch m.Value.Value.Kind() {
-	case '{':
-		return "{…}"
-	case '[':
-		return "[…]"
-	}
-	text := string(m.Value.Value.(hujson.Literal))
-	if len(text) > maxBrief || secret.Maybe(jsonc.Key(m)) || secret.Looks(text) {
-		return `"…"`
-	}
-	return text
+	report(m.Name.StartOffset, "the key %q has no effect here; write it %s", jsonc.Key(m), place)
 }
 
 // wrapped returns the key with servers inside a member of the file, such as "mcpServers"
@@ -218,43 +172,23 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, jsonc.Key(m)) }) {
 		return false
 	}
-	var levels []string
-	for _, level := range []string{"", atRouter, atEntry} {
-		if knownAt(level, key) {
-			levels = append(levels, level)
-		}
-	}
 	if isObject && typo.Similar(key, atRouter) && settingObject(atRouter, o) {
 		d.refuse(m.Name.StartOffset, "the key %q is that of no server; write %q at the top level of the file", key, atRouter)
 		return true
 	}
-	paths := slices.DeleteFunc(guardsNamed(key, atServers), func(path string) bool { return path == atRouter })
-	if len(levels) == 0 {
-		levels = keys.AllAround(paths)
+	for _, level := range []string{"", atHTTP, atRouter, atEntry, atTools} {
+		if knownAt(level, key) && (!isObject || settingObject(keys.Below(level, key), o)) {
+			d.misplaced(d.refuse, m, level)
+			return true
+		}
 	}
-	if len(levels) == 0 || len(paths) == 0 && isObject && !settingObject(key, o) {
-		return false
-	}
-	d.misplaced(d.guard(d.warn, paths...), m, levels)
-	return true
+	return false
 }
 
 // starters are keys that only the entry of a server has.
 var starters = []string{"command", "url", "httpUrl", "serverUrl", "args", "type", "transport", "source", "settings"}
 
-// settingObject reports whether an object among the servers is a setting and no entry: it has no key of
-// an entry, or only keys that the setting has too.
-func settingObject(key string, o *hujson.Object) bool {
-	if slices.Contains([]string{"env", "headers", "tools", "capabilities"}, key) {
-		return true
-	}
-	level := key
-	if knownAt(atRouter, key) {
-		level = keys.Below(atRouter, key)
-	} else if slices.Contains(roots, key) {
-		level = atServers
-	}
-	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-		return knownAt(level, jsonc.Key(m)) || level == atServers && m.Value.Value.Kind() == '{'
-	})
+// settingObject reports whether an object has the keys that one at a path has.
+func settingObject(path string, o *hujson.Object) bool {
+	return table()[keys.Below(path, "*")] != nil || slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return knownAt(path, jsonc.Key(m)) })
 }

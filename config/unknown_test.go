@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 
 // The place of the only warning is marked with § in the text.
 func TestUnknownKeys(t *testing.T) {
-	const good = `"good": {"command": "x"}`
 	entry := func(s string) string { return `{"mcpServers": {"a": {"command": "x", ` + s + `}}}` }
 	for _, tt := range []struct{ name, text, says string }{
 		{"nothing near", entry(`§"favouriteColour": 1`), `the key "favouriteColour" is not known and has no effect; remove it, or correct its name`},
@@ -23,26 +21,13 @@ func TestUnknownKeys(t *testing.T) {
 		{"nothing near in the file", `{"mcpServers": {}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near without a root", `{"a": {"command": "x"}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near in tools", entry(`"tools": {§"colours": ["x"]}`), `"colours" is not known`},
-		{"http port", `{"metarouter": {"http": {§"port": 80}}}`, `did you mean "addr"?`},
 		{"access log", `{"metarouter": {"accessLog": {"file": "x", §"colour": 1}}}`, `"colour" is not known`},
 		{"category", `{"metarouter": {"classification": {"categories": [{"name": "a", §"colour": 1}]}}}`, `"colour" is not known`},
 		{"rule", `{"metarouter": {"classification": {"rules": [{"model": "a", §"colour": 1}]}}}`, `"colour" is not known`},
 
-		{"router key in the file", `{"mcpServers": {}, §"mode": "search"}`, `it belongs in "metarouter"; write "metarouter": {"mode": "search"}`},
-		{"router key without a root", `{"a": {"command": "x"}, §"mode": "search"}`, `write "metarouter": {"mode": "search"}`},
-		{"router key in another client's settings", `{"theme": "dark", "mcpServers": {}, §"toolBudget": 5}`, `write "metarouter": {"toolBudget": 5}`},
-		{"router key in an entry", entry(`§"toolBudget": 5`), `write "metarouter": {"toolBudget": 5}`},
-		{"router key among servers", `{"mcpServers": {` + good + `, §"timeout": "5m"}}`, `it belongs in "metarouter" or the entry of a server; write "metarouter": {"timeout": "5m"}`},
-		{"servers among servers", `{"mcpServers": {` + good + `, §"mcpServers": {"a": {"command": "x"}}}}`, `it belongs at the top level of the file`},
-		{"servers in the router", `{"metarouter": {§"mcpServers": {"a": {"command": "x"}}}}`, `it belongs at the top level of the file; write "mcpServers": {…}`},
 		{"servers in something else", `{"tooling": {}, §"settings": {"mcpServers": {"a": {"command": "x"}}}}`, `the servers under "mcpServers" in "settings" are not read; write "mcpServers" at the top level of the file`},
 		{"VS Code's settings", `{"editor.fontSize": 14, §"mcp": {"servers": {"a": {"command": "x"}}}}`, `the servers under "servers" in "mcp" are not read; write "servers" at the top level`},
-		{"entry key in the file", `{"mcpServers": {}, §"command": "npx"}`, `it belongs in the entry of a server; write "mcpServers": {"a name": {"command": "npx"}}`},
-		{"entry without a name", `{"mcpServers": {§"command": "npx"}}`, `write "mcpServers": {"a name": {"command": "npx"}}`},
-		{"env among servers", `{"mcpServers": {` + good + `, §"env": {"A": "b"}}}`, `it belongs in the entry of a server`},
-		{"entry key in tools", entry(`"tools": {§"lazy": true}`), `write "mcpServers": {"a": {"lazy": true}}`},
-		{"http key in the router", `{"metarouter": {§"addr": "127.0.0.1:1"}}`, `it belongs in "http"; write "metarouter": {"http": {"addr": "127.0.0.1:1"}}`},
-		{"router key in http", `{"metarouter": {"http": {§"timeout": "1s"}}}`, `write "metarouter": {"timeout": "1s"}`},
+		{"entry key in the file", `{"mcpServers": {}, §"command": "npx"}`, `write it in mcpServers.NAME`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, p := marked(t, strings.Replace(tt.text, `"tooling": {}, `, "", 1), tt.says)
@@ -53,14 +38,6 @@ func TestUnknownKeys(t *testing.T) {
 				expect.Equal(t, s.Misconfigured, "", "server %q is misconfigured", s.Name)
 			}
 		})
-	}
-}
-
-// A misspelled condition leaves the rule out, which is more than a warning.
-func TestMisspelledConditionIsAnError(t *testing.T) {
-	c := loadText(t, `{"metarouter": {"classification": {"rules": [{"min_word": 5, "model": "m"}]}}}`)
-	if len(c.Problems) != 1 || c.Problems[0].Severity == severityWarning || len(c.Router.Classification.Rules) != 0 {
-		t.Errorf("problems %v, rules %v", c.Problems, c.Router.Classification.Rules)
 	}
 }
 
@@ -128,12 +105,8 @@ func TestLegitimateFiles(t *testing.T) {
 func TestManyUnknownKeys(t *testing.T) {
 	c, err := readExpanded("/p/.mcp.json", []byte(`{"mcpServers": {"a": {"command": 1,`+repeat(20_000, func(i int) string { return fmt.Sprintf("\"colour%d\": 1,\n", i) })+`"args": 1}}}`))
 	expect.OK(t, err)
-	wrong := slices.DeleteFunc(slices.Clone(c.Problems), func(p Problem) bool { return p.Severity == severityWarning })
-	if len(wrong) != 2 || len(c.Problems) != 2+maxWarnings+1 {
-		t.Errorf("%d errors, %d problems", len(wrong), len(c.Problems))
-	}
-	if got, want := c.Problems[len(c.Problems)-1].Message, fmt.Sprintf("and %d more warnings", 20_000-maxWarnings); got != want {
-		t.Errorf("%q, want %q", got, want)
+	if n := len(c.Problems); n != maxProblems+maxWarnings+2 || !strings.Contains(fmt.Sprint(c.Problems[n-2:]), "more problems") || c.Servers[0].Misconfigured == "" {
+		t.Errorf("%d problems, %v", n, c.Problems[n-2:])
 	}
 }
 

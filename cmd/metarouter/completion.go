@@ -113,7 +113,7 @@ func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		if named || c.Text.Trusted(data) == nil {
-			c = c.Expand() // entries are stored under their values
+			c, _ = c.Expand() // entries are stored under their values
 		}
 		var names []cobra.Completion
 		for _, offer := range adapter.StoredOffers(c, data) {

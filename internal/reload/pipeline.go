@@ -159,9 +159,15 @@ func (f *feed) read() {
 			return
 		}
 	}
-	f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
+	f.waiting, f.untrusted = config.Config{}, nil
+	next, err := text.Expand()
+	if err != nil {
+		f.refuse(err)
+		return
+	}
+	f.complaint = ""
 	f.judge(nil)
-	f.submit(text.Expand())
+	f.submit(next)
 }
 
 // refuse says why the text of the files is not used, once for each reason.

@@ -62,6 +62,11 @@ func IsComment(key string) bool {
 	return key == "" || key == "comment" || key[0] == '_' || key[0] == '$' || key[0] == '#' || strings.HasPrefix(key, "//") || strings.HasPrefix(key, "x-")
 }
 
+// MayBeNull reports whether other clients write null for a key of an entry that is absent.
+func MayBeNull(key string) bool {
+	return slices.Contains([]string{"command", "args", "env", "cwd", "type", "url", "headers", "timeout", "oauth"}, key)
+}
+
 // InEntry reports whether another client knows a key of an entry.
 func InEntry(key string) bool { return slices.Contains(inEntries, key) }
 

@@ -33,6 +33,11 @@ type Node struct {
 	Pattern    *string         `json:"pattern"`
 	Default    json.RawMessage `json:"default"`
 
+	// Reads says how a string is read: "variables" expands these, and "secrets" may refer to secrets too.
+	Reads  string `json:"reads"`
+	Format string `json:"format"`        // the check of a string, which package config has
+	Names  *Node  `json:"propertyNames"` // of an object with free keys
+
 	// Says is the error for a value that does not fit, if the keywords give no good one. It completes
 	// a sentence that begins with the key. Editors show it too.
 	Says string `json:"errorMessage"`
@@ -62,6 +67,7 @@ func (n *Node) add(m *Node) {
 	}{{&n.Minimum, m.Minimum}, {&n.Maximum, m.Maximum}, {&n.Above, m.Above}, {&n.Below, m.Below}} {
 		*of.to = cmp.Or(*of.to, of.from)
 	}
+	n.Reads, n.Format, n.Names = cmp.Or(n.Reads, m.Reads), cmp.Or(n.Format, m.Format), cmp.Or(n.Names, m.Names)
 	n.MinLength, n.MaxLength, n.Pattern = cmp.Or(n.MinLength, m.MinLength), cmp.Or(n.MaxLength, m.MaxLength), cmp.Or(n.Pattern, m.Pattern)
 	n.MaxItems, n.MaxMembers = cmp.Or(n.MaxItems, m.MaxItems), cmp.Or(n.MaxMembers, m.MaxMembers)
 	n.Keys = slices.AppendSeq(n.Keys, maps.Keys(m.Properties))

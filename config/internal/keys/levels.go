@@ -12,8 +12,9 @@ import (
 // lead to the object, with dots between them. "*" stands for any key. The path of a key is the level
 // of the object that has it, and the key.
 const (
-	Entry  = "mcpServers.*" // of a server
-	Router = "metarouter"
+	Entry   = "mcpServers.*" // of a server
+	Router  = "metarouter"
+	Profile = "metarouter.profiles.*"
 )
 
 // Below returns the path of a key in the object at a level.
@@ -27,38 +28,20 @@ func Below(level, key string) string {
 // Last returns the last key of a path.
 func Last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// Around returns the level of the object that has the key at a path.
-func Around(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
-
-// AllAround returns the levels of the objects that have the keys at the paths, each once.
-func AllAround(paths []string) (levels []string) {
-	for _, path := range paths {
-		if level := Around(path); !slices.Contains(levels, level) {
-			levels = append(levels, level)
-		}
-	}
-	return levels
-}
-
-// Elsewhere returns the levels nearest to a level, at most two steps away, at which a key may stand.
-func (t Table) Elsewhere(from, key string) (found []string) {
+// Elsewhere returns the level nearest to a level at which a key may stand: at most two steps away, or that of a
+// profile. ok is false if there is none.
+func (t Table) Elsewhere(from, key string) (nearest string, ok bool) {
 	const most = 2
-	nearest := most + 1
-	for _, level := range slices.Sorted(maps.Keys(t)) {
+	least := most + 1
+	for _, level := range append([]string{Router}, slices.Sorted(maps.Keys(t))...) { // a setting for all comes first
 		if level == from || !t.Knows(level, key) {
 			continue
 		}
-		switch n := Steps(from, level); {
-		case n < nearest:
-			nearest, found = n, []string{level}
-		case n == nearest && n <= most:
-			found = append(found, level)
+		if n := Steps(from, level); n < least || !ok && level == Profile {
+			nearest, least, ok = level, n, true
 		}
 	}
-	if i := slices.Index(found, Router); i > 0 {
-		found[0], found[i] = found[i], found[0] // it is for all servers, so it comes first
-	}
-	return found[:min(len(found), 3)]
+	return nearest, ok
 }
 
 // Steps counts the objects between two levels. An entry is one step below the file.

@@ -153,5 +153,8 @@ func TestProjects(t *testing.T) {
 // readExpanded returns the value of a text, with variables expanded.
 func readExpanded(path string, data []byte) (config.Config, error) {
 	c, err := config.ReadText(path, data)
-	return c.Expand(), err
+	if err != nil {
+		return c, err
+	}
+	return c.Expand()
 }

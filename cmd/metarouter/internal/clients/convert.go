@@ -130,7 +130,7 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 	if err != nil {
 		return to, err
 	}
-	read := text.Expand()
+	read, _ := text.Expand()   // it is one server
 	if len(read.Servers) > 0 { // else a setting has its name
 		to.server = read.Servers[0]
 	}

@@ -32,7 +32,11 @@ func (s *Source) Check(ctx context.Context) error {
 	}
 	c, usable, err := s.Read(paths, named)
 	if p, ok := errors.AsType[config.Problem](err); ok {
-		return printProblems(s.Console, config.Config{Files: paths, Problems: []config.Problem{p}})
+		if c.Problems == nil { // it is no JSON
+			c = config.Config{Files: paths, Problems: []config.Problem{p}}
+		}
+		s.Console.Note("note: no router starts with this text; one that runs goes on with the last good one")
+		return printProblems(s.Console, c)
 	} else if err != nil {
 		return console.Usage(Unreadable(err))
 	}

@@ -76,7 +76,7 @@ func (s *Source) Load(ctx context.Context) (config.Config, error) {
 
 // Locate finds and reads the configuration. named is false for a .mcp.json that
 // --config does not name, which must not be used unless it is trusted. Until then c is no
-// more than its text. With a mistake in the syntax, c has the paths of the files alone.
+// more than its text. With a mistake that refuses the files, c has their paths alone.
 func (s *Source) Locate() (c config.Config, named bool, err error) {
 	if os.Getenv(process.DepthVariable) != "" {
 		return c, false, console.Usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
@@ -86,6 +86,7 @@ func (s *Source) Locate() (c config.Config, named bool, err error) {
 		c, _, err = s.Read(paths, named)
 	}
 	if IsMistake(err) {
+		c = config.Config{}
 		for _, path := range paths {
 			if abs, failed := filepath.Abs(path); failed == nil {
 				c.Files = append(c.Files, abs)
@@ -117,9 +118,9 @@ func (s *Source) Read(paths []string, named bool) (c config.Config, usable bool,
 		return c, false, err
 	}
 	if usable = c.Text.Trusted(s.Data) == nil; usable { // RequireTrust returns the error
-		c = c.Expand()
+		c, err = c.Expand()
 	}
-	return c, usable, nil
+	return c, usable, err
 }
 
 // Usable returns the configuration in use, if it can be read and is trusted.

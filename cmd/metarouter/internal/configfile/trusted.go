@@ -58,7 +58,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	u, ok := errors.AsType[*trustfile.Untrusted](err)
 	switch {
 	case err == nil:
-		return c.Expand(), nil
+		return expanded(c)
 	case !ok:
 		return c, console.Usage(err)
 	case !s.Console.CanAsk():
@@ -74,10 +74,17 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	case !yes:
 		return c, console.Usage(errors.New("not trusted, nothing was started"))
 	}
-	if s.Data == "" {
-		return c.Expand(), nil // approved for this run only
+	if s.Data != "" { // else approved for this run only
+		if err := s.approve(c); err != nil {
+			return c, err
+		}
 	}
-	return c.Expand(), s.approve(c)
+	return expanded(c)
+}
+
+func expanded(c config.Config) (config.Config, error) {
+	c, err := c.Expand()
+	return c, console.Usage(err)
 }
 
 // approve approves the text of a configuration, and records that.

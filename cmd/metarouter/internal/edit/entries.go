@@ -66,7 +66,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		return false, console.Usage(err)
 	}
 	written, err := config.ReadText(f.Path, alone)
-	c := written.Expand()
+	c, _ := written.Expand() // it is one server
 	problem, refused := errors.AsType[config.Problem](err)
 	if err != nil && !refused {
 		return false, console.Usage(err)

@@ -31,10 +31,14 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 	if err != nil {
 		return err
 	}
+	used, err := c.Expand()
+	if err != nil {
+		return console.Usage(err)
+	}
 	if c.Text.Digest() != examined {
 		runs = nil // other entries may have started them
 	}
-	pins, err := findPins(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
+	pins, err := findPins(ctx, e.Console, c, configfile.ServerNames(c), startOf(used), runs)
 	if err != nil {
 		return err
 	}
