@@ -128,9 +128,9 @@ var rules = map[string][]string{
 	"server/internal/httpd":              {"registry", "internal/classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity", "internal/exposure", "internal/serverrow"},
 	"server/internal/identity":           {"server/internal/conversation"},
 	"server/internal/tools":              {"registry", "internal/classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation", "internal/execute", "internal/tokencount"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/console", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow", "internal/execute", "internal/tokencount"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/console", "cmd/metarouter/internal/trust", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow", "internal/execute", "internal/tokencount"},
 	"cmd/metarouter/internal/browser":    {},
-	"cmd/metarouter/internal/cli":        {"config", "registry", "internal/classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/service", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why", "internal/serverrow", "cmd/metarouter/internal/clients"},
+	"cmd/metarouter/internal/cli":        {"config", "registry", "selector", "internal/classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/service", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/web", "internal/serverrow", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/clients":    {"config"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/trust"},
 	"cmd/metarouter/internal/console":    {},
@@ -138,7 +138,6 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/edit":       {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/logins", "cmd/metarouter/internal/service", "cmd/metarouter/internal/trust"},
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/browser", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/service", "cmd/metarouter/internal/progress"},
-	"cmd/metarouter/internal/nodes":      {"config", "cluster", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "internal/embeddings", "cmd/metarouter/internal/console", "cmd/metarouter/internal/trust", "internal/hints", "internal/tokencount"},
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/web"},
 	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
@@ -147,7 +146,6 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/console", "internal/serverrow"},
 	"cmd/metarouter/internal/secrets":    {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/edit"},
 	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/console", "internal/profile"},
-	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/console", "internal/profile", "internal/hints", "internal/exposure", "internal/tokencount"},
 
 	// Parts that several steps share, and that know some of the path.
 	"internal/tokencount": {"registry"},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -69,8 +68,8 @@ func TestCommands(t *testing.T) {
 	if s.command("GET", "/dashboard/servers/b", "", &details); details.Name != "b" || details.Tools != 1 || details.Stderr == nil {
 		t.Errorf("a server: %+v", details)
 	}
-	var reasons why.Answer
-	if s.command("GET", "/dashboard/why?tool=a:echo", "", &reasons); !reasons.Offered || len(reasons.Reasons) == 0 {
+	var reasons Reasons
+	if s.command("GET", "/dashboard/why?tool=a:echo", "", &reasons); !reasons.Offered || len(reasons.All) == 0 {
 		t.Errorf("why: %+v", reasons)
 	}
 	var d doctor.Diagnosis

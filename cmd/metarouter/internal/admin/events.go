@@ -172,8 +172,12 @@ func (p *pageState) nextServers(u *update) {
 		u.Order = append([]string{}, order...)
 		gone := func(server string) bool { _, ok := servers[server]; return !ok }
 		p.forget(gone)
-		forget(&p.diagnoses, gone)
-		forget(&p.logins, gone)
+		p.logins.Range(func(server, _ any) bool {
+			if gone(server.(string)) {
+				p.logins.Delete(server)
+			}
+			return true
+		})
 	}
 	p.order, p.servers = order, servers
 }
