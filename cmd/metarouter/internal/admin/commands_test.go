@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -130,7 +130,7 @@ func TestConsent(t *testing.T) {
 // Commands are told that an edit waits, with the command that approves it where they run.
 func TestNoteOfEdit(t *testing.T) {
 	s := open(t, fake("a", "echo"))
-	s.options.TrustCommand = func(file string) string { return trust.Command(file, "") }
+	s.options.TrustCommand = new(configfile.Source).TrustCommand
 	file := filepath.Join(t.TempDir(), ".mcp.json")
 	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600))
 	text, err := config.LoadText(file)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -38,7 +38,7 @@ func (a *API) Loaded(c config.Config) {
 func (a *API) Judged(err error) {
 	a.options.Edits.Judge(err)
 	why, approve := "", ""
-	if w, ok := errors.AsType[*trust.Waiting](err); ok {
+	if w, ok := errors.AsType[*configfile.Waiting](err); ok {
 		why, approve = w.Untrusted.Error(), w.Command
 	} else if err != nil {
 		why = err.Error()

@@ -33,7 +33,7 @@ type auditLog struct {
 // router that keeps the log by default starts without it, and says so.
 func (l *auditLog) start(c config.Config) (err error) {
 	l.last = c
-	if l.current, err = l.open(configfile.Options(c, l.data, l.overHTTP)); err == nil {
+	if l.current, err = l.open(configfile.AuditOptions(c, l.data, l.overHTTP)); err == nil {
 		return nil
 	}
 	if c.Router.Audit.File != "" {
@@ -67,7 +67,7 @@ func (l *auditLog) edit(c config.Config) {
 	if c.Router.Audit == l.last.Router.Audit {
 		return
 	}
-	o, was := configfile.Options(c, l.data, l.overHTTP), configfile.Options(l.last, l.data, l.overHTTP).File
+	o, was := configfile.AuditOptions(c, l.data, l.overHTTP), configfile.AuditOptions(l.last, l.data, l.overHTTP).File
 	next, err := l.open(o)
 	if err != nil {
 		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))
