@@ -86,15 +86,9 @@ func sharesOf(e selector.Explanation) string {
 }
 
 func ordinal(n int) string {
-	switch {
-	case n%100/10 == 1:
-		return fmt.Sprintf("%dth", n)
-	case n%10 == 1:
-		return fmt.Sprintf("%dst", n)
-	case n%10 == 2:
-		return fmt.Sprintf("%dnd", n)
-	case n%10 == 3:
-		return fmt.Sprintf("%drd", n)
+	end := "th"
+	if n%100/10 != 1 && n%10 < 4 {
+		end = []string{"th", "st", "nd", "rd"}[n%10]
 	}
-	return fmt.Sprintf("%dth", n)
+	return fmt.Sprint(n) + end
 }

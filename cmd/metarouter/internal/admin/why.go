@@ -135,16 +135,21 @@ func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
 	if t, ok := x.names.Only(x.asked); ok {
 		return t, true
 	}
-	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
-	if !qualified {
-		name = x.asked
-	}
+	of, name, qualified := x.split()
 	for _, t := range x.snapshot.Tools() {
 		if t.Original != "" && t.Original == name && (!qualified || t.Server == of) {
 			return t, true
 		}
 	}
 	return nil, false
+}
+
+// split returns the server that the question names, if it does, and the name of the tool there.
+func (x *inquiry) split() (of, name string, qualified bool) {
+	if of, name, qualified = exposure.Split(x.asked, x.config.Router.Separator, x.servers); !qualified {
+		name = x.asked
+	}
+	return of, name, qualified
 }
 
 // A dropped tool is listed by its server and not offered.
@@ -154,10 +159,7 @@ type dropped struct {
 }
 
 func (x *inquiry) droppedTools() (all []dropped) {
-	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
-	if !qualified {
-		name = x.asked
-	}
+	of, name, qualified := x.split()
 	for _, s := range x.config.Servers {
 		for _, d := range x.snapshot.Offer(s.Name).Dropped {
 			if d.Kind == registry.KindTool && d.Name == name && (!qualified || s.Name == of) {
@@ -307,7 +309,7 @@ func (x *inquiry) explainDropped(a *Reasons, d dropped) {
 
 // unknown says why no server is known to have the tool.
 func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
-	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
+	of, name, qualified := x.split()
 	s, known := x.state(of)
 	switch {
 	case qualified && known && s.State != status.Ready && s.State != status.Idle && s.Tools == 0:
@@ -326,7 +328,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
 		return
 	}
 	if before, _, ok := strings.Cut(x.asked, ":"); ok {
-		a.say("no server is called %q; the servers are %s.", before, some(x.serverNames()))
+		a.say("no server is called %q; the servers are %s.", before, some(named(x.servers)))
 		return
 	}
 	if s, ok := x.state(x.asked); ok {
@@ -338,40 +340,18 @@ func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
 	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Nearest) > 0 {
 		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
 	}
-	var down []adapter.ServerInfo // those that may have it
+	var down []string // those that may have it
 	for _, s := range x.servers {
 		if s.Tools == 0 && s.State != status.Ready {
-			down = append(down, s)
+			down = append(down, fmt.Sprintf("%s (%s)", s.Name, s.Verb()))
 		}
 	}
-	switch len(down) {
-	case 0:
-	case 1:
-		a.say("server %q may have it: its tools are not known, since %s", down[0].Name, stateWords(down[0]))
-	default:
-		var names []string
-		for _, s := range down {
-			names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.Verb()))
-		}
-		a.say("one of these servers may have it, whose tools are not known: %s. 'metarouter doctor' says what to do.", some(names))
+	if len(down) > 0 {
+		a.say("a server may have it whose tools are not known: %s. 'metarouter doctor' says what to do.", some(down))
 	}
 }
 
-func (x *inquiry) serverNames() (names []string) {
-	for _, s := range x.servers {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-func (x *inquiry) state(name string) (adapter.ServerInfo, bool) {
-	for _, s := range x.servers {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return adapter.ServerInfo{}, false
-}
+func (x *inquiry) state(name string) (adapter.ServerInfo, bool) { return serverNamed(x.servers, name) }
 
 func stateWords(s adapter.ServerInfo) string {
 	switch s.State {
