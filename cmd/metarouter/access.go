@@ -108,7 +108,7 @@ func newAuditCommand(files *configfile.Source) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return configfile.Verify(ctx, files.Console, file, head)
+			return configfile.VerifyAudit(ctx, files.Console, file, head)
 		})
 	verify.Long = `Reads FILE, or the log of the configuration in use, with all files that are kept, the
 oldest first. If each line has the hash of the line before, it prints the number of events
@@ -128,7 +128,7 @@ then this shows, too.`
 			if err != nil {
 				return err
 			}
-			return configfile.Show(ctx, files.Console, file, last)
+			return configfile.ShowAudit(ctx, files.Console, file, last)
 		})
 	cmd.Long = `Shows the last events of the audit log: logins, refused requests, approvals, starts and
 stops of servers, edits of the configuration, logins at remote servers. A router that

@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/nodes"
 )
 
 func newNodesCommand(files *configfile.Source) *cobra.Command {
@@ -18,7 +17,7 @@ func newNodesCommand(files *configfile.Source) *cobra.Command {
 		`  metarouter nodes
   metarouter nodes --cluster nats://hub:4222
   metarouter nodes trust UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X --write`,
-		noArguments, func(ctx context.Context, _ []string) error { return nodes.Show(ctx, files, urls, version) })
+		noArguments, func(ctx context.Context, _ []string) error { return showNodes(ctx, files, urls, version) })
 	cmd.Long = `Joins the cluster of the configuration for about a second and a half, and shows its
 nodes: the routers of other machines, and this one. A node that is not trusted can
 neither call a server of this one nor offer one. Compare its key with the one that
@@ -36,7 +35,7 @@ It shares nothing itself, and needs no router that runs.`
 
 func newNodesKeyCommand(out *console.Console) *cobra.Command {
 	cmd := newCommand("key", "Print the public key of this machine's node", "  metarouter nodes key",
-		noArguments, func(context.Context, []string) error { return nodes.Key(out) })
+		noArguments, func(context.Context, []string) error { return nodeKey(out) })
 	cmd.Long = `Prints the public key by which other machines know the routers of this user. On those,
 'metarouter nodes trust KEY --write' trusts it. The private key is node.nk in the folder
 of your own configuration. It is made when it is needed first; who can read it is this node.`

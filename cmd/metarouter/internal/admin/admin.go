@@ -46,8 +46,7 @@ type API struct {
 	mcp    *server.Servers
 	names  atomic.Pointer[exposedNames]
 
-	diagnoses sync.Map // a diagnosis by server, of those that do not work
-	logins    sync.Map // a knownLogin by server
+	logins sync.Map // a knownLogin by server
 
 	mu     sync.Mutex // guards the fields below
 	loaded config.Config

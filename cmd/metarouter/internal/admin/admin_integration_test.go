@@ -260,10 +260,4 @@ func TestWhatIsWrong(t *testing.T) {
 	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
 	info := s.infoOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, sentServer{})
 	expect.Equal(t, info.LastError, unset, "the error is shown as")
-	s.edits <- config.Config{}
-	until(next, func(u update) bool { return u.Order != nil })
-	s.diagnoses.Range(func(server, _ any) bool {
-		t.Errorf("of servers that are no more, %v is kept", server)
-		return true
-	})
 }

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -204,7 +204,7 @@ func TestConfiguration(t *testing.T) {
 	if d.configuration() == shown || d.configuration().Rejected == "" || shown.Rejected != "" {
 		t.Error("the rejected edit is not shown")
 	}
-	d.Judged(&trust.Waiting{Untrusted: &trustfile.Untrusted{Before: true, Added: []string{"n"}}, Command: "metarouter trust /f"})
+	d.Judged(&configfile.Waiting{Untrusted: &trustfile.Untrusted{Before: true, Added: []string{"n"}}, Command: "metarouter trust /f"})
 	if c := d.configuration(); !strings.Contains(c.Rejected, "(added: n)") || strings.Contains(c.Rejected, "run:") || c.Approve != "metarouter trust /f" {
 		t.Errorf("an edit that waits is shown as %q, %q", c.Rejected, c.Approve)
 	}

@@ -234,6 +234,6 @@ type Classified struct {
 	Categories []string         `json:"categories"` // in the order of the probabilities
 }
 
-// GET /dashboard/why?tool=NAME&for=TASK answers with a [why.Answer].
+// GET /dashboard/why?tool=NAME&for=TASK answers with a [Reasons].
 
 // POST /dashboard/doctor starts the servers that do not run, and answers with a [doctor.Diagnosis].

@@ -173,7 +173,7 @@ type entry struct {
 // An edit has the differences that a change of the files made.
 type edit struct {
 	At      time.Time `json:"at"`
-	Added   []string  `json:"added"` // servers
+	Added   []string  `json:"added"` // servers; null for none
 	Removed []string  `json:"removed"`
 	Changed []string  `json:"changed"`
 	Router  bool      `json:"router"`  // the "metarouter" object

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -69,8 +68,8 @@ func TestCommands(t *testing.T) {
 	if s.command("GET", "/dashboard/servers/b", "", &details); details.Name != "b" || details.Tools != 1 || details.Stderr == nil {
 		t.Errorf("a server: %+v", details)
 	}
-	var reasons why.Answer
-	if s.command("GET", "/dashboard/why?tool=a:echo", "", &reasons); !reasons.Offered || len(reasons.Reasons) == 0 {
+	var reasons Reasons
+	if s.command("GET", "/dashboard/why?tool=a:echo", "", &reasons); !reasons.Offered || len(reasons.All) == 0 {
 		t.Errorf("why: %+v", reasons)
 	}
 	var d doctor.Diagnosis
@@ -131,7 +130,7 @@ func TestConsent(t *testing.T) {
 // Commands are told that an edit waits, with the command that approves it where they run.
 func TestNoteOfEdit(t *testing.T) {
 	s := open(t, fake("a", "echo"))
-	s.options.TrustCommand = func(file string) string { return trust.Command(file, "") }
+	s.options.TrustCommand = new(configfile.Source).TrustCommand
 	file := filepath.Join(t.TempDir(), ".mcp.json")
 	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600))
 	text, err := config.LoadText(file)

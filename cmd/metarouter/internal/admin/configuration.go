@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -37,7 +38,7 @@ func (a *API) Loaded(c config.Config) {
 func (a *API) Judged(err error) {
 	a.options.Edits.Judge(err)
 	why, approve := "", ""
-	if w, ok := errors.AsType[*trust.Waiting](err); ok {
+	if w, ok := errors.AsType[*configfile.Waiting](err); ok {
 		why, approve = w.Untrusted.Error(), w.Command
 	} else if err != nil {
 		why = err.Error()
@@ -86,25 +87,48 @@ const hidden = "…"
 
 // editOf returns the differences that an edit of the files made.
 func editOf(before, after config.Config) *edit {
-	e := &edit{Added: []string{}, Removed: []string{}, Changed: []string{}, Router: !reflect.DeepEqual(before.Router, after.Router),
-		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
-	old := make(map[string]config.Server)
-	for _, s := range before.Servers {
-		old[s.Name] = s
-	}
-	for _, s := range after.Servers {
-		was, known := old[s.Name]
-		delete(old, s.Name)
-		if !known {
-			e.Added = append(e.Added, s.Name)
-		} else if !reflect.DeepEqual(was, s) {
-			e.Changed = append(e.Changed, s.Name)
-		}
-	}
-	for _, s := range before.Servers {
-		if _, gone := old[s.Name]; gone {
-			e.Removed = append(e.Removed, s.Name)
-		}
-	}
+	e := &edit{Router: !reflect.DeepEqual(before.Router, after.Router), Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
+	e.Added, e.Removed, e.Changed = differences(byName(before), byName(after))
 	return e
+}
+
+func byName(c config.Config) map[string]config.Server {
+	all := make(map[string]config.Server)
+	for _, s := range c.Servers {
+		all[s.Name] = s
+	}
+	return all
+}
+
+// Edited says in a few words how the servers and the profiles of two configurations differ, by names alone.
+func Edited(before, after config.Config) (parts []string) {
+	add := func(what string, added, removed, changed []string) {
+		for i, names := range [][]string{added, removed, changed} {
+			if len(names) > 0 {
+				parts = append(parts, what+[]string{" added: ", " removed: ", " changed: "}[i]+prose.List(names, 10))
+			}
+		}
+	}
+	added, removed, changed := differences(byName(before), byName(after))
+	add("servers", added, removed, changed)
+	added, removed, changed = differences(before.Router.Profiles, after.Router.Profiles)
+	add("profiles", added, removed, changed)
+	return parts
+}
+
+// differences returns the names that only one of two maps has, and those with other values, sorted.
+func differences[T any](before, after map[string]T) (added, removed, changed []string) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if was, ok := before[name]; !ok {
+			added = append(added, name)
+		} else if !reflect.DeepEqual(was, after[name]) {
+			changed = append(changed, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[name]; !ok {
+			removed = append(removed, name)
+		}
+	}
+	return added, removed, changed
 }

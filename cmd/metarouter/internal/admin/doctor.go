@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -23,6 +25,9 @@ func runDoctor(q *query) (any, error) {
 	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.System{DataDir: q.options.DataDir})
 	if _, why := q.options.Edits.Now(); why != nil {
 		found.Edit = q.explain(why)
+		if w, ok := errors.AsType[*configfile.Waiting](found.Edit); ok {
+			found.Edit, found.Approve = w.Untrusted, w.Command
+		}
 	}
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
 	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, q.options.Version)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
@@ -135,7 +134,7 @@ func (q *query) explain(why error) error {
 	if q.has("named") || !fromCommand(q.Request) { // else the process has found it in its folder
 		file = u.Text.Files[0]
 	}
-	return trust.Explain(u, q.options.TrustCommand(file))
+	return configfile.Explain(u, q.options.TrustCommand(file))
 }
 
 // Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the
@@ -152,7 +151,7 @@ func (e *Edits) Ask(ctx context.Context, files *configfile.Source, log *zap.Logg
 			}
 			continue
 		}
-		yes, err := trust.Ask(ctx, files.Console, u)
+		yes, err := configfile.AskTrust(ctx, files.Console, u)
 		if err != nil {
 			return // the router ends, or the terminal has gone
 		}

@@ -119,9 +119,7 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 		u.Catalog = &catalog{Tools: len(snapshot.Tools()), Prompts: len(snapshot.Prompts()), Resources: len(snapshot.Resources()) + len(snapshot.Templates()), Capabilities: tagsOf(snapshot)}
 		shown, all := p.mcp.Default().ListTokens()
 		info := routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
-		if info != p.info {
-			p.info, u.Router = info, &info
-		}
+		u.Router = differing(&p.info, info, false)
 	}
 	p.nextServers(&u)
 	u.Calls, u.Skipped = p.since(p.call)
@@ -132,17 +130,13 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 		u.Skipped = 0 // a new page has not missed them
 	}
 	u.Rates = p.rates(p.second, now.Unix())
-	if h := p.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, p.latency.Counts) {
-		p.latency, u.Latency = h, &h
-	}
+	u.Latency = differing(&p.latency, p.histogram(now.Unix()), u.Full)
 	if c := p.configuration(); c != p.config {
 		p.config, u.Config = c, c
 	}
-	if c := clientsOf(p.API); u.Full || !reflect.DeepEqual(c, p.clients) {
-		p.clients, u.Clients = c, &c
-	}
-	if c := clusterOf(p.router); u.Full && c.In || !reflect.DeepEqual(c, p.cluster) {
-		p.cluster, u.Cluster = c, &c
+	u.Clients = differing(&p.clients, clientsOf(p.API), u.Full)
+	if c := clusterOf(p.router); c.In || p.cluster.In {
+		u.Cluster = differing(&p.cluster, c, u.Full)
 	}
 	if waiting := p.router.Approvals().List(); u.Full || !slices.Equal(waiting, p.approvals) {
 		p.approvals, u.Approvals = waiting, waiting
@@ -154,6 +148,15 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 	}
 	p.begun = true
 	return u, news
+}
+
+// differing makes now what a page has of a part, and returns it if it differs, or all is sent.
+func differing[T any](has *T, now T, all bool) *T {
+	if !all && reflect.DeepEqual(*has, now) {
+		return nil
+	}
+	*has = now
+	return &now
 }
 
 func (p *pageState) nextServers(u *update) {
@@ -172,8 +175,12 @@ func (p *pageState) nextServers(u *update) {
 		u.Order = append([]string{}, order...)
 		gone := func(server string) bool { _, ok := servers[server]; return !ok }
 		p.forget(gone)
-		forget(&p.diagnoses, gone)
-		forget(&p.logins, gone)
+		p.logins.Range(func(server, _ any) bool {
+			if gone(server.(string)) {
+				p.logins.Delete(server)
+			}
+			return true
+		})
 	}
 	p.order, p.servers = order, servers
 }

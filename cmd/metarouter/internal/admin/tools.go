@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
@@ -241,11 +240,11 @@ func tagsOf(s *registry.Snapshot) []Tag {
 }
 
 func explainOffer(q *query) (any, error) {
-	question := why.Question{Config: q.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
+	question := whyQuestion{Config: q.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
 	if !q.alone() {
 		question.Mode = q.mcp.Default().Mode()
 	}
-	answer, err := why.Ask(q.Context(), q.router, question)
+	answer, err := askWhy(q.Context(), q.router, question)
 	if _, several := errors.AsType[*exposure.NameError](err); several {
 		return nil, badRequest(err)
 	}

@@ -8,38 +8,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// readArguments returns the JSON object that --args gives, names (@FILE) or has read
-// from stdin (-).
-func readArguments(in io.Reader, raw string) (json.RawMessage, error) {
-	var text []byte
-	var err error
-	switch {
-	case raw == "":
-		text = []byte("{}")
-	case raw == "-":
-		text, err = io.ReadAll(in)
-	case raw[0] == '@':
-		text, err = os.ReadFile(raw[1:])
-	default:
-		text = []byte(raw)
+// readJSON returns the JSON, an object for arguments, that a flag gives, names (@FILE) or, if stdin is not nil, has
+// read from stdin (-); nil for "".
+func readJSON(stdin io.Reader, flag, kind, raw string, most int64) (text json.RawMessage, err error) {
+	if raw == "" {
+		return nil, nil
 	}
-	if err != nil {
-		return nil, console.Usage(configfile.InFlag("--args", err))
+	text = json.RawMessage(raw)
+	if file, named := strings.CutPrefix(raw, "@"); named || raw == "-" && stdin != nil {
+		if text, err = readFile(stdin, flag, file, most); err != nil {
+			return nil, console.Usage(err)
+		}
 	}
-	if !wire.Valid(text) || !wire.IsObject(text) {
-		return nil, console.Usage(notJSON("--args", "a JSON object", text))
+	if !wire.Valid(text) || kind != "JSON" && !wire.IsObject(text) {
+		return nil, console.Usage(notJSON(flag, kind, text))
 	}
 	return text, nil
 }
@@ -56,9 +48,12 @@ func notJSON(flag, kind string, text []byte) error {
 		flag, kind, utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
 }
 
+// maxArguments is how many bytes --args may have: a router takes no longer requests.
+const maxArguments = 64 << 10
+
 // Call runs a tool with the arguments of --args, and prints its result.
 func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (err error) {
-	if request.Arguments, err = readArguments(e.In, args); err != nil {
+	if request.Arguments, err = readJSON(e.In, "--args", "a JSON object", args, maxArguments); err != nil {
 		return err
 	}
 	request.Confirmed = true
@@ -104,7 +99,7 @@ func finish(e *Env, o admin.Outcome, err error) error {
 // Route picks the tool for the words of a task, runs it with the arguments of --args if that is safe, and
 // prints its result.
 func Route(ctx context.Context, e *Env, words []string, request admin.RouteRequest, args string) (err error) {
-	if request.Arguments, err = readArguments(e.In, args); err != nil {
+	if request.Arguments, err = readJSON(e.In, "--args", "a JSON object", args, maxArguments); err != nil {
 		return err
 	}
 	request.Task, request.Pairs = splitPairs(words)

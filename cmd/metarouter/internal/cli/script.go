@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +20,8 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 	if request.Timeout < 0 {
 		return console.Usage(fmt.Errorf("--timeout is %v; write a time such as 30s", request.Timeout))
 	}
-	if request.Input, err = readInput(input); err != nil {
-		return console.Usage(err)
+	if request.Input, err = readJSON(nil, "--input", "JSON", input, admin.MaxScriptInput); err != nil {
+		return err
 	}
 	code, err := readFile(e.In, "script", file, script.MaxCode)
 	if err != nil {
@@ -51,20 +50,6 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 	})
 }
 
-// readInput returns the JSON value that --input gives or names (@FILE); nil for "".
-func readInput(raw string) (text json.RawMessage, err error) {
-	text = json.RawMessage(raw)
-	if file, ok := strings.CutPrefix(raw, "@"); ok {
-		if text, err = readFile(nil, "--input", file, admin.MaxScriptInput); err != nil {
-			return nil, err
-		}
-	}
-	if raw != "" && !wire.Valid(text) {
-		return nil, notJSON("--input", "JSON", text)
-	}
-	return text, nil
-}
-
 // readFile reads a file, or stdin (-) if there is one, that an argument names. More than limit bytes are an error.
 func readFile(stdin io.Reader, argument, path string, limit int64) ([]byte, error) {
 	if path != "-" || stdin == nil {
@@ -77,7 +62,7 @@ func readFile(stdin io.Reader, argument, path string, limit int64) ([]byte, erro
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, limit+1))
 	if int64(len(text)) > limit {
-		err = fmt.Errorf("%s has more than %d KiB; make it shorter, or let the script read its data with a tool", path, limit>>10)
+		err = fmt.Errorf("%s has more than %d KiB; make it shorter, or let a tool read the data", path, limit>>10)
 	}
 	if err != nil {
 		return nil, configfile.InFlag(argument, err)

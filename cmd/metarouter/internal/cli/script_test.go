@@ -25,7 +25,7 @@ func TestReadInput(t *testing.T) {
 		"@" + filepath.Dir(file):    "--input: ",
 		strings.Repeat("[", 100000): "--input is not JSON",
 	} {
-		text, err := readInput(raw)
+		text, err := readJSON(nil, "--input", "JSON", raw, admin.MaxScriptInput)
 		said := string(text)
 		if err != nil {
 			said = err.Error()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 )
 
@@ -95,7 +94,7 @@ func shownConfidence(confidence float64) string {
 	if confidence < 0.01 {
 		return "–"
 	}
-	return why.Confidence(confidence)
+	return admin.Confidence(confidence)
 }
 
 // alsoOn says which other servers have a tool, after its ID; places are as in [admin.Candidate].
@@ -117,7 +116,7 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 	return e.PrintRows(rows, func(i int) string {
 		var b strings.Builder
 		if tools[i].Why != nil {
-			why.PrintScore(&b, tools[i].Why, columns)
+			printScore(&b, tools[i].Why, columns)
 		}
 		return b.String()
 	})
@@ -181,7 +180,7 @@ func printCategory(e *Env, o classify.Outcome) error {
 
 // Why prints why a tool is offered or not, and where it ranks for a task if there is one.
 func Why(ctx context.Context, e *Env, tool, task string) error {
-	return show(ctx, e, need{}, "/dashboard/why", e.parameters("tool", tool, "for", task), func(answer why.Answer) (err error) {
+	return show(ctx, e, need{}, "/dashboard/why", e.parameters("tool", tool, "for", task), func(answer admin.Reasons) (err error) {
 		if e.JSON {
 			err = e.PrintJSON(answer)
 		} else {
@@ -190,7 +189,7 @@ func Why(ctx context.Context, e *Env, tool, task string) error {
 				verdict = "is offered"
 			}
 			e.Say("%s %s.", answer.Tool, verdict)
-			for _, reason := range answer.Reasons {
+			for _, reason := range answer.All {
 				e.SayBroken("  - ", e.Files.Advise(reason))
 			}
 		}

@@ -14,30 +14,30 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
 
-// Options returns where a router records the acts of its administrators and principals. The
+// AuditOptions returns where a router records the acts of its administrators and principals. The
 // File is "" if it does not: the configuration says false, or it names no file and the router
 // has no data folder.
-func Options(c config.Config, data string) audit.Options {
+func AuditOptions(c config.Config, data string) audit.Options {
 	a := c.Router.Audit
 	o := audit.Options{File: a.File, MaxSize: a.MaxSize, MaxFiles: a.MaxFiles}
 	switch {
 	case a.Off:
 		o.File = ""
 	case a.File == "" && data != "":
-		o.File = File(data)
+		o.File = auditFile(data)
 	}
 	return o
 }
 
-// File returns the audit log that is in the data folder if the configuration names no other.
-func File(data string) string { return filepath.Join(data, "audit.jsonl") }
+// auditFile returns the audit log that is in the data folder if the configuration names no other.
+func auditFile(data string) string { return filepath.Join(data, "audit.jsonl") }
 
-// Check fails if the configuration names an audit log that can't be written.
-func Check(c config.Config) error {
+// CheckAudit fails if the configuration names an audit log that can't be written.
+func CheckAudit(c config.Config) error {
 	if c.Router.Audit.Off || c.Router.Audit.File == "" {
 		return nil
 	}
-	if err := audit.Check(Options(c, "")); err != nil {
+	if err := audit.Check(AuditOptions(c, "")); err != nil {
 		return fmt.Errorf("metarouter.audit: %w", err)
 	}
 	return nil
@@ -54,9 +54,9 @@ func noAuditLog(file string, err error) error {
 	return err
 }
 
-// Verify checks the lines of the log in file, and that it has the line with the hash head if that is
+// VerifyAudit checks the lines of the log in file, and that it has the line with the hash head if that is
 // not "".
-func Verify(ctx context.Context, out *console.Console, file, head string) error {
+func VerifyAudit(ctx context.Context, out *console.Console, file, head string) error {
 	if head != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(head) {
 		return console.Usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
 	}
@@ -81,8 +81,8 @@ func Verify(ctx context.Context, out *console.Console, file, head string) error 
 	return nil
 }
 
-// Show prints the last events of the log in file.
-func Show(ctx context.Context, out *console.Console, file string, last int) error {
+// ShowAudit prints the last events of the log in file.
+func ShowAudit(ctx context.Context, out *console.Console, file string, last int) error {
 	if last < 1 || last > maxShown {
 		return console.Usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
 	}

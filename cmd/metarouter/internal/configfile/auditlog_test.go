@@ -23,13 +23,13 @@ func TestOptions(t *testing.T) {
 		"named":        {named, "/data", "/logs/a.jsonl"},
 		"off":          {off, "/data", ""},
 	} {
-		o := Options(config.Config{Router: config.Router{Audit: c.audit}}, c.data)
+		o := AuditOptions(config.Config{Router: config.Router{Audit: c.audit}}, c.data)
 		expect.Equal(t, o.File, c.want, "%s", name)
 	}
 }
 
 func TestCheck(t *testing.T) {
-	err := Check(config.Config{Router: config.Router{Audit: config.Audit{File: t.TempDir()}}})
+	err := CheckAudit(config.Config{Router: config.Router{Audit: config.Audit{File: t.TempDir()}}})
 	if err == nil || !strings.HasPrefix(err.Error(), "metarouter.audit: ") {
 		t.Errorf("a folder: %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -48,7 +47,7 @@ func (s *Source) Check(ctx context.Context) error {
 		s.Console.Say("an edit of these keys takes effect at the router's next start: %s", strings.Join(keys, ", "))
 	}
 	if !usable {
-		why := trust.Explain(c.Text.Trusted(s.Data), s.TrustCommand(""))
+		why := Explain(c.Text.Trusted(s.Data), s.TrustCommand(""))
 		s.Console.Note("note: its variables, regular expressions, envFiles and folders were not checked, and no router uses this text yet: %v", why)
 	}
 	return err

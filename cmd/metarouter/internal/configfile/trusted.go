@@ -12,11 +12,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
@@ -32,7 +32,7 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 	u, waits := errors.AsType[*trustfile.Untrusted](c.Text.Trusted(s.Data))
 	ask := waits && s.Data != "" && s.Console.CanAsk() && console.IsTerminal(s.Console.Streams[1]) // a script is not asked
 	if ask {
-		switch yes, err := trust.Ask(ctx, s.Console, u); {
+		switch yes, err := AskTrust(ctx, s.Console, u); {
 		case err != nil:
 			return console.Interrupted
 		case !yes:
@@ -44,9 +44,9 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 	}
 	said := "."
 	if !ask {
-		said = ". It says:\n" + trust.Describe(c.Text, u)
+		said = ". It says:\n" + Describe(c.Text, u)
 	}
-	_, err = fmt.Fprintf(s.Console.Out, "%s is trusted. If it changes, run 'metarouter trust' again%s", trust.Quote(c.Files[0]), strings.TrimSuffix(said, "\n")+"\n")
+	_, err = fmt.Fprintf(s.Console.Out, "%s is trusted. If it changes, run 'metarouter trust' again%s", Quote(c.Files[0]), strings.TrimSuffix(said, "\n")+"\n")
 	return err
 }
 
@@ -66,9 +66,9 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
 			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
-		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
+		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", Explain(u, s.TrustCommand("")), c.Files[0], own))
 	}
-	switch yes, err := trust.Ask(ctx, s.Console, u); {
+	switch yes, err := AskTrust(ctx, s.Console, u); {
 	case err != nil:
 		return c, console.Interrupted
 	case !yes:
@@ -99,11 +99,14 @@ func (s *Source) approve(c config.Config) error {
 // TrustCommand returns the command that approves a file; "" is the .mcp.json of the current
 // folder.
 func (s *Source) TrustCommand(file string) string {
-	data := s.Data
-	if data == DefaultData() {
-		data = ""
+	command := "metarouter trust"
+	if file != "" {
+		command += " " + commandline.Quote(plain.Line(file))
 	}
-	return trust.Command(file, data)
+	if s.Data != "" && s.Data != DefaultData() {
+		command += " --data " + commandline.Quote(plain.Line(s.Data))
+	}
+	return command
 }
 
 // auditTime is how long a command waits until its event is written.
@@ -114,7 +117,7 @@ const auditTime = 5 * time.Second
 // written is noted: the command has done its work.
 func (s *Source) Record(e audit.Event) {
 	c, _ := s.Usable()
-	o := Options(c, s.Data)
+	o := AuditOptions(c, s.Data)
 	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
 		return
 	}
@@ -158,5 +161,5 @@ func (s *Source) AuditLog(file string) (string, error) {
 	case s.Data == "":
 		return "", console.Usage(errors.New("without a data folder (--data) there is no audit log; name its file"))
 	}
-	return File(s.Data), nil
+	return auditFile(s.Data), nil
 }

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -58,9 +57,8 @@ type Case struct {
 	// Finds reports whether one tool has the name, in any form.
 	Finds func(name string) bool
 
-	// Why the last edit of the configuration is not in use, a [*trust.Waiting] if it waits for
-	// approval; nil if it is in use.
-	Edit error
+	Edit    error  // why the last edit of the configuration is not in use; nil if it is in use
+	Approve string // the command that approves it, if it waits for that
 
 	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
 	// they are sent or not asked for.
@@ -198,8 +196,8 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 
 // examineWhole checks the settings and the data folder, which are not about one server.
 func examineWhole(x *findings, c Case) {
-	if w, ok := errors.AsType[*trust.Waiting](c.Edit); ok {
-		x.add(Warning, "the last edit of the configuration waits for your approval: "+w.Untrusted.Error()+".", "read the file, then run: "+w.Command)
+	if c.Approve != "" {
+		x.add(Warning, "the last edit of the configuration waits for your approval: "+c.Edit.Error()+".", "read the file, then run: "+c.Approve)
 	} else if c.Edit != nil {
 		x.add(Warning, "the last edit of the configuration is not in use: "+c.Edit.Error()+".", "correct the file; 'metarouter check' says whether it is correct")
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -383,15 +382,16 @@ func TestNoTraces(t *testing.T) {
 func TestEditNotInUse(t *testing.T) {
 	for _, tc := range []struct {
 		edit         error
+		approve      string
 		problem, fix string
 	}{
-		{&trust.Waiting{Untrusted: &trustfile.Untrusted{Text: trustfile.Text{Files: []string{"/p/.mcp.json"}}, Before: true, Added: []string{"a"}}, Command: "metarouter trust /p/.mcp.json"},
+		{&trustfile.Untrusted{Text: trustfile.Text{Files: []string{"/p/.mcp.json"}}, Before: true, Added: []string{"a"}}, "metarouter trust /p/.mcp.json",
 			"the last edit of the configuration waits for your approval: /p/.mcp.json is not trusted: it was edited since you approved it (added: a).", "read the file, then run: metarouter trust /p/.mcp.json"},
-		{config.Problem{File: "/f", Line: 1, Column: 2, Message: "a comma is missing"},
+		{config.Problem{File: "/f", Line: 1, Column: 2, Message: "a comma is missing"}, "",
 			"the last edit of the configuration is not in use: /f:1:2: a comma is missing.", "correct the file; 'metarouter check' says whether it is correct"},
 	} {
 		x := caseOf(config.Config{Servers: []config.Server{stdio("x")}}, status.Status{Name: "s", State: status.Ready})
-		x.Edit = tc.edit
+		x.Edit, x.Approve = tc.edit, tc.approve
 		r := Examine(x)
 		want := Finding{Severity: Warning, Problem: tc.problem, Fix: tc.fix}
 		if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Server == "" }); i < 0 || !reflect.DeepEqual(r.Findings[i], want) {

@@ -13,8 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
 // ImportOptions are the flags of import.
@@ -26,7 +24,7 @@ type ImportOptions struct {
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
-func Import(ctx context.Context, e *Editor, local *service.Runner, client string, o ImportOptions) error {
+func Import(ctx context.Context, e *Editor, client string, o ImportOptions) error {
 	c, _ := clients.Find(client)
 	sources, err := clientSources(e, c, o)
 	if err != nil {
@@ -60,7 +58,7 @@ func Import(ctx context.Context, e *Editor, local *service.Runner, client string
 	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
 		return err
 	}
-	if err := logins.Offer(ctx, local, paths, done.Login); err != nil {
+	if err := e.Offer(ctx, paths, done.Login); err != nil {
 		return err
 	}
 	configs := e.Flags()
@@ -151,7 +149,7 @@ func noteImported(e *Editor, done clients.Imported) {
 	say("in your configuration already", done.Same)
 	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours, --rename imports it under a new name)", done.Conflicts)
 	say("left out, because they start metarouter itself", done.Routers)
-	logins.Note(e.Console, done.Login)
+	e.noteLogin(done.Login)
 	for _, note := range done.Notes {
 		e.Console.Note("note: %s", note)
 	}

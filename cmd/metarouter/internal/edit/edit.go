@@ -4,6 +4,7 @@
 package edit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,16 @@ const notWritten = "nothing was written; add --write"
 type Editor struct {
 	*configfile.Source
 	Write bool // --write: else the change is only shown
+
+	// Offer offers the logins at servers of files that were just written, of [Add] and [Import].
+	Offer func(ctx context.Context, files, names []string) error
+}
+
+// noteLogin names servers that may need a login.
+func (e *Editor) noteLogin(names []string) {
+	if len(names) > 0 {
+		e.Console.Note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
+	}
 }
 
 // A file is one of the configuration in use, with the text that it is to have.

@@ -11,8 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -22,7 +20,7 @@ import (
 
 // Add puts an entry into the configuration in use, and offers to log in to the server if that may be
 // needed. text returns the entry as it is written into the file at path.
-func Add(ctx context.Context, e *Editor, local *service.Runner, name string, text func(path string) string, replace bool) error {
+func Add(ctx context.Context, e *Editor, name string, text func(path string) string, replace bool) error {
 	files, err := e.inUse()
 	if err != nil {
 		return err
@@ -50,7 +48,7 @@ func Add(ctx context.Context, e *Editor, local *service.Runner, name string, tex
 	noteOwnFile(e, f.Path)
 	used, err := e.apply(f)
 	if used && login && err == nil {
-		return logins.Offer(ctx, local, pathsOf(files), []string{name})
+		return e.Offer(ctx, pathsOf(files), []string{name})
 	}
 	if used && err == nil {
 		e.Console.Note("next: metarouter tools %s%s", commandline.Quote(name), e.Flags())
@@ -96,7 +94,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		e.Console.Note("note: %s", p.Message)
 	}
 	if login = clients.MayNeedLogin(entry, s); login {
-		logins.Note(e.Console, []string{name})
+		e.noteLogin([]string{name})
 	}
 	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return p.ClearSecret })
 	if !warned && slices.ContainsFunc(written.Servers[0].Launch().Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {

@@ -13,7 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -92,7 +91,7 @@ func trustedText(e *Editor, files []file) (config.Config, error) {
 			return c, console.Usage(err)
 		}
 		if err := c.Text.Trusted(e.Data); err != nil {
-			return c, console.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, e.TrustCommand(""))))
+			return c, console.Usage(fmt.Errorf("nothing is pinned: %w", configfile.Explain(err, e.TrustCommand(""))))
 		}
 		return c, nil
 	}

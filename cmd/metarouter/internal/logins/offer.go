@@ -13,13 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
-// Note names servers that may need a login.
-func Note(out *console.Console, names []string) {
-	if len(names) > 0 {
-		out.Note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
-	}
-}
-
 // Offer offers the logins at servers of the configuration files that were just written: on a
 // terminal it asks once, else it prints the commands. A login that fails is no error.
 func Offer(ctx context.Context, local *service.Runner, files, names []string) error {

@@ -26,7 +26,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -231,7 +230,7 @@ func (p *process) checkFiles(c config.Config) error {
 	if err := telemetry.CanWrite(c); err != nil {
 		return configfile.InConfig(c, err)
 	}
-	if err := configfile.Check(c); err != nil {
+	if err := configfile.CheckAudit(c); err != nil {
 		return configfile.InConfig(c, err)
 	}
 	return nil
@@ -277,7 +276,7 @@ func (p *process) trusted() func(config.Config) error {
 		return nil // everything may
 	}
 	return func(c config.Config) error {
-		return trust.Explain(c.Text.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
+		return configfile.Explain(c.Text.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
 	}
 }
 

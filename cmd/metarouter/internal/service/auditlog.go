@@ -3,15 +3,14 @@ package service
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -33,7 +32,7 @@ type auditLog struct {
 // router that keeps the log by default starts without it, and says so.
 func (l *auditLog) start(c config.Config) (err error) {
 	l.last = c
-	if l.current, err = l.open(configfile.Options(c, l.data)); err == nil {
+	if l.current, err = l.open(configfile.AuditOptions(c, l.data)); err == nil {
 		return nil
 	}
 	if c.Router.Audit.File != "" {
@@ -67,7 +66,7 @@ func (l *auditLog) edit(c config.Config) {
 	if c.Router.Audit == l.last.Router.Audit {
 		return
 	}
-	o, was := configfile.Options(c, l.data), configfile.Options(l.last, l.data).File
+	o, was := configfile.AuditOptions(c, l.data), configfile.AuditOptions(l.last, l.data).File
 	next, err := l.open(o)
 	if err != nil {
 		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))
@@ -145,46 +144,11 @@ func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
 // summary says in a few words how two configurations differ, by names alone, and identifies the
 // text of the second one by its hash.
 func summary(before, after config.Config) string {
-	parts := []string{"hash " + after.Text.Digest()}
-	add := func(what string, names []string) {
-		if len(names) > 0 {
-			parts = append(parts, what+": "+prose.List(names, 10))
-		}
+	parts := append([]string{"hash " + after.Text.Digest()}, admin.Edited(before, after)...)
+	if names := settingsThatDiffer(before.Router, after.Router); len(names) > 0 {
+		parts = append(parts, "settings changed: "+prose.List(names, 10))
 	}
-	entries := func(c config.Config) map[string]config.Server {
-		all := make(map[string]config.Server)
-		for _, s := range c.Servers {
-			all[s.Name] = s
-		}
-		return all
-	}
-	added, removed, changed := compare(entries(before), entries(after))
-	add("servers added", added)
-	add("servers removed", removed)
-	add("servers changed", changed)
-	added, removed, changed = compare(before.Router.Profiles, after.Router.Profiles)
-	add("profiles added", added)
-	add("profiles removed", removed)
-	add("profiles changed", changed)
-	add("settings changed", settingsThatDiffer(before.Router, after.Router))
 	return strings.Join(parts, "; ")
-}
-
-// compare returns the names that only one of two maps has, and those with other values, sorted.
-func compare[T any](before, after map[string]T) (added, removed, changed []string) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if was, ok := before[name]; !ok {
-			added = append(added, name)
-		} else if !reflect.DeepEqual(was, after[name]) {
-			changed = append(changed, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, ok := after[name]; !ok {
-			removed = append(removed, name)
-		}
-	}
-	return added, removed, changed
 }
 
 // settingsThatDiffer returns the names of the keys of "metarouter" that differ, besides profiles.

@@ -1,7 +1,4 @@
-// Package trust shows a configuration to a person, and asks whether it may be used.
-// A configuration that was found and not named runs commands of other people, so that it
-// must be approved first. Package trustfile keeps the approvals.
-package trust
+package configfile
 
 import (
 	"context"
@@ -9,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
@@ -36,22 +32,9 @@ func Explain(err error, command string) error {
 	return err
 }
 
-// Command returns the command that approves a file. file is "" for the .mcp.json of the
-// person's current folder, and data is "" for the usual data folder.
-func Command(file, data string) string {
-	command := "metarouter trust"
-	if file != "" {
-		command += " " + commandline.Quote(plain.Line(file))
-	}
-	if data != "" {
-		command += " --data " + commandline.Quote(plain.Line(data))
-	}
-	return command
-}
-
-// Ask shows on stderr a text that is not trusted, and how it differs from the approved one, and asks
+// AskTrust shows on stderr a text that is not trusted, and how it differs from the approved one, and asks
 // the person at the terminal whether to use it.
-func Ask(ctx context.Context, c *console.Console, u *trustfile.Untrusted) (yes bool, err error) {
+func AskTrust(ctx context.Context, c *console.Console, u *trustfile.Untrusted) (yes bool, err error) {
 	fmt.Fprintf(c.Err, "%s. It says:\n%s", plain.Line(u.Error()), Describe(u.Text, u))
 	return c.Confirm(ctx, "Use it? [y/N]")
 }

@@ -1,4 +1,4 @@
-package why
+package admin
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ const maxAbove = 3
 
 // rank says where the tool ranks for the task, and why. A tool that is not offered is
 // nil, and has no rank.
-func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, task string, a *Answer) error {
+func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, task string, a *Reasons) error {
 	found, err := r.Find(ctx, selector.Query{Task: task, Limit: len(r.Snapshot().Tools()) + 1})
 	if err != nil {
 		return err
@@ -86,15 +86,9 @@ func sharesOf(e selector.Explanation) string {
 }
 
 func ordinal(n int) string {
-	switch {
-	case n%100/10 == 1:
-		return fmt.Sprintf("%dth", n)
-	case n%10 == 1:
-		return fmt.Sprintf("%dst", n)
-	case n%10 == 2:
-		return fmt.Sprintf("%dnd", n)
-	case n%10 == 3:
-		return fmt.Sprintf("%drd", n)
+	end := "th"
+	if n%100/10 != 1 && n%10 < 4 {
+		end = []string{"th", "st", "nd", "rd"}[n%10]
 	}
-	return fmt.Sprintf("%dth", n)
+	return fmt.Sprint(n) + end
 }

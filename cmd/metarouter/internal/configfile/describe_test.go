@@ -1,4 +1,4 @@
-package trust
+package configfile
 
 import (
 	"encoding/json"
@@ -325,7 +325,7 @@ func leaves(to map[string]bool, path string, schema any, defs map[string]any) {
 // A path adds no line and no command to the command that a person is to type.
 func TestCommandIsOneLine(t *testing.T) {
 	for path, want := range map[string]string{"/a/.mcp.json": "/a/.mcp.json", "/a\nmetarouter b": `/a metarouter b`, "/a;b": "/a;b", `/a\b`: `/a\b`} {
-		got := Command(path, "")
+		got := new(Source).TrustCommand(path)
 		if got != "metarouter trust "+commandline.Quote(want) || strings.Contains(got, "\n") {
 			t.Errorf("%q: %q", path, got)
 		}

@@ -1,5 +1,4 @@
-// Package nodes shows the routers of other machines in the cluster.
-package nodes
+package main
 
 import (
 	"cmp"
@@ -21,8 +20,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// Key prints the public key of this machine's node.
-func Key(out *console.Console) error {
+// nodeKey prints the public key of this machine's node.
+func nodeKey(out *console.Console) error {
 	file, err := configpath.NodeKey()
 	if err != nil {
 		return console.Usage(err)
@@ -55,9 +54,9 @@ func clusterOf(ctx context.Context, files *configfile.Source, urls string) (conf
 	return *c.Router.Cluster, nil
 }
 
-// Show joins the cluster at the URLs, or the cluster of the configuration if they are "", and prints its nodes.
+// showNodes joins the cluster at the URLs, or the cluster of the configuration if they are "", and prints its nodes.
 // version is the version of this program.
-func Show(ctx context.Context, files *configfile.Source, urls, version string) error {
+func showNodes(ctx context.Context, files *configfile.Source, urls, version string) error {
 	out := files.Console
 	c, err := clusterOf(ctx, files, urls)
 	if err != nil {

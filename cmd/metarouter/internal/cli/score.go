@@ -1,4 +1,4 @@
-package why
+package cli
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// PrintScore prints the parts of a score, in lines of so many columns; 0 for no limit.
-func PrintScore(w io.Writer, e *selector.Explanation, columns int) {
+// printScore prints the parts of a score, in lines of so many columns; 0 for no limit.
+func printScore(w io.Writer, e *selector.Explanation, columns int) {
 	for _, f := range e.Features {
 		if f.Share != 0 {
 			fmt.Fprintf(w, "  %3.0f%%  %s (%.2f × %.1f)\n", 100*f.Share, f.Name, f.Value, f.Weight)

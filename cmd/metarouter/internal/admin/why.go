@@ -1,7 +1,4 @@
-// Package why explains why a tool is offered to clients or is not, and where it ranks
-// for a task. It reads the router's catalog, and starts servers only where the catalog
-// does not answer the question.
-package why
+package admin
 
 import (
 	"cmp"
@@ -26,20 +23,20 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// An Answer says why a tool is or is not offered.
-type Answer struct {
+// Reasons says why a tool is or is not offered.
+type Reasons struct {
 	Tool    string   `json:"tool"` // its ID; the name in the question if no tool has it
 	Offered bool     `json:"offered"`
-	Reasons []string `json:"reasons"` // full sentences
+	All     []string `json:"reasons"` // full sentences
 	Rank    *int     `json:"rank"`    // from 1; null without a task, or if the tool is not among the candidates
 }
 
-func (a *Answer) say(format string, args ...any) {
-	a.Reasons = append(a.Reasons, plain.Line(fmt.Sprintf(format, args...)))
+func (a *Reasons) say(format string, args ...any) {
+	a.All = append(a.All, plain.Line(fmt.Sprintf(format, args...)))
 }
 
-// A Question asks about a tool.
-type Question struct {
+// A whyQuestion asks about a tool.
+type whyQuestion struct {
 	Config config.Config
 	Tool   string // a name of the tool in any form
 	Task   string // where does the tool rank for it? "" does not ask
@@ -49,9 +46,9 @@ type Question struct {
 	Profile string
 }
 
-// Ask answers the question for a router. It fails with a *exposure.NameError if several
+// askWhy answers the question for a router. It fails with a *exposure.NameError if several
 // tools have the name.
-func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
+func askWhy(ctx context.Context, r *adapter.Parts, q whyQuestion) (Reasons, error) {
 	x := inquiry{config: q.Config, mode: q.Mode, asked: q.Tool, profile: q.Config.Router.Profiles[q.Profile]}
 	look := func() error {
 		x.look(r)
@@ -62,7 +59,7 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 		return nil
 	}
 	if err := look(); err != nil {
-		return Answer{}, err
+		return Reasons{}, err
 	}
 	all := q.Task != "" || q.Config.Router.Names == exposure.Bare // other tools decide on its rank, and on its name
 	if !x.knows() || all {
@@ -73,10 +70,10 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 			r.Settled(ctx)
 		}
 		if ctx.Err() != nil {
-			return Answer{}, ctx.Err()
+			return Reasons{}, ctx.Err()
 		}
 		if err := look(); err != nil {
-			return Answer{}, err
+			return Reasons{}, err
 		}
 	}
 	a := x.answer(ctx)
@@ -86,14 +83,14 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	if q.Task != "" {
 		t, _ := r.Snapshot().Tool(a.Tool)
 		if err := rank(ctx, r, t, q.Task, &a); err != nil {
-			return Answer{}, err
+			return Reasons{}, err
 		}
 	}
 	return a, nil
 }
 
 // limit says which profiles do not allow the tool, or ask before its calls.
-func (a *Answer) limit(q Question, t *registry.NormalizedTool) {
+func (a *Reasons) limit(q whyQuestion, t *registry.NormalizedTool) {
 	all := q.Config.Router.Profiles
 	names := slices.Sorted(maps.Keys(all))
 	if q.Profile != "" {
@@ -107,7 +104,7 @@ func (a *Answer) limit(q Question, t *registry.NormalizedTool) {
 				continue
 			}
 			a.Offered = false
-			a.Reasons[0] = plain.Line(refusal) + "." // instead of how it is listed
+			a.All[0] = plain.Line(refusal) + "." // instead of how it is listed
 		} else if asks := rules.Asks(t).String(); asks != "" {
 			a.say("%s, and so before calls of it.", asks)
 		}
@@ -138,16 +135,21 @@ func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
 	if t, ok := x.names.Only(x.asked); ok {
 		return t, true
 	}
-	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
-	if !qualified {
-		name = x.asked
-	}
+	of, name, qualified := x.split()
 	for _, t := range x.snapshot.Tools() {
 		if t.Original != "" && t.Original == name && (!qualified || t.Server == of) {
 			return t, true
 		}
 	}
 	return nil, false
+}
+
+// split returns the server that the question names, if it does, and the name of the tool there.
+func (x *inquiry) split() (of, name string, qualified bool) {
+	if of, name, qualified = exposure.Split(x.asked, x.config.Router.Separator, x.servers); !qualified {
+		name = x.asked
+	}
+	return of, name, qualified
 }
 
 // A dropped tool is listed by its server and not offered.
@@ -157,10 +159,7 @@ type dropped struct {
 }
 
 func (x *inquiry) droppedTools() (all []dropped) {
-	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
-	if !qualified {
-		name = x.asked
-	}
+	of, name, qualified := x.split()
 	for _, s := range x.config.Servers {
 		for _, d := range x.snapshot.Offer(s.Name).Dropped {
 			if d.Kind == registry.KindTool && d.Name == name && (!qualified || s.Name == of) {
@@ -176,11 +175,11 @@ func (x *inquiry) knows() bool {
 	return ok || len(x.droppedTools()) > 0 || exposure.IsOwn(x.asked)
 }
 
-func (x *inquiry) answer(ctx context.Context) Answer {
+func (x *inquiry) answer(ctx context.Context) Reasons {
 	if t, ok := x.tool(); ok {
 		return x.offered(t)
 	}
-	a := Answer{Tool: x.asked, Reasons: []string{}}
+	a := Reasons{Tool: x.asked, All: []string{}}
 	if exposure.IsOwn(x.asked) {
 		a.Offered = true
 		a.say("it is one of metarouter's own tools. Clients see find_tools, describe_tools, call_tool, call_read_only_tool and route_task in search mode, read_result if maxResultTokens is set, list_categories and classify_text if \"classification\" is configured; find_tools, describe_tools, read_result and run_script in code mode.")
@@ -197,8 +196,8 @@ func (x *inquiry) answer(ctx context.Context) Answer {
 	return a
 }
 
-func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
-	a := Answer{Tool: t.ID, Offered: !t.Held}
+func (x *inquiry) offered(t *registry.NormalizedTool) Reasons {
+	a := Reasons{Tool: t.ID, Offered: !t.Held}
 	exposed := x.names.Exposed(t)
 	pinned := slices.ContainsFunc(x.config.Router.Pinned, func(name string) bool {
 		p, ok := x.names.Only(name)
@@ -240,13 +239,13 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	x.explainDoubt(&a, t)
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
 		a.say("it can't be called just now: %s", stateWords(s))
-		last := len(a.Reasons) - 1
-		a.Reasons = slices.Insert(a.Reasons[:last], 0, a.Reasons[last]) // it blocks a call
+		last := len(a.All) - 1
+		a.All = slices.Insert(a.All[:last], 0, a.All[last]) // it blocks a call
 	}
 	return a
 }
 
-func (x *inquiry) explainDoubt(a *Answer, t *registry.NormalizedTool) {
+func (x *inquiry) explainDoubt(a *Reasons, t *registry.NormalizedTool) {
 	if t.Doubt == "" {
 		return
 	}
@@ -259,7 +258,7 @@ func (x *inquiry) explainDoubt(a *Answer, t *registry.NormalizedTool) {
 }
 
 // explainChange says how the tool's definition changed since a person saw it.
-func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
+func (x *inquiry) explainChange(a *Reasons, t *registry.NormalizedTool) {
 	const most = 2000 // characters of a member, before and after
 	for _, text := range t.Suspect {
 		a.say("it tells a model what to do beyond its use, or hid characters from people: %s.", text)
@@ -296,7 +295,7 @@ func (x *inquiry) shown() (mode, why string) {
 	return mode, fmt.Sprintf("mode auto shows all tools, because they cost %d tokens and toolBudget is %d", cost, r.ToolBudget)
 }
 
-func (x *inquiry) explainDropped(a *Answer, d dropped) {
+func (x *inquiry) explainDropped(a *Reasons, d dropped) {
 	where := fmt.Sprintf("the entry %q of %s", d.server, strings.Join(x.config.Files, ", "))
 	switch d.Filter {
 	case "deny":
@@ -309,8 +308,8 @@ func (x *inquiry) explainDropped(a *Answer, d dropped) {
 }
 
 // unknown says why no server is known to have the tool.
-func (x *inquiry) unknown(ctx context.Context, a *Answer) {
-	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
+func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
+	of, name, qualified := x.split()
 	s, known := x.state(of)
 	switch {
 	case qualified && known && s.State != status.Ready && s.State != status.Idle && s.Tools == 0:
@@ -329,7 +328,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 		return
 	}
 	if before, _, ok := strings.Cut(x.asked, ":"); ok {
-		a.say("no server is called %q; the servers are %s.", before, some(x.serverNames()))
+		a.say("no server is called %q; the servers are %s.", before, some(named(x.servers)))
 		return
 	}
 	if s, ok := x.state(x.asked); ok {
@@ -341,40 +340,18 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Nearest) > 0 {
 		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
 	}
-	var down []adapter.ServerInfo // those that may have it
+	var down []string // those that may have it
 	for _, s := range x.servers {
 		if s.Tools == 0 && s.State != status.Ready {
-			down = append(down, s)
+			down = append(down, fmt.Sprintf("%s (%s)", s.Name, s.Verb()))
 		}
 	}
-	switch len(down) {
-	case 0:
-	case 1:
-		a.say("server %q may have it: its tools are not known, since %s", down[0].Name, stateWords(down[0]))
-	default:
-		var names []string
-		for _, s := range down {
-			names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.Verb()))
-		}
-		a.say("one of these servers may have it, whose tools are not known: %s. 'metarouter doctor' says what to do.", some(names))
+	if len(down) > 0 {
+		a.say("a server may have it whose tools are not known: %s. 'metarouter doctor' says what to do.", some(down))
 	}
 }
 
-func (x *inquiry) serverNames() (names []string) {
-	for _, s := range x.servers {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-func (x *inquiry) state(name string) (adapter.ServerInfo, bool) {
-	for _, s := range x.servers {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return adapter.ServerInfo{}, false
-}
+func (x *inquiry) state(name string) (adapter.ServerInfo, bool) { return serverNamed(x.servers, name) }
 
 func stateWords(s adapter.ServerInfo) string {
 	switch s.State {

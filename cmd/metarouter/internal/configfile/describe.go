@@ -1,4 +1,4 @@
-package trust
+package configfile
 
 import (
 	"fmt"
