@@ -101,7 +101,7 @@ func (g *Grantor) CheckResponse(q url.Values) (code string, err error) {
 		return "", newRefusal(q.Get("error"), q.Get("error_description"), 0, nil)
 	}
 	if code = q.Get("code"); code == "" || len(code) > maxToken {
-		return "", fmt.Errorf("the response to the login has neither an error nor a code of at most %d bytes", maxToken)
+		return "", fmt.Errorf("the response to the login has neither a code nor an error, or a code of more than %d bytes", maxToken)
 	}
 	return code, nil
 }

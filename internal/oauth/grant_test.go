@@ -183,7 +183,7 @@ func TestCheckResponse(t *testing.T) {
 		"error without promised iss": {query: "error=access_denied", sends: true, err: "no iss"},
 		"nothing":                    {query: "", err: "neither"},
 		"empty code":                 {query: "code=", err: "neither"},
-		"long code":                  {query: "code=" + strings.Repeat("c", maxToken+1), err: "at most"},
+		"long code":                  {query: "code=" + strings.Repeat("c", maxToken+1), err: "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &Grantor{Issuer: Issuer{ID: "https://as.example", SendsIssuer: test.sends}}
