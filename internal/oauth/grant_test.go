@@ -316,7 +316,7 @@ func TestTokenAnswers(t *testing.T) {
 		"slow down":            {answer: `429 {"error":"slow_down"}`, refusal: "slow_down"},
 		"too many":             {answer: `429 {}`, err: "fails for now"},
 		"down":                 {answer: `503 {"error":"invalid_grant"}`, err: "fails for now (status 503)"},
-		"silent":               {answer: `403 <html>`, refusal: "HTTP 403"},
+		"silent":               {answer: `403 <html>`, err: "without saying why"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, asked := answers(test.answer)

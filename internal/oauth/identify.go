@@ -48,7 +48,7 @@ func Identify(ctx context.Context, c *http.Client, s Server, i Issuer, r Redirec
 	}
 	client, err := register(ctx, c, s.Settings, i, r)
 	switch {
-	case errors.As(err, new(*Refusal)):
+	case errors.As(err, new(*Refusal)), errors.Is(err, errSilent):
 		return Client{}, unknownClient(s.Settings, i, r, err)
 	case err != nil:
 		return Client{}, fmt.Errorf("register the router as a client: %w", err)

@@ -102,14 +102,14 @@ func readReply(at string, status int, data []byte, secrets []string) (reply, err
 	case code != "": // with any status: GitHub sends 200
 		return nil, newRefusal(code, r.text("error_description"), status, secrets)
 	case status < 200 || status >= 300:
-		return nil, newRefusal(fmt.Sprintf("HTTP %d", status), "", status, nil)
+		return nil, fmt.Errorf("the %s %w (status %d)", at, errSilent, status)
 	case err != nil || r == nil:
 		return nil, fmt.Errorf("the answer of the %s is %w", at, errNoObject)
 	}
 	return r, nil
 }
 
-var errNoObject = errors.New("not a JSON object")
+var errNoObject, errSilent = errors.New("not a JSON object"), errors.New("refuses without saying why") // which a proxy may do
 
 // unredirected returns the client, but without redirects: they would send credentials elsewhere.
 func unredirected(c *http.Client) *http.Client {
