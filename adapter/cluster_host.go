@@ -76,7 +76,7 @@ func (h *clusterHost) view(profiles string) *View {
 	all := h.router.current.load().config.Router.Profiles
 	var chosen []string
 	for name := range strings.SplitSeq(profiles, "+") {
-		if name != "" && profile.Exists(all, name) {
+		if name != "" && profile.OnlyOf(name) == nil && profile.Exists(all, name) { // the client's node has other names of servers
 			chosen = append(chosen, name)
 		}
 	}

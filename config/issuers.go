@@ -49,10 +49,11 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	field := d.to(to)
 	object := objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
 		field(m)
+		list, ok := m.Value.Value.(*hujson.Array) // else *to is of another member
 		seen := make(map[string]bool)
 		for i, issuer := range *to {
-			if seen[issuer.URL] && issuer.URL != "" {
-				d.mistake(m.Value.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice; write one with all "profiles"`)
+			if ok && i < len(list.Elements) && seen[issuer.URL] && issuer.URL != "" {
+				d.mistake(list.Elements[i].StartOffset, `this issuer is here twice; write one with all "profiles"`)
 			}
 			seen[issuer.URL] = true
 		}

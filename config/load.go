@@ -51,7 +51,12 @@ func (c Config) With(lookup func(name string) (string, bool)) Config {
 	env.lookup = lookup
 	with, err := assemble(c.sources, env)
 	if err != nil {
-		c.Servers = with.Servers
+		c.Servers = slices.Clone(c.Servers)
+		for i, s := range c.Servers {
+			if n := slices.IndexFunc(with.Servers, func(w Server) bool { return w.Name == s.Name }); n >= 0 { // stored scripts are no servers of with
+				c.Servers[i] = with.Servers[n]
+			}
+		}
 		return c
 	}
 	return with

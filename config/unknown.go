@@ -39,7 +39,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 		return
 	}
 	general := d.level == "" && d.source.general
-	if meant, ok := keys.Nearest(key, slices.Sorted(maps.Keys(known))); ok && (!general || meant == atRouter) {
+	if meant, ok := keys.Nearest(key, slices.Sorted(maps.Keys(known))); ok && (!general || meant == atRouter || slices.Contains(roots, meant)) {
 		report := d.mistake
 		if d.level == "" && meant != atRouter && hasServers(d.source.root) {
 			report = d.warn
@@ -51,16 +51,24 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 		d.warn(at, "the servers under %q in %q are not read; write %[1]q at the top level of the file", inner, key)
 		return
 	}
-	if general {
-		return
-	}
 	level, isElsewhere := table().Elsewhere(d.level, key)
 	report := d.mistake
+	if general {
+		switch o, ok := m.Value.Value.(*hujson.Object); {
+		case key != "http" && isElsewhere && level == atRouter:
+			d.misplaced(d.warn, m, level)
+		case key == "http" && ok && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return knownAt(atHTTP, jsonc.Key(m)) }):
+			d.misplaced(d.refuse, m, level)
+		}
+		return // others are settings of the other client
+	}
 	if setting, ok := settingOf(m); ok {
 		report = d.refuse
 		if !isElsewhere {
 			level, isElsewhere = setting, true
 		}
+	} else if restricts(key, d.level) {
+		report, level, isElsewhere = d.refuse, keys.Profile, true
 	} else if d.level == "" && level != atCluster {
 		report = d.warn // it is another program's
 	}
@@ -72,6 +80,17 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	default:
 		d.warn(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
 	}
+}
+
+// restricts reports whether a key at a level was meant to restrict what clients may use, in a profile.
+func restricts(key, level string) bool {
+	switch key {
+	case "readOnly", "ask", "arguments":
+		return level == "" || level == atRouter || level == atHTTP
+	case "allow", "deny": // in a file, another program may have them
+		return level == atRouter || level == atHTTP
+	}
+	return false
 }
 
 // settingOf returns the level of a key that is for all clients. Without it, more may be allowed.

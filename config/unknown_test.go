@@ -27,6 +27,8 @@ func TestUnknownKeys(t *testing.T) {
 
 		{"servers in something else", `{"tooling": {}, §"settings": {"mcpServers": {"a": {"command": "x"}}}}`, `the servers under "mcpServers" in "settings" are not read; write "mcpServers" at the top level of the file`},
 		{"VS Code's settings", `{"editor.fontSize": 14, §"mcp": {"servers": {"a": {"command": "x"}}}}`, `the servers under "servers" in "mcp" are not read; write "servers" at the top level`},
+		{"ours in another client's file", `{"mcpServers": {}, "permissions": {}, §"newTools": "hold"}`, `write it in metarouter`},
+		{"cluster in another client's file", `{"mcpServers": {}, "a.b": 1, §"cluster": {"trusted": ["x"]}}`, `write it in metarouter`},
 		{"entry key in the file", `{"mcpServers": {}, §"command": "npx"}`, `write it in mcpServers.NAME`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,5 +133,22 @@ func TestFilesOfOtherClients(t *testing.T) {
 		"[other]\na = 1\n": "write keys and strings in double quotes",
 	} {
 		expect.Contains(t, fmt.Sprint(anyText(t, text).Problems), want, "%s", text)
+	}
+}
+
+// Files that could be meant to restrict are refused, whatever else is in them.
+func TestRestrictionsAreNotLost(t *testing.T) {
+	for text, says := range map[string]string{
+		`{"metarouter": {"deny": ["*"]}}`:                                  `the key "deny" has no effect here; write it in metarouter.profiles.NAME`,
+		`{"metarouter": {"http": {"allow": ["x"]}}}`:                       `the key "allow" has no effect here`,
+		`{"mcpServers": {}, "readOnly": true}`:                             `the key "readOnly" has no effect here`,
+		`{"mcpServers": {}, "permissions": {}, "http": {"tokens": ["a"]}}`: `the key "http" has no effect here`,
+		`{"metarouter": {"http": {"oauth": {"issuers": [{"url": "https://a.example"}, {"url": "https://a.example"}], "issuers": 5}}}}`:    `"issuers" must be an array`,
+		`{"metarouter": {"http": {"oauth": {"issuers": [{"url": "https://a.example"}, {"url": "https://a.example"}], "issuers": [{}]}}}}`: `"issuers" is here twice`,
+	} {
+		c, err := ReadText("/x/.mcp.json", []byte(text))
+		if err == nil || !strings.Contains(fmt.Sprint(c.Problems), says) {
+			t.Errorf("%s: %v, %v", text, err, c.Problems)
+		}
 	}
 }

@@ -142,7 +142,7 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 		Version string `json:"version"`
 	}{cmp.Or(o.Itself, o.Name, defaultName), "", d.version}
 	if o.Itself != "" {
-		i.Version = cmp.Or(d.router.Snapshot().Offer(o.Itself).Version, d.version)
+		i.Version = d.router.Snapshot().Offer(o.Itself).Version
 	} else if i.Name == defaultName {
 		i.Title = "Metarouter"
 	}

@@ -22,12 +22,14 @@ type greeting struct {
 	router  Router
 	info    func() json.RawMessage // our serverInfo
 	catalog *catalog.Catalog
-	decided func() bool   // whether it is certain which tools the client will see
-	itself  func() string // the server that is shown as itself; "" for none
+	decided func() bool           // whether it is certain which tools the client will see
+	itself  func() string         // the server that is shown as itself; "" for none
+	settle  func(context.Context) // waits for that server, for a while
 }
 
 // initialize answers a client of the legacy era.
-func (g *greeting) initialize(_ context.Context, c conversation.Call) (json.RawMessage, error) {
+func (g *greeting) initialize(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	g.settle(ctx)
 	return wire.Marshal(struct {
 		ProtocolVersion string          `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`
@@ -37,7 +39,8 @@ func (g *greeting) initialize(_ context.Context, c conversation.Call) (json.RawM
 }
 
 // discover answers a client of the modern era.
-func (g *greeting) discover(context.Context, conversation.Call) (json.RawMessage, error) {
+func (g *greeting) discover(ctx context.Context, _ conversation.Call) (json.RawMessage, error) {
+	g.settle(ctx)
 	return wire.Marshal(struct {
 		SupportedVersions []string        `json:"supportedVersions"`
 		Capabilities      json.RawMessage `json:"capabilities"`

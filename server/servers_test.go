@@ -65,7 +65,7 @@ func (p *fakeProfiles) profiles() Profiles {
 			}
 			if itself != "" && len(tools) > 0 {
 				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Instructions: "Use " + itself + "."})
-				return seen, Options{Mode: exposure.Direct, Names: exposure.Bare, Itself: itself, Classifies: true}
+				return seen, Options{Mode: exposure.Direct, Names: exposure.Own, Itself: itself, Classifies: true}
 			}
 			return seen, Options{Mode: exposure.Direct}
 		},

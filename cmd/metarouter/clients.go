@@ -73,7 +73,10 @@ func newInstallCommand(files *configfile.Source) *cobra.Command {
 			return edit.Install(&e, args[0], o)
 		})
 	cmd.Long = `Adds an entry that starts this metarouter, with your own configuration or that of
---config, to the configuration of a client: ` + strings.Join(clients.Names(), ", ") + ".\n\n" + aboutEdit
+--config, to the configuration of a client: ` + strings.Join(clients.Names(), ", ") + `.
+For codex and goose, it prints the lines to put there.
+
+` + aboutEdit
 	cmd.Flags().StringVar(&o.File, "file", "", "Change this `file` of the client. (default the file that the client reads on this system)")
 	addWriteFlag(cmd, &e)
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries, so that only metarouter is left. This is refused if your configuration lacks one of them. By default they stay.")

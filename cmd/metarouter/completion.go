@@ -48,7 +48,7 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 		"log-level": fixed("debug", "info", "warn", "error"),
 		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
-		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny), "profile": profileNames(configs),
+		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny), "profile": profileNames(configs), "only": serverNames(configs, isAny),
 		"transport": fixed("stdio", "http", "sse"),
 		"timeout":   fixed(),
 		"env":       fixed(), "header": fixed(), "scope": fixed(),

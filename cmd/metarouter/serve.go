@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/serve"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
@@ -20,6 +24,10 @@ func newServeCommand(local *service.Runner, args []string, program string) *cobr
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com
   METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
 		noArguments, func(ctx context.Context, _ []string) error {
+			if slices.Sort(f.Only); cmd.Flags().Changed("only") && strings.Join(f.Only, "") == "" {
+				return console.Usage(errors.New("--only names no server; name one, or leave the flag out"))
+			}
+			f.Only = slices.Compact(f.Only)
 			f.OverHTTP = cmd.Flags().Changed("http")
 			f.Stdio = f.Stdio && (!f.OverHTTP || cmd.Flags().Changed("stdio"))
 			return serve.Run(ctx, local, f)

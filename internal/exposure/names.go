@@ -16,6 +16,7 @@ import (
 const (
 	Prefixed = "prefixed" // server__tool
 	Bare     = "bare"     // tool, where only one server has it
+	Own      = "own"      // tool, of any length; for one server alone
 )
 
 // Names maps the items that servers offer, tools or prompts, to the names that clients see, and back. It is
@@ -87,7 +88,7 @@ func (n *Names[T]) expose(items []T, about func(T) string, reserved []string) {
 	for i, t := range items {
 		server, name := n.key(t)
 		n.longest, n.longestID = max(n.longest, len(server), len(exposedServer(server))), max(n.longestID, len(n.id(t)))
-		if n.style == Bare && n.spelling.isLegal(name) && len(n.named(name)) == 1 {
+		if (n.style == Own && name != "" || n.style == Bare && n.spelling.isLegal(name)) && len(n.named(name)) == 1 {
 			claim(i, name)
 		}
 	}

@@ -38,8 +38,8 @@ type Store struct {
 	mu     sync.Mutex // guards the fields below
 	kept   *content   // as it was read last, not changed any more; nil before
 	stamp  vault.Stamp
-	memory string        // the content, without a folder
-	turn   chan struct{} // holds a value while a lock of any login is taken, without a folder
+	memory string                   // the content, without a folder
+	turns  map[string]chan struct{} // without a folder: each holds a value while the lock of the login with the ID is taken
 }
 
 // NewStore returns the store of the folder, next to the user's own configuration. It reads
@@ -47,7 +47,7 @@ type Store struct {
 func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
 
 // newMemory returns a store that ends with the process.
-func newMemory() *Store { return &Store{turn: make(chan struct{}, 1)} }
+func newMemory() *Store { return &Store{turns: make(map[string]chan struct{})} }
 
 // A content is everything in a store.
 type content struct {
@@ -250,9 +250,16 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 	if s.folder != "" {
 		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
 	}
+	s.mu.Lock()
+	turn := s.turns[id]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		s.turns[id] = turn
+	}
+	s.mu.Unlock()
 	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -264,6 +271,9 @@ func (s *Store) dropLock(id string) {
 	if s.folder != "" {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.turns, id)
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+hash(id)+".lock") }

@@ -15,7 +15,7 @@ const onlyPrefix = "s/"
 func Only(servers ...string) string {
 	escaped := make([]string, len(servers))
 	for i, server := range servers {
-		escaped[i] = url.PathEscape(server)
+		escaped[i] = strings.ReplaceAll(url.PathEscape(server), "+", "%2B") // which joins choices
 	}
 	return onlyPrefix + strings.Join(escaped, ",")
 }

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -11,11 +12,12 @@ import (
 // A choice of servers allows these alone, whatever their names, next to what the profiles allow.
 func TestOnly(t *testing.T) {
 	all := profiles{"work": {Servers: []string{"a", "b"}}, "default": {Servers: []string{"a", "a,b", "a*"}}}
-	for _, names := range [][]string{{"a"}, {"a,b"}, {"a", "b/c"}, {"a*"}, {"[a"}, {`a\b`}, {"a|b"}, {"a%2Cb"}} {
+	for _, names := range [][]string{{"a"}, {"a,b"}, {"a", "b/c"}, {"a*"}, {"[a"}, {`a\b`}, {"a|b"}, {"a%2Cb"}, {"a+team"}, {"a b"}} {
 		choice := Only(names...)
+		expect.Equal(t, strings.ContainsAny(choice, "+|"), false, "%s could be several choices", choice)
 		expect.Equal(t, slices.Equal(OnlyOf(choice), names), true, "the servers of %s: %q", choice, OnlyOf(choice))
 		r := Of(profiles{}, choice)
-		for _, server := range []string{"a", "b", "a,b", "b/c", "a*", "ab", "[a", `a\b`, "a|b", "a%2Cb", "", "c"} {
+		for _, server := range []string{"a", "b", "a,b", "b/c", "a*", "ab", "[a", `a\b`, "a|b", "a%2Cb", "a+team", "a b", "", "c"} {
 			expect.Equal(t, r.Server(server), slices.Contains(names, server), "%s allows %q", choice, server)
 		}
 		decoded, err := Decode(Encode(all, choice, "work"))

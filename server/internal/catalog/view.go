@@ -56,7 +56,7 @@ type template struct {
 // Options say how clients see the catalog, and how long they wait for it. They are
 // replaced, not modified.
 type Options struct {
-	Names     string    // [exposure.Prefixed] or [exposure.Bare]
+	Names     string    // [exposure.Prefixed], [exposure.Bare] or [exposure.Own]
 	Separator string    // between server and tool; "__" if empty
 	Prefix    string    // that callers may put before the name of a tool; may be ""
 	Search    bool      // only Pinned and Own are listed, else all tools and Own

@@ -151,7 +151,7 @@ func (s *Source) AuditLog(file string) (string, error) {
 	}
 	c, _, err := s.Locate() // it starts nothing, and needs no trust
 	if err != nil && !IsMissing(err) {
-		return "", err
+		return "", fmt.Errorf("%w; or name the file of the audit log", err)
 	}
 	switch named := c.Router.Audit.File; {
 	case filepath.IsAbs(named):

@@ -62,11 +62,14 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 		return err
 	}
 	configs := e.Flags()
-	replace := "" // else the client would start them too
-	if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 && c.Rewrites() {
-		replace = " --replace"
+	how := "" // install prints the lines
+	if c.Rewrites() {
+		how = " --write"
+		if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 { // else the client would start them too
+			how = " --replace --write"
+		}
 	}
-	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
+	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", configs, c.Name, configs, how)
 	return nil
 }
 

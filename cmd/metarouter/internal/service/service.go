@@ -209,7 +209,7 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 	}
 	for _, choice := range chosen {
 		if servers := profile.OnlyOf(choice); len(servers) == 1 {
-			options.Itself, options.Mode, options.Names = servers[0], "direct", "bare"
+			options.Itself, options.Mode, options.Names = servers[0], "direct", "own"
 		}
 	}
 	return options
