@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -95,6 +96,17 @@ func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Clie
 	}
 	all := "{" + strings.Join(append(meta, `"progressToken":"p"`), ",") + "}"
 	return p.Laptop.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(all)})
+}
+
+// A server of another node may be shown alone; the node does not take the choice for one of its own.
+func TestOnlyAServerOfANode(t *testing.T) {
+	p := adapter.NewPair(t, gpu("-tools", "echo"), config.Config{})
+	alone := p.Laptop.Scope(profile.Only("gpu@box"))
+	tool, ok := alone.Snapshot().Tool("gpu@box:echo")
+	expect.Equal(t, ok, true, "the tool is there")
+	result, err := alone.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"message":"hi"}`)})
+	expect.OK(t, err)
+	expect.Equal(t, result.IsError, false, "the result is an error")
 }
 
 // Two routers, with package server between them: calls, questions, progress, updates and cancellation

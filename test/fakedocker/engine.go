@@ -25,7 +25,6 @@ type Engine struct {
 
 	mu         sync.Mutex // guards the fields below
 	containers []*container
-	asked      [][]string
 }
 
 // A Container is what the engine has of one.
@@ -86,13 +85,6 @@ func (e *Engine) Containers() (all []Container) {
 	return all
 }
 
-// Asked returns the arguments of all clients so far.
-func (e *Engine) Asked() [][]string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.asked)
-}
-
 func (e *Engine) find(id string) *container {
 	for _, c := range e.all() {
 		if c.ID == id {
@@ -116,11 +108,6 @@ func (e *Engine) serve(conn net.Conn) {
 	var r request
 	if err != nil || json.Unmarshal(line, &r) != nil {
 		return
-	}
-	if r.Args != nil { // the client's own command line
-		e.mu.Lock()
-		e.asked = append(e.asked, r.Args)
-		e.mu.Unlock()
 	}
 	answers := json.NewEncoder(conn)
 	if r.Verb == "run" {
