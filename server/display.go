@@ -110,7 +110,7 @@ func (d *display) current() *displayed {
 		next.servers = namesOf(d.router.Servers())
 	}
 	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && slices.Equal(now.servers, next.servers) {
-		next.catalog, next.info = now.catalog, now.info
+		next.catalog = now.catalog
 	} else {
 		next.catalog = &catalog.Options{
 			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Code: decided.mode == exposure.Code,
@@ -119,11 +119,8 @@ func (d *display) current() *displayed {
 		if !next.catalog.Code {
 			next.catalog.Pinned = slices.Clone(o.Pinned)
 		}
-		next.info = d.serverInfo(o)
 	}
-	if o.Itself != "" { // its version may be another one now
-		next.info = d.serverInfo(o)
-	}
+	next.info = d.serverInfo(o)
 	d.now.Store(next)
 	return next
 }

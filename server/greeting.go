@@ -23,13 +23,13 @@ type greeting struct {
 	info    func() json.RawMessage // our serverInfo
 	catalog *catalog.Catalog
 	decided func() bool           // whether it is certain which tools the client will see
-	itself  func() string         // the server that is shown as itself; "" for none
+	itself  string                // the server that is shown as itself; "" shows the router
 	settle  func(context.Context) // waits for that server, for a while
 }
 
 // initialize answers a client of the legacy era.
 func (g *greeting) initialize(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-	g.settle(ctx)
+	g.await(ctx)
 	return wire.Marshal(struct {
 		ProtocolVersion string          `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`
@@ -40,12 +40,19 @@ func (g *greeting) initialize(ctx context.Context, c conversation.Call) (json.Ra
 
 // discover answers a client of the modern era.
 func (g *greeting) discover(ctx context.Context, _ conversation.Call) (json.RawMessage, error) {
-	g.settle(ctx)
+	g.await(ctx)
 	return wire.Marshal(struct {
 		SupportedVersions []string        `json:"supportedVersions"`
 		Capabilities      json.RawMessage `json:"capabilities"`
 		Instructions      string          `json:"instructions"`
 	}{conversation.Revisions(), g.capabilities(true), g.instructions()}), nil
+}
+
+// await waits for the server that is shown as itself, whose version and instructions the answer has.
+func (g *greeting) await(ctx context.Context) {
+	if g.itself != "" {
+		g.settle(ctx)
+	}
 }
 
 // appsExtension is the extension by which servers have user interfaces.
@@ -117,8 +124,8 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 func (g *greeting) instructions() string {
 	view := g.catalog.View()
 	snapshot, o := view.Snapshot, view.Options
-	if itself := g.itself(); itself != "" {
-		return snapshot.Offer(itself).Instructions
+	if g.itself != "" {
+		return snapshot.Offer(g.itself).Instructions
 	}
 	servers := slices.DeleteFunc(slices.Clone(g.router.Servers()), func(s adapter.ServerInfo) bool { return s.State == "disabled" || s.State == "self" })
 	if len(servers) == 0 && len(snapshot.Tools()) == 0 {
@@ -165,11 +172,8 @@ func (g *greeting) instructions() string {
 	return b.String()
 }
 
-const (
-	// maxQuoted bounds the instructions with those of the servers, in bytes; maxQuote bounds those of one server.
-	maxQuoted = 4096
-	maxQuote  = 500
-)
+// maxQuoted bounds the instructions of the router and its servers together, in bytes, and maxQuote those of one server.
+const maxQuoted, maxQuote = 4096, 500
 
 // quote writes a section with the instructions of each server that has some, as far as they fit. In search mode, find_tools
 // and describe_tools show them with the server's first tool.

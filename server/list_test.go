@@ -270,7 +270,7 @@ func TestBudgetCrossed(t *testing.T) {
 // instructions returns those of a router.
 func instructions(r Router, search, decided bool) string {
 	options := &catalog.Options{Search: search}
-	return (&greeting{router: r, catalog: catalog.New(r, func() *catalog.Options { return options }), decided: func() bool { return decided }, itself: func() string { return "" }}).instructions()
+	return (&greeting{router: r, catalog: catalog.New(r, func() *catalog.Options { return options }), decided: func() bool { return decided }}).instructions()
 }
 
 func TestInstructions(t *testing.T) {

@@ -143,7 +143,10 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
 	subscriptions := newSubscriptions(&watches{router: r, locate: find, exists: s.catalog.HasServer, log: s.log}, servers.bounds.subscriptions)
-	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }, itself: func() string { return s.display.options().Itself }, settle: s.settle}
+	greeting := &greeting{
+		router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 },
+		itself: s.display.options().Itself, settle: func(ctx context.Context) { s.display.settle(ctx, s.catalog) },
+	}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Log: s.log, Budgets: servers.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
@@ -208,23 +211,16 @@ func (s *Server) run(ctx context.Context) {
 	})
 }
 
-// settle waits for the server that is shown as itself, whose name and instructions the first answer has.
-func (s *Server) settle(ctx context.Context) {
-	if s.display.options().Itself != "" {
-		s.display.settle(ctx, s.catalog)
-	}
-}
-
 // methods returns all requests that clients may send.
 func (s *Server) methods(g *greeting, r *relay, subs *subscriptions) map[string]conversation.Method {
-	waits := g != nil && g.itself() != "" // for that server
+	quick := g.itself == "" // else the answer waits for that server
 	return map[string]conversation.Method{
-		"initialize":               {Handle: g.initialize, Legacy: true, Quick: !waits},
+		"initialize":               {Handle: g.initialize, Legacy: true, Quick: quick},
 		"ping":                     {Handle: ping, Legacy: true, Quick: true},
 		"logging/setLevel":         {Handle: s.setLevel, Legacy: true},
 		"resources/subscribe":      {Handle: subs.subscribe, Legacy: true},
 		"resources/unsubscribe":    {Handle: subs.unsubscribe, Legacy: true},
-		"server/discover":          {Handle: g.discover, Modern: true, Cacheable: true, Quick: !waits},
+		"server/discover":          {Handle: g.discover, Modern: true, Cacheable: true, Quick: quick},
 		"subscriptions/listen":     {Handle: subs.listen, Modern: true},
 		"tasks/get":                {Handle: r.task, Modern: true},
 		"tasks/update":             {Handle: r.task, Modern: true},

@@ -50,7 +50,7 @@ type Profiles struct {
 	// ReadOnly may be chosen like a profile, and allows no tool that may write; Exists knows it.
 	ReadOnly string
 
-	// Only returns what may be chosen like a profile, and allows some servers alone.
+	// Only returns what may be chosen like a profile, and allows some servers alone; nil if clients can't choose servers.
 	Only func(servers ...string) string
 
 	// Whole is the router without a profile, for those who administer it.
@@ -120,7 +120,7 @@ func NewServers(p Profiles) *Servers {
 			}
 			return all
 		},
-		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Only: func(server string) string { return p.Only(server) }, Whole: p.Whole, Node: execute.Node(), Version: s.base.opts.Version, Started: time.Now(), Log: s.base.log,
+		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Only: p.Only, Whole: p.Whole, Node: execute.Node(), Version: s.base.opts.Version, Started: time.Now(), Log: s.base.log,
 	}
 	return s
 }

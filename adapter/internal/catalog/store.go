@@ -231,9 +231,12 @@ func cut(data []byte) (body []byte, err error) {
 
 // StoredOffers returns the offers of a configuration's servers that are stored in the data folder, by server.
 func StoredOffers(c config.Config, dataDir string) map[string]registry.Offer {
-	all, t := make(map[string]registry.Offer), &Tagger{tags: c.Router.Capabilities}
+	all, t, from := make(map[string]registry.Offer), &Tagger{tags: c.Router.Capabilities}, newStore(dataDir, zap.NewNop())
 	for _, s := range c.Servers {
-		if o, ok := newStore(dataDir, zap.NewNop()).load(t.storeKey(s), s.Name); ok && supervisor.Startable(s) {
+		if !supervisor.Startable(s) {
+			continue
+		}
+		if o, ok := from.load(t.storeKey(s), s.Name); ok {
 			all[s.Name] = o
 		}
 	}

@@ -29,7 +29,7 @@ func Below(level, key string) string {
 func Last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // Elsewhere returns the level nearest to a level at which a key may stand: at most two steps away, or that of a
-// profile. ok is false if there is none.
+// profile. ok is false if the key may stand nowhere so near.
 func (t Table) Elsewhere(from, key string) (nearest string, ok bool) {
 	const most = 2
 	least := most + 1

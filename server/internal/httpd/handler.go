@@ -76,8 +76,8 @@ type Backends struct {
 	// ReadOnly may be chosen like a profile, and allows only tools that just read.
 	ReadOnly string
 
-	// Only returns what may be chosen like a profile, and allows one server alone.
-	Only func(server string) string
+	// Only returns what may be chosen like a profile, and allows some servers alone; nil if clients can't choose servers.
+	Only func(servers ...string) string
 
 	Whole   Router // the router without a profile
 	Node    string // this machine, as in node_id

@@ -145,7 +145,7 @@ func (v *views) of(to target, token string, reads bool) (*Backend, bool) {
 	var chosen []string
 	url := to.profile
 	switch {
-	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "":
+	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "", to.server != "" && v.Only == nil:
 		return nil, false // no path can name a union of profiles, nor the rule that allows only reading
 	case url == "" && token == "" && to.server == "" && !reads:
 		return v.standard, true
