@@ -117,7 +117,7 @@ func (l *lister) others(ctx context.Context) {
 		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"},
 			Skill, func(s registry.Skill) (string, []string) { return s.URI, s.Repairs })
 		if n := len(l.offer.Skills); n > maxSkills {
-			l.drop(registry.KindSkill, l.offer.Skills[maxSkills].URI+" and later ones", fmt.Sprintf("its server lists %d skills, more than %d", n, maxSkills))
+			l.cut(registry.KindSkill, fmt.Sprintf("only the first %d of %d skills are used", maxSkills, n))
 			l.offer.Skills = l.offer.Skills[:maxSkills]
 		}
 	}

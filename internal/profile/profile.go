@@ -216,7 +216,7 @@ func (r *Rules) URI(server, uri string, skills ...*registry.Skill) bool {
 		return len(r.choices) == 0
 	}
 	written, all, loose := named(server, uri), readings(uri), loosely(uri)
-	spelled := []string{uri}
+	spelled := []string{uri, unescaped(uri)}
 	for _, read := range slices.Concat(all, loose) {
 		spelled = append(spelled, read[:]...)
 	}

@@ -120,7 +120,7 @@ func TestSkills(t *testing.T) {
 			alone := open(t, mcptest.NewHTTPClient(t, strings.Replace(url, "/mcp", "/mcp/s/b", 1)), nil, era, `{}`, nil)
 			expect.Equal(t, skillsOf(t, alone)[git].Frontmatter.Description, "How b does git, with echo.", "b as itself")
 			report, _, _ := s.run("doctor", "--json")
-			for _, want := range []string{"is not in its folder", "more than 16 MiB together", "skill://skill-999/SKILL.md and later ones: its server lists 10002 skills"} {
+			for _, want := range []string{"is not in its folder", "more than 16 MiB together", "its list of skills has no proper end: only the first 1000 of 10002 skills are used"} {
 				expect.Contains(t, report, want)
 			}
 		})
