@@ -3,8 +3,6 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,32 +37,6 @@ var whole = map[string][]string{
 	},
 	"resources/read":      {`{"contents":[{"uri":"made://a","mimeType":"text/plain","text":"word8","_meta":{"k":1}}],"_meta":{"k":1}}`, `{"contents":[` + blob + `]}`},
 	"completion/complete": {`{"completion":{"values":["word9"],"total":1,"hasMore":false},"_meta":{"k":1}}`},
-}
-
-// mutations calls f with the value in which one member or element, at any depth, is missing or another value.
-func mutations(v any, f func()) {
-	wrong := []any{nil, 7.5, "odd", true, []any{}, map[string]any{}, []any{7}, map[string]any{"odd": 1}}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			was := v[key]
-			mutations(was, f)
-			for _, v[key] = range wrong {
-				f()
-			}
-			delete(v, key)
-			f()
-			v[key] = was
-		}
-	case []any:
-		for i, was := range v {
-			mutations(was, f)
-			for _, v[i] = range wrong {
-				f()
-			}
-			v[i] = was
-		}
-	}
 }
 
 // repaired returns a result as clients get it.
@@ -115,7 +87,7 @@ func TestMutations(t *testing.T) {
 		for _, text := range all {
 			var v any
 			expect.OK(t, json.Unmarshal([]byte(text), &v))
-			mutations(v, func() {
+			expect.Mutations(v, func() {
 				raw := wire.Marshal(v)
 				for _, revision := range []string{session.LatestLegacy, session.Modern} {
 					got := adapt(method, revision, repaired(method, raw))
