@@ -195,7 +195,7 @@ func TestRefusedTokensAreLimited(t *testing.T) {
 		for token, want := range map[string]int{"guess": 429, "bob": 200, "ann": 200, "nowhere": 403, "unavailable": 503, "fixed": 200, "": 401} {
 			expect.Equal(t, ping(token), want, "%s", token)
 		}
-		f.judge("ann", clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "it has expired"})
+		f.judge("ann", clientauth.Proof{}, &clientauth.Refusal{Status: 401, Genuine: true, Reason: "it has expired"})
 		expect.Equal(t, ping("ann"), 401, "a good token that has expired")
 		response := w.do(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, bearer("guess")...)
 		response.Body.Close()

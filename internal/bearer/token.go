@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const maxScopes = 200
@@ -41,6 +43,14 @@ func (t *Token) Values(claim string) []string {
 	return all
 }
 
+// size returns how many bytes the claims take.
+func (t *Token) size() (n int) {
+	for name, raw := range t.Claims {
+		n += len(name) + len(raw)
+	}
+	return n
+}
+
 // lookUp returns the member of an object that the name leads to.
 func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bool) {
 	if raw, ok := object[name]; ok {
@@ -61,10 +71,8 @@ func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bo
 
 // textOf returns the text of a string, number or boolean.
 func textOf(raw json.RawMessage) (text string, ok bool) {
-	var v any
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
+	v, err := wire.Decode(raw)
+	if err != nil {
 		return "", false
 	}
 	switch v := v.(type) {

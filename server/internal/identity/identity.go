@@ -64,7 +64,6 @@ func (m *common) bounded(ctx context.Context, most time.Duration) (context.Conte
 type Identifier struct {
 	*common
 	refusals *rate.Limiter // of each address, for tokens that the authenticator refuses
-	good     goodTokens    // that it has let in
 	login    *login
 }
 
