@@ -96,7 +96,7 @@ func (i *Identifier) certified(leaf *x509.Certificate) string {
 // proves no principal. c.wrong says why not.
 func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) {
 	token := bearerOf(r)
-	if token == "" || i.Authenticator == nil || len(c.Rules.listed) == 0 {
+	if token == "" || i.Authenticator == nil || !c.Rules.byIssuers {
 		return nil, false
 	}
 	if c.Rules.PublicURL == "" {

@@ -70,12 +70,7 @@ func (l *login) bySession(r *http.Request, rules *Rules) *browserSession {
 	if err != nil {
 		return nil
 	}
-	s := l.sessions.get(cookie.Value)
-	if s != nil && !s.fits(rules) {
-		l.sessions.forbid(s)
-		return nil
-	}
-	return s
+	return l.sessions.get(cookie.Value)
 }
 
 // IsLogin reports whether the path is one of logins on the page.
@@ -129,7 +124,7 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 		l.ask(w, c, http.StatusForbidden, e.Reason)
 	default:
 		e.Outcome = audit.OK
-		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], issued{}))
+		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], Hostname(r.RemoteAddr), nil))
 		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
 	}
 	l.record(r, e)
@@ -139,7 +134,7 @@ var errForeignLogout = conversation.InvalidRequest("only the router's own dashbo
 
 // letIn gives the browser a cookie.
 func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
-	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
+	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.tokens != nil))
 }
 
 // setCookie sets a cookie for so many seconds; -1 deletes it.
@@ -155,7 +150,7 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	}
 	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)
-		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: s.issuer})
+		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: c.Grant.issuer})
 	}
 	setCookie(w, cookieName(l.Port, c.Rules), "", -1, http.SameSiteStrictMode, false)
 	w.WriteHeader(http.StatusNoContent)

@@ -59,7 +59,7 @@ func (r *Rules) Metadata(path string) []byte {
 		return nil
 	}
 	var servers, scopes []string
-	for _, i := range r.works() {
+	for _, i := range r.works {
 		servers = append(servers, i.URL)
 		scopes = append(append(scopes, i.Read...), i.Call...)
 	}
