@@ -5,6 +5,8 @@
 // subschemas. [Schema.Validate] counts its steps, and ends when they are spent or when its context
 // ends. An error for the cost matches [ErrCostly].
 //
+// [ExampleArguments] makes arguments as they may look.
+//
 // A library reads the schemas; the comparison is this package's own, since the library's can't be
 // stopped.
 package schema

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
@@ -41,5 +40,5 @@ func imports(path string, more map[string]string) (map[string]string, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err
 	}
-	return all[path], atomicfile.Write(file, data, true)
+	return all[path], safefile.Write(file, data, true)
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
@@ -50,7 +50,7 @@ type asking struct {
 // For an entry that is not trusted, findPin starts only the npm of PATH, with the name of the
 // package. uv is not started for it: it would build and run the package of the entry.
 func findPin(ctx context.Context, entry config.Server, start asking, runs string) (pinned, error) {
-	use, ok := packages.Of(entry.Command, entry.Args)
+	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
 	if !ok || entry.Transport != config.Stdio || strings.HasPrefix(use.Specs[0].Text, "-") {
 		return pinned{}, errPinned
 	}
@@ -81,7 +81,7 @@ func findPin(ctx context.Context, entry config.Server, start asking, runs string
 var npmVersion = lazy.Regexp(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 
 // ofNPM returns the spec with the version that runs, else with the one that npm would take.
-func ofNPM(ctx context.Context, start asking, spec packages.Spec, runs string) (string, error) {
+func ofNPM(ctx context.Context, start asking, spec commandline.Package, runs string) (string, error) {
 	name, version := spec.Text, ""
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		name, version = name[:at], name[at+1:]
@@ -112,7 +112,7 @@ func npmOf(command string) string {
 var pythonName = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?`)
 
 // ofUV returns the spec with the version that uvx takes.
-func ofUV(ctx context.Context, start asking, spec packages.Spec, _ string) (string, error) {
+func ofUV(ctx context.Context, start asking, spec commandline.Package, _ string) (string, error) {
 	match := pythonName().FindStringSubmatch(spec.Text)
 	if match == nil {
 		return "", errPinned
