@@ -80,10 +80,12 @@ func checkUse(claims map[string]json.RawMessage) error {
 		return invalid("it is bound to a key or certificate of its client (cnf: DPoP or mTLS), which this router does not check; ask the issuer for an unbound token")
 	}
 	// Cognito and Hydra have the kind of a token in token_use, Keycloak in typ.
-	if use, ok := textOf(claims["token_use"]); !isNull(claims["token_use"]) && (!ok || use != "access" && use != "access_token") {
+	use, _ := wire.Decode(claims["token_use"]) // nil of one that is missing
+	typ, _ := wire.Decode(claims["typ"])
+	if use != nil && use != "access" && use != "access_token" {
 		return invalid("it is no access token (token_use)")
 	}
-	if typ, ok := textOf(claims["typ"]); ok && slices.Contains([]string{"ID", "Refresh", "Offline", "Logout"}, typ) {
+	if slices.Contains([]any{"ID", "Refresh", "Offline", "Logout"}, typ) {
 		return invalid("it is no access token (typ)")
 	}
 	return nil

@@ -30,9 +30,13 @@ func (t *Token) Values(claim string) []string {
 	if !ok {
 		return nil
 	}
-	var elements []json.RawMessage
-	if json.Unmarshal(raw, &elements) != nil {
-		elements = []json.RawMessage{raw}
+	v, err := wire.Decode(raw)
+	if err != nil {
+		return nil
+	}
+	elements, ok := v.([]any)
+	if !ok {
+		elements = []any{v}
 	}
 	var all []string
 	for _, e := range elements {
@@ -70,11 +74,7 @@ func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bo
 }
 
 // textOf returns the text of a string, number or boolean.
-func textOf(raw json.RawMessage) (text string, ok bool) {
-	v, err := wire.Decode(raw)
-	if err != nil {
-		return "", false
-	}
+func textOf(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
 		return v, !strings.ContainsRune(v, utf8.RuneError)
