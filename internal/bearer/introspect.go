@@ -30,13 +30,8 @@ type questions struct {
 	slots   chan struct{} // holds a value for each question under way
 	strange chan struct{} // those about tokens that were not seen
 
-	// Guarded by the issuer's mu.
-	failed   error // of the last question
+	failed   error // of the last question; guarded by the issuer's mu
 	failedAt time.Time
-}
-
-func newQuestions() questions {
-	return questions{rate.NewLimiter(unseenRate, unseenBurst), make(chan struct{}, maxQuestions), make(chan struct{}, maxUnseen), nil, time.Time{}}
 }
 
 // ask asks the issuers about a token that is no JWT. Callers with the same token share the questions. by is

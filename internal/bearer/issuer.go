@@ -42,7 +42,8 @@ type issuer struct {
 }
 
 func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work) *issuer {
-	i := &issuer{settings: settings, client: c, log: log, work: w, questions: newQuestions()}
+	i := &issuer{settings: settings, client: c, log: log, work: w}
+	i.questions = questions{unseen: rate.NewLimiter(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen)}
 	i.keys = &keys{read: i.readKeys, work: w, log: log, unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst)}
 	return i
 }

@@ -121,14 +121,12 @@ func (k *keys) begin() {
 		return
 	}
 	k.under = make(chan struct{})
-	go func() {
-		defer end()
-		k.run(ctx, k.under)
-	}()
+	go k.run(ctx, end, k.under)
 }
 
 // run reads the keys.
-func (k *keys) run(ctx context.Context, done chan struct{}) {
+func (k *keys) run(ctx context.Context, end func(), done chan struct{}) {
+	defer end()
 	began := time.Now()
 	set, left, err := k.read(ctx)
 	if err != nil {

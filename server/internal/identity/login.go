@@ -2,12 +2,9 @@ package identity
 
 import (
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
-	"html/template"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -29,12 +26,6 @@ const (
 	// triesPerMinute is how often one address may try to log in.
 	triesPerMinute = 5
 )
-
-//go:embed login.html
-var loginText string
-
-// loginPage asks for the token, or where to log in.
-var loginPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("login").Parse(loginText)) })
 
 // A login lets browsers see the pages, by a cookie for a token.
 type login struct {
@@ -157,7 +148,7 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	return nil
 }
 
-// A loginOffer is the content of loginPage.
+// A loginOffer is the content of login.html, which asks for the token, or where to log in.
 type loginOffer struct {
 	Try, Begin string // where its forms go
 	Problem    string // of the last try
@@ -176,5 +167,5 @@ func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string
 	}
 	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return p.Admin && p.Hash != "" })
 	w.Header().Set("WWW-Authenticate", c.Challenge())
-	writePage(w, status, loginPage(), offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
+	writePage(w, status, "login.html", offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
 }

@@ -183,15 +183,13 @@ func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant
 		if i.URL == "" || grants[i.URL] != nil {
 			continue
 		}
-		if grants[i.URL] = before[i.URL]; !grants[i.URL].same(i) {
-			grants[i.URL] = &issuerGrant{i, newRight(context.Background())}
+		g := before[i.URL]
+		if g == nil || g.Revision != i.Revision || !slices.Equal(g.Read, i.Read) || !slices.Equal(g.Call, i.Call) || !slices.Equal(g.Admin, i.Admin) {
+			g = &issuerGrant{i, newRight(context.Background())}
 		}
+		grants[i.URL] = g
 	}
 	return grants
-}
-
-func (g *issuerGrant) same(i clientauth.Issuer) bool {
-	return g != nil && g.Revision == i.Revision && slices.Equal(g.Read, i.Read) && slices.Equal(g.Call, i.Call) && slices.Equal(g.Admin, i.Admin)
 }
 
 // grantOf returns the grant of the principal that was proved. It reports false if the token was
