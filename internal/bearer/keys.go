@@ -129,14 +129,13 @@ func (k *keys) run(ctx context.Context, end func(), done chan struct{}) {
 	defer end()
 	began := time.Now()
 	set, left, err := k.read(ctx)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
 
 	k.mu.Lock()
 	before, old := k.failed, k.set
-	k.under, k.checked, k.failed = nil, began, err
-	if err == nil {
+	k.under, k.checked, k.failed = nil, began, nil
+	if err != nil {
+		k.failed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	} else {
 		set.follow(old)
 		k.set, k.setAt = set, began
 	}
