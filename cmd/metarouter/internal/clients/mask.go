@@ -35,16 +35,6 @@ func masked(path string, data []byte, from, to int) []string {
 	return all
 }
 
-// maskedValue is masked for the value of a key in one line of JSON; hidden if it is not JSON.
-func maskedValue(key, value string) string {
-	begin := "{" + quoted(key) + ":"
-	shown, ok := strings.CutPrefix(masked("entry", []byte(begin+value+"}"), 0, 1)[0], begin)
-	if !ok {
-		return hidden
-	}
-	return strings.TrimSuffix(shown, "}")
-}
-
 // Hides reports whether anything of data is hidden where it is shown.
 func Hides(path string, data []byte) bool {
 	all := lines(data)
