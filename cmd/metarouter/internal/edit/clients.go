@@ -91,36 +91,38 @@ func (e *Editor) writeImported(target clients.File, done clients.Imported) error
 	return err
 }
 
+// sourcesOf returns the named file of a client, those of a project, or else the usual ones of the user.
+func sourcesOf(c clients.Client, file, project string, usual func(clients.System) []clients.Source) ([]clients.Source, error) {
+	if file != "" {
+		path, err := filepath.Abs(file)
+		return []clients.Source{c.NamedSource(path)}, err
+	}
+	p, err := clients.ThisSystem()
+	switch {
+	case err != nil:
+		return nil, err
+	case project == "":
+		return usual(p), nil
+	}
+	folder, err := filepath.Abs(project)
+	sources := c.ProjectSources(folder, cmp.Or(clients.FirstExisting(c.Files(p)...), c.Files(p)[0]))
+	if err == nil && sources == nil {
+		err = console.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
+	}
+	return sources, err
+}
+
 // clientSources reads the client's files.
 func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Source, error) {
-	var sources []clients.Source
-	if o.File != "" {
-		path, err := filepath.Abs(o.File)
-		if err != nil {
-			return nil, err
+	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
+		user := cmp.Or(clients.FirstExisting(c.Files(p)...), c.Files(p)[0])
+		for _, profile := range c.Profiles(p, user) {
+			e.Console.Note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
 		}
-		sources = []clients.Source{c.NamedSource(path)}
-	} else {
-		p, err := clients.ThisSystem()
-		if err != nil {
-			return nil, err
-		}
-		files := c.Files(p)
-		user := cmp.Or(clients.FirstExisting(files...), files[0])
-		if o.Project == "" {
-			sources = c.UserSources(p, user)
-			for _, profile := range c.Profiles(p, user) {
-				e.Console.Note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
-			}
-		} else {
-			folder, err := filepath.Abs(o.Project)
-			if err != nil {
-				return nil, err
-			}
-			if sources = c.ProjectSources(folder, user); sources == nil {
-				return nil, console.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
-			}
-		}
+		return c.UserSources(p, user)
+	})
+	if err != nil {
+		return nil, err
 	}
 	there, err := c.Existing(sources)
 	if err != nil {

@@ -133,37 +133,28 @@ func noteEntry(e *Editor, c clients.Client, entry clients.RouterEntry, own clien
 	noteOtherServers(e, c, others, replace)
 }
 
-// clientSource returns the named file of a client, that of a project, or else the usual one.
+// clientSource returns the file of a client that is to be changed.
 func clientSource(e *Editor, c clients.Client, o InstallOptions) (clients.Source, error) {
-	if o.Project != "" {
-		folder, err := filepath.Abs(o.Project)
-		sources := c.ProjectSources(folder, "")
-		if err == nil && sources == nil {
-			err = console.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
-		}
-		if err != nil {
-			return clients.Source{}, err
-		}
-		i := slices.IndexFunc(sources, func(s clients.Source) bool { return clients.FirstExisting(s.Path) != "" })
-		return sources[max(i, 0)], nil
-	}
-	if o.File == "" {
-		p, err := clients.ThisSystem()
-		if err != nil {
-			return clients.Source{}, err
-		}
+	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
 		source, notes := c.UsualSource(p)
 		for _, note := range notes {
 			e.Console.Note("note: %s", note)
 		}
-		return source, nil
+		return []clients.Source{source}
+	})
+	if err != nil {
+		return clients.Source{}, err
 	}
-	path, err := filepath.Abs(o.File)
-	source := c.NamedSource(path)
-	if err == nil && o.Each && source.Project != "" {
-		err = console.Usage(fmt.Errorf("%s belongs to all who work in %s; to change it, write --project %s in place of --file", path, source.Project, commandline.Quote(source.Project)))
+	source := sources[0]
+	for _, s := range sources[1:] { // of a project
+		if rest, err := filepath.Rel(s.Project, s.Path); err == nil && filepath.IsLocal(rest) && clients.FirstExisting(source.Path) == "" && clients.FirstExisting(s.Path) != "" {
+			source = s
+		}
 	}
-	return source, err
+	if o.Each && o.File != "" && source.Project != "" {
+		return source, console.Usage(fmt.Errorf("%s belongs to all who work in %s; to change it, write --project %s in place of --file", source.Path, source.Project, commandline.Quote(source.Project)))
+	}
+	return source, nil
 }
 
 // clientEntry returns the entry for clients.
