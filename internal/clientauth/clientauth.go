@@ -1,5 +1,5 @@
 // Package clientauth says who clients over HTTP are, and how they prove it: as principals of the configuration, or of an
-// identity provider.
+// identity provider. It reads the subjects of clients' certificates, too.
 package clientauth
 
 import (

@@ -1,4 +1,4 @@
-// Package reference describes references to secrets, which stand in a configuration in
+// Package reference expands variables, and describes references to secrets, which stand in a configuration in
 // place of their values: ${keyring:NAME}, ${file:PATH}, ${cmd:COMMAND} and
 // ${op://vault/item/field}.
 //

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
@@ -245,8 +245,8 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 	sentence := firstSentence(c.Tool.Description)
 	if declares {
 		full, brief, line := bare, bare, bare
-		full.Declaration = selector.Declare(c.Tool, c.Tool.Description, declaration.Full)
-		brief.Declaration, line.Declaration = selector.Declare(c.Tool, sentence, declaration.Brief), selector.Declare(c.Tool, sentence, declaration.Line)
+		full.Declaration = selector.Declare(c.Tool, c.Tool.Description, script.Full)
+		brief.Declaration, line.Declaration = selector.Declare(c.Tool, sentence, script.Brief), selector.Declare(c.Tool, sentence, script.Line)
 		return []foundItem{full, brief, line, bare}
 	}
 
@@ -265,12 +265,12 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 
 // signature returns the tool in one line, as [declaration.Signature] does.
 func signature(t *registry.NormalizedTool) string {
-	return declaration.Signature(t.Name, t.InputSchema, wire.Member(t.Definition, "outputSchema"))
+	return script.Signature(t.Name, t.InputSchema, wire.Member(t.Definition, "outputSchema"))
 }
 
 // outputType returns the type of the structured content that the tool declares; "" if it declares nothing.
 func outputType(t *registry.NormalizedTool) string {
-	return declaration.Result(wire.Member(t.Definition, "outputSchema"))
+	return script.Result(wire.Member(t.Definition, "outputSchema"))
 }
 
 // otherDetails is details for a prompt, resource or template.

@@ -7,7 +7,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // An Other is a server of the client's own.
@@ -142,7 +142,7 @@ func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 
 // unversioned is the entry's hash without the versions of the packages that it runs.
 func unversioned(s config.Server) string {
-	s.Args = packages.WithoutVersions(s.Command, s.Args)
+	s.Args = commandline.WithoutVersions(s.Command, s.Args)
 	return s.Hash()
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
@@ -49,5 +48,5 @@ func stored(name, path string, change func(map[string]string) map[string]string)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err
 	}
-	return all[path], atomicfile.Write(file, data, true)
+	return all[path], safefile.Write(file, data, true)
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
@@ -47,7 +47,7 @@ type asking struct {
 // findPin returns the pin of an entry, as the file has it without the values of variables. runs
 // is the npm package that is known to run, as name@version, or "".
 func findPin(ctx context.Context, entry config.Server, start asking, runs string) (pinned, error) {
-	use, ok := packages.Of(entry.Command, entry.Args)
+	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
 	if !ok || entry.Transport != config.Stdio || strings.HasPrefix(use.Specs[0].Text, "-") {
 		return pinned{}, errPinned
 	}
@@ -78,7 +78,7 @@ func findPin(ctx context.Context, entry config.Server, start asking, runs string
 var npmVersion = lazy.Regexp(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 
 // ofNPM returns the spec with the version that runs, else with the one that npm would take.
-func ofNPM(ctx context.Context, start asking, spec packages.Spec, runs string) (string, error) {
+func ofNPM(ctx context.Context, start asking, spec commandline.Package, runs string) (string, error) {
 	name, version := spec.Text, ""
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		name, version = name[:at], name[at+1:]
@@ -109,7 +109,7 @@ func npmOf(command string) string {
 var pythonName = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?`)
 
 // ofUV returns the spec with the version that uvx takes.
-func ofUV(ctx context.Context, start asking, spec packages.Spec, _ string) (string, error) {
+func ofUV(ctx context.Context, start asking, spec commandline.Package, _ string) (string, error) {
 	match := pythonName().FindStringSubmatch(spec.Text)
 	if match == nil {
 		return "", errPinned

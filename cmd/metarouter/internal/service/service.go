@@ -25,7 +25,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
@@ -103,7 +102,7 @@ func (s *Service) Run(ctx context.Context) error {
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
 		if s.Screen != nil {
-			g.Go(func() error { progress.ShowStart(ctx, s.Screen, r); return nil })
+			g.Go(func() error { ShowStart(ctx, s.Screen, r); return nil })
 		}
 		for _, listen := range s.Listeners {
 			g.Go(func() error { return listen(ctx, r, m) })
