@@ -61,12 +61,12 @@ func TestSkills(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
 	const git, ofB, unlisted = "skill://git/SKILL.md", "metarouter://b/skill://git/SKILL.md", "skill://unlisted/SKILL.md"
-	for _, era := range []string{"legacy", "modern"} {
+	for era, more := range map[string]int{"legacy": 10_000, "modern": 3} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			s := prepare(t, entries{
 				"a": fake("-name", "a", "-tools", "echo,grow_skills,edit_skills", "-skills", "git,outside,bomb,dynamic", "-era", era),
-				"b": fake("-name", "b", "-skills", "git,forged", "-many-skills", "10000", "-era", "both"),
+				"b": fake("-name", "b", "-skills", "git,forged", "-many-skills", fmt.Sprint(more), "-era", "both"),
 			}, map[string]any{"listWait": "60s", "profiles": map[string]any{
 				"few": map[string]any{"tools": map[string]any{"allow": []string{"echo"}}, "skills": map[string]any{"allow": []string{"git"}, "deny": []string{"b:git"}}},
 			}})
@@ -77,7 +77,7 @@ func TestSkills(t *testing.T) {
 			all := skillsOf(t, c)
 			entryA, entryB := all[git], all[ofB]
 			expect.Equal(t, entryA.Frontmatter.Description+" "+entryB.Frontmatter.Description, "How a does git, with echo. How b does git, with echo.", "two skills of one URI")
-			expect.Equal(t, len(all), 2+1000, "skills: two of a, and the first 1000 of b")
+			expect.Equal(t, len(all), 2+min(more+2, 1000), "skills: two of a, and the first 1000 of b")
 			expect.Equal(t, string(all["metarouter://a/skill://dynamic/SKILL.md"].Resources), `"dynamic"`, "a dynamic skill")
 			for uri, entry := range map[string]*skill{git: &entryA, ofB: &entryB, "skill://git/more.md": &entryA, "metarouter://b/skill://git/more.md": &entryB, "metarouter://a/skill://dynamic/more.md": nil} {
 				_, err := readFile(t, c, uri, entry)
@@ -120,9 +120,9 @@ func TestSkills(t *testing.T) {
 			alone := open(t, mcptest.NewHTTPClient(t, strings.Replace(url, "/mcp", "/mcp/s/b", 1)), nil, era, `{}`, nil)
 			expect.Equal(t, skillsOf(t, alone)[git].Frontmatter.Description, "How b does git, with echo.", "b as itself")
 			report, _, _ := s.run("doctor", "--json")
-			for _, want := range []string{"is not in its folder", "more than 16 MiB together", "its list of skills has no proper end: only the first 1000 of 10002 skills are used"} {
-				expect.Contains(t, report, want)
-			}
+			expect.Contains(t, report, "is not in its folder")
+			expect.Contains(t, report, "more than 16 MiB together")
+			expect.Equal(t, strings.Contains(report, "only the first 1000 of 10002 skills are used"), more > 1000, "the bound in doctor's report")
 		})
 	}
 }
