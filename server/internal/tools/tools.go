@@ -84,6 +84,7 @@ type Settings struct {
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 	Code           bool    // the mode is "code"
 	Scripts        bool    // clients may run scripts
+	Direct         bool    // clients are shown all tools
 }
 
 // Budgets are common to the servers of one router.

@@ -17,7 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -274,7 +273,7 @@ func (x *inquiry) explainChange(a *Reasons, t *registry.NormalizedTool) {
 // shown returns how tools are listed, and why.
 func (x *inquiry) shown() (mode, why string) {
 	r := x.config.Router
-	cost := tokencount.Of(x.snapshot.Tools())
+	cost := exposure.Tokens(x.snapshot.Tools())
 	mode = exposure.ModeFor(r.Mode, cost, r.ToolBudget)
 	switch {
 	case x.profile.Scripts != nil && !*x.profile.Scripts && cmp.Or(x.profile.Mode, r.Mode) == exposure.Code:

@@ -201,10 +201,14 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
 		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(cmp.Or(v.Mode, c.Router.Mode)),
+		FindTools:     c.Router.FindTools || v.FindTools,
 		Rules:         limits,
 		Profile:       strings.Join(applying, "+"),
 		LimitsResults: slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 }),
 		Classifies:    c.Router.Classification != nil,
+	}
+	if !c.Router.FindTools {
+		options.FindAbove = c.Router.ToolBudget
 	}
 	for _, choice := range chosen {
 		if servers := profile.OnlyOf(choice); len(servers) == 1 {
