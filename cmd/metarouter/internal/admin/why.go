@@ -50,7 +50,7 @@ func askWhy(ctx context.Context, r *adapter.Parts, q whyQuestion) (Reasons, erro
 	look := func() error {
 		x.look(r)
 		var e *exposure.NameError
-		if _, err := x.names.Resolve(ctx, x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
+		if _, err := x.names.Resolve(x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
 			return err
 		}
 		return nil
@@ -333,9 +333,9 @@ func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
 		return
 	}
 	a.say("no server has a tool of that name, as far as the servers' tools are known.")
-	_, err := x.names.Resolve(ctx, x.asked)
-	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Nearest) > 0 {
-		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
+	_, err := x.names.Resolve(x.asked)
+	if e, ok := errors.AsType[*exposure.NameError](err); ok && e.Nearest != "" {
+		a.say("the nearest name is %s.", e.Nearest)
 	}
 	var down []string // those that may have it
 	for _, s := range x.servers {
