@@ -38,7 +38,7 @@ var exact = lazy.Regexp(`^[0-9][0-9A-Za-z.+!_-]*$`)
 
 // An asking says how npm and uv are started for an entry.
 type asking struct {
-	Command string   // of the entry, with the values of variables; "" if the entry is not trusted, so that nothing of it may run
+	Command string   // of the entry, with the values of variables
 	Args    []string // of the entry, with the values of variables
 	Dir     string
 	Env     []string
@@ -46,9 +46,6 @@ type asking struct {
 
 // findPin returns the pin of an entry, as the file has it without the values of variables. runs
 // is the npm package that is known to run, as name@version, or "".
-//
-// For an entry that is not trusted, findPin starts only the npm of PATH, with the name of the
-// package. uv is not started for it: it would build and run the package of the entry.
 func findPin(ctx context.Context, entry config.Server, start asking, runs string) (pinned, error) {
 	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
 	if !ok || entry.Transport != config.Stdio || strings.HasPrefix(use.Specs[0].Text, "-") {
@@ -102,7 +99,7 @@ func ofNPM(ctx context.Context, start asking, spec commandline.Package, runs str
 	return name + "@" + version, nil
 }
 
-// npmOf returns the npm next to an npx; the one of PATH if the command is "".
+// npmOf returns the npm next to an npx.
 func npmOf(command string) string {
 	folder, name := filepath.Split(command)
 	return folder + "npm" + filepath.Ext(name)
@@ -125,9 +122,6 @@ func ofUV(ctx context.Context, start asking, spec commandline.Package, _ string)
 		return "", errPinned // a URL, a folder or something unknown
 	case !spec.From && (rest != "" && rest[0] != '@' || whole != name):
 		return "", fmt.Errorf("write %s after --from, so that its version can be pinned", spec.Text)
-	}
-	if start.Command == "" {
-		return "", errors.New("uv would run it; run metarouter doctor --pin after the import")
 	}
 	before := slices.Clone(start.Args[:spec.Arg])
 	if n := len(before); spec.From && n > 0 && before[n-1] == "--from" {
