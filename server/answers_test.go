@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/evaluation"
@@ -60,7 +60,7 @@ func TestAnswers(t *testing.T) {
 			expect.OK(t, err)
 			var answer toolResult[json.RawMessage]
 			expect.OK(t, json.Unmarshal(raw, &answer))
-			tokens = append(tokens, len(answer.Content[0].Text)/tokencount.Bytes)
+			tokens = append(tokens, len(answer.Content[0].Text)/content.TokenBytes)
 			for _, r := range q.Relevant {
 				if strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`) {
 					present++

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/script"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -90,7 +90,7 @@ func TestFindInCodeMode(t *testing.T) {
 	for _, budget := range []int{1, 30, 60, 100} {
 		answer := calls[found](t, s, "find_tools", fmt.Sprintf(`{"query":"x","budget_tokens":%d}`, budget))
 		items := wire.Member([]byte(answer.Content[0].Text), "tools")
-		if n := len(answer.StructuredContent.Tools); n == 0 || n > 1 && len(items) > budget*tokencount.Bytes+2 || n+answer.StructuredContent.Omitted != 2 {
+		if n := len(answer.StructuredContent.Tools); n == 0 || n > 1 && len(items) > budget*content.TokenBytes+2 || n+answer.StructuredContent.Omitted != 2 {
 			t.Errorf("budget %d: %s", budget, items)
 		}
 	}

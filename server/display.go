@@ -16,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -210,7 +209,7 @@ func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTo
 }
 
 // cost returns the tokens that a list of all servers' tools costs a model.
-func (d *display) cost() int { return tokencount.Of(d.router.Snapshot().Tools()) }
+func (d *display) cost() int { return exposure.Tokens(d.router.Snapshot().Tools()) }
 
 // warnOfBudget logs that the list costs more than Auto allows, if it does.
 func (d *display) warnOfBudget() bool {

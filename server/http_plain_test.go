@@ -17,7 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -300,7 +299,7 @@ func TestMeshScan(t *testing.T) {
 	if n.NodeID != execute.Node() || n.Version != "1.2.3" || n.Status != "ok" || n.Mode != exposure.Direct || n.URL != "http://localhost/mcp" || n.Tools != 1 {
 		t.Errorf("node %+v", n)
 	}
-	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (serverrow.Row{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {
+	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (exposure.ServerRow{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {
 		t.Errorf("servers %+v", n.Servers)
 	}
 	expect.Contains(t, answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`)

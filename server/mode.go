@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -60,7 +59,7 @@ func (d *decider) decide(mode string, budget int) *decision {
 		return before
 	}
 	snapshot := d.router.Snapshot()
-	unlisted, cost := d.router.Unlisted(), tokencount.Of(snapshot.Tools())
+	unlisted, cost := d.router.Unlisted(), exposure.Tokens(snapshot.Tools())
 	next := before.next(mode, budget, unlisted, cost)
 	if !next.isFinal() {
 		next.known = snapshot

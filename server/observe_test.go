@@ -14,10 +14,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -103,7 +103,7 @@ func TestSearchModeSaves(t *testing.T) {
 		shown += len(definition)
 		return true
 	})
-	if want := all/tokencount.Bytes - shown/tokencount.Bytes; told.spared["list"] != want || want <= 0 {
+	if want := all/content.TokenBytes - shown/content.TokenBytes; told.spared["list"] != want || want <= 0 {
 		t.Errorf("told of %d tokens, want %d", told.spared["list"], want)
 	}
 	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
@@ -123,7 +123,7 @@ func TestResultLimitSaves(t *testing.T) {
 	var told notebook
 	c := initialized(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
-	if want := (4004 - len(r.Content[0].Text)) / tokencount.Bytes; told.spared["result"] != want {
+	if want := (4004 - len(r.Content[0].Text)) / content.TokenBytes; told.spared["result"] != want {
 		t.Errorf("told of %v tokens, want %d", told.spared, want)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -118,7 +118,7 @@ func TestFindTools(t *testing.T) {
 			t.Errorf("budget %d: %d tools and %d omitted", budget, len(got.Tools), got.Omitted)
 		}
 		listed, _ := json.Marshal(got.Tools)
-		if tokens := len(listed) / tokencount.Bytes; tokens > budget && budget > 50 {
+		if tokens := len(listed) / content.TokenBytes; tokens > budget && budget > 50 {
 			t.Errorf("budget %d: %d tokens", budget, tokens)
 		}
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
+// TokenBytes is how many bytes of JSON or text count as a token.
+const TokenBytes = 4
+
 // Fits reports whether the result of a tool with this content and structuredContent, each nil if
 // it is absent, needs no repair. media is the result of [wire.MediaMembers]. If Fits
 // reports false, [Repair] must judge.

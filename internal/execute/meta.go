@@ -15,7 +15,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -228,12 +227,12 @@ func resultLimit(t *registry.NormalizedTool, p *Policy, size int) int {
 	if p.MaxResultTokens == 0 {
 		return 0
 	}
-	if size <= p.MaxResultTokens*tokencount.Bytes { // a higher limit changes nothing
+	if size <= p.MaxResultTokens*content.TokenBytes { // a higher limit changes nothing
 		return p.MaxResultTokens
 	}
 	var declared int
 	if json.Unmarshal(wire.Member(wire.Member(t.Definition, "_meta"), "anthropic/maxResultSizeChars"), &declared) != nil {
 		return p.MaxResultTokens
 	}
-	return max(p.MaxResultTokens, declared/tokencount.Bytes)
+	return max(p.MaxResultTokens, declared/content.TokenBytes)
 }

@@ -2,7 +2,6 @@ package exposure
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -177,12 +176,12 @@ func (n *Names[T]) Altered(t T) string {
 // Resolve finds the item that a caller means: by its exposed name, by server:name,
 // server__name, with "@" or "-at-" before the name of another node, server.name or the separator in use, or by its own name if only one
 // server has that. The error, a [*NameError], names all items that could be meant, or
-// the nearest ones if no item has the name. These are looked for until ctx ends.
-func (n *Names[T]) Resolve(ctx context.Context, name string) (t T, err error) {
+// the nearest one if no item has the name.
+func (n *Names[T]) Resolve(name string) (t T, err error) {
 	found := n.find(name)
 	switch len(found) {
 	case 0:
-		return t, &NameError{Kind: n.kind, Name: name, Nearest: nearest(ctx, n, name)}
+		return t, &NameError{Kind: n.kind, Name: name, Nearest: nearest(n, name)}
 	case 1:
 		return found[0], nil
 	}
@@ -293,14 +292,15 @@ func (n *Names[T]) AsListed(err error) error {
 	if !ok {
 		return err
 	}
-	listed := func(ids []string) (names []string) {
-		for _, id := range ids {
-			if i, ok := n.index(id); ok {
-				id = n.exposed[i]
-			}
-			names = append(names, id)
+	listed := func(id string) string {
+		if i, ok := n.index(id); ok {
+			return n.exposed[i]
 		}
-		return names
+		return id
 	}
-	return &NameError{e.Kind, e.Name, listed(e.Ambiguous), listed(e.Nearest)}
+	names := &NameError{Kind: e.Kind, Name: e.Name, Nearest: listed(e.Nearest)}
+	for _, id := range e.Ambiguous {
+		names.Ambiguous = append(names.Ambiguous, listed(id))
+	}
+	return names
 }

@@ -27,7 +27,7 @@ type Waiter interface {
 // catalog has changed. names returns the names of the latest catalog.
 func Resolve(ctx context.Context, servers Waiter, name string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
 	meant := names().Unprefixed(name, servers.Servers)
-	tool, err := names().Resolve(ctx, meant)
+	tool, err := names().Resolve(meant)
 	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
 		return tool, err
 	}
@@ -38,7 +38,7 @@ func Resolve(ctx context.Context, servers Waiter, name string, names func() *Too
 	} else if !settle() {
 		return nil, err
 	}
-	return names().Resolve(ctx, names().Unprefixed(name, servers.Servers))
+	return names().Resolve(names().Unprefixed(name, servers.Servers))
 }
 
 // Split returns the server that a name such as server:tool begins with, and the

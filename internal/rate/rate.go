@@ -75,22 +75,6 @@ func (l *Limiter) Take(client string, n, again int) (wait time.Duration) {
 	return max(1, time.Duration(min(math.Ceil(missing/l.PerSecond*1e9), float64(longestWait))))
 }
 
-// Wait returns how long the client must wait until n requests may pass; 0 if they may now. It
-// counts nothing.
-func (l *Limiter) Wait(client string, n int) time.Duration {
-	if l == nil {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.buckets[client]
-	if !ok {
-		return 0
-	}
-	missing := float64(min(n, l.Burst)) - e.Value.(*bucket).TokensAt(time.Now())
-	return max(0, time.Duration(min(math.Ceil(missing/l.PerSecond*1e9), float64(longestWait))))
-}
-
 // bucket returns the client's bucket. l.mu must be held.
 func (l *Limiter) bucket(client string) *bucket {
 	if e, ok := l.buckets[client]; ok {

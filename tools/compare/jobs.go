@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -208,10 +208,10 @@ func perform(t *T, program, mode, root string, servers entries, jobs []job, time
 				if answer := p.do(j, listed); answer != j.want {
 					t.Errorf("%s: the answer is %q, want %q", j.name, answer, j.want)
 				}
-				prices[at] = price{listed / tokencount.Bytes, p.context / tokencount.Bytes, p.read / tokencount.Bytes, p.written / tokencount.Bytes, p.turns, append(prices[at].took, p.took)}
+				prices[at] = price{listed / content.TokenBytes, p.context / content.TokenBytes, p.read / content.TokenBytes, p.written / content.TokenBytes, p.turns, append(prices[at].took, p.took)}
 			}
 		}
-		t.Logf("%s: the list of tools and the instructions cost %d tokens", mode, listed/tokencount.Bytes)
+		t.Logf("%s: the list of tools and the instructions cost %d tokens", mode, listed/content.TokenBytes)
 	})
 	return prices
 }

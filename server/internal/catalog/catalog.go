@@ -121,9 +121,9 @@ func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTo
 
 // Prompt finds the prompt that a client means. Its error is a [*exposure.NameError].
 func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, error) {
-	prompt, err := c.View().Prompts.Resolve(ctx, name)
+	prompt, err := c.View().Prompts.Resolve(name)
 	if err != nil && c.Settle(ctx, c.View().Snapshot) {
-		prompt, err = c.View().Prompts.Resolve(ctx, name)
+		prompt, err = c.View().Prompts.Resolve(name)
 	}
 	return prompt, c.View().Prompts.AsListed(err)
 }

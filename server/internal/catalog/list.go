@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -78,7 +78,7 @@ func (l List) Tokens() int {
 	for _, item := range l.items {
 		bytes += item.size()
 	}
-	return bytes / tokencount.Bytes
+	return bytes / content.TokenBytes
 }
 
 // Equal reports whether the lists have the same names and definitions.

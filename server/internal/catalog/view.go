@@ -14,7 +14,6 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -142,7 +141,7 @@ func (v *View) listTools(o *Options) {
 		v.AppTools, v.FlatAppTools = v.toolLists(o, tools)
 	}
 	if o.Search {
-		v.Spared = tokencount.Of(v.Snapshot.Tools()) - v.Tools.Tokens()
+		v.Spared = exposure.Tokens(v.Snapshot.Tools()) - v.Tools.Tokens()
 	}
 }
 

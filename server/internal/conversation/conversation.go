@@ -86,7 +86,7 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 		r.end(err)
 		return nil, err
 	}
-	c.count(r)
+	c.clients.count(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun = true
@@ -102,13 +102,13 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 }
 
 // count counts a request for [Clients.Infos].
-func (c *Conversation) count(r *Request) {
-	calls := r.Method == "tools/call"
+func (cs *Clients) count(r *Request) {
+	c, calls := r.Conversation, r.Method == "tools/call"
 	switch {
 	case c.Plain:
-		c.clients.plain.note(c.PrincipalName, []byte(c.agent), calls)
+		cs.plain.note(c.PrincipalName, []byte(c.agent), calls)
 	case c.Visitor:
-		r.visitorName = c.clients.modern.note(c.PrincipalName, r.clientInfo, calls)
+		r.visitorName = cs.modern.note(c.PrincipalName, r.clientInfo, calls)
 	case calls:
 		c.calls.Add(1)
 	}

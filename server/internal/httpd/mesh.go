@@ -10,7 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -22,8 +22,8 @@ type MeshNode struct {
 	Version string `json:"version"`
 	Status  string `json:"status"` // "ok" or "degraded"; of other nodes "ok", "lost" or "untrusted"
 	*MeshSelf
-	Tools   int             `json:"tools"`   // of the servers below
-	Servers []serverrow.Row `json:"servers"` // by the names that the node has for them
+	Tools   int                  `json:"tools"`   // of the servers below
+	Servers []exposure.ServerRow `json:"servers"` // by the names that the node has for them
 	*MeshPeer
 }
 
@@ -55,9 +55,9 @@ func (b *Backends) meshScan(w http.ResponseWriter, r *http.Request) {
 	if q.client.Principal.Admin && q.client.Principal.Profile == "" {
 		router = b.Whole
 	}
-	all := serverrow.Of(router.Servers())
-	own := slices.DeleteFunc(slices.Clone(all), func(row serverrow.Row) bool { return row.Node != "" })
-	remote := slices.DeleteFunc(all, func(row serverrow.Row) bool { return row.Node == "" })
+	all := exposure.ServerRows(router.Servers())
+	own := slices.DeleteFunc(slices.Clone(all), func(row exposure.ServerRow) bool { return row.Node != "" })
+	remote := slices.DeleteFunc(all, func(row exposure.ServerRow) bool { return row.Node == "" })
 	at := q.rules.clients.PublicURL
 	if at == "" && r.TLS != nil {
 		at = "https://" + r.Host
@@ -90,8 +90,8 @@ func (b *Backends) meshScan(w http.ResponseWriter, r *http.Request) {
 
 // peerOf returns another node with the servers that it shares. Of those that this router uses,
 // remote has the state.
-func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
-	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []serverrow.Row{}, MeshPeer: &MeshPeer{
+func peerOf(n adapter.NodeInfo, remote []exposure.ServerRow) MeshNode {
+	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []exposure.ServerRow{}, MeshPeer: &MeshPeer{
 		LatencyMS: n.Latency, LastSeen: n.LastSeen, Trusted: n.Trusted, Key: n.Key, Problem: n.Problem,
 	}}
 	if !n.Trusted {
@@ -108,8 +108,8 @@ func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
 		}
 	}
 	for _, name := range n.Servers {
-		if !slices.ContainsFunc(m.Servers, func(row serverrow.Row) bool { return row.Name == name }) {
-			m.Servers = append(m.Servers, serverrow.Row{Name: name, State: unused, Transport: adapter.ByCluster})
+		if !slices.ContainsFunc(m.Servers, func(row exposure.ServerRow) bool { return row.Name == name }) {
+			m.Servers = append(m.Servers, exposure.ServerRow{Name: name, State: unused, Transport: adapter.ByCluster})
 		}
 	}
 	return m
@@ -118,7 +118,7 @@ func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
 // conceal removes the details that are not for clients that only use tools: processes, errors, keys, and servers
 // that this router does not use.
 func conceal(m *MeshNode) {
-	m.Servers = slices.DeleteFunc(m.Servers, func(row serverrow.Row) bool { return row.State == unused })
+	m.Servers = slices.DeleteFunc(m.Servers, func(row exposure.ServerRow) bool { return row.State == unused })
 	for i := range m.Servers {
 		row := &m.Servers[i]
 		row.PID, row.Restarts, row.LastError, row.Several = 0, 0, "", ""

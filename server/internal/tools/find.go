@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -40,8 +40,8 @@ const (
 	// an ID costs little, and may be the right one.
 	maxMore = 10
 
-	maxLimit  = 50                           // as the tool's schema says
-	maxBudget = (1 << 20) / tokencount.Bytes // tokens of an answer
+	maxLimit  = 50                             // as the tool's schema says
+	maxBudget = (1 << 20) / content.TokenBytes // tokens of an answer
 )
 
 // Found is the answer of find_tools.
@@ -197,7 +197,7 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 // bytes of the budget remain.
 func (f *finder) entries(candidates []selector.Candidate, budget int, schema, declares bool) (entries []foundItem, left int) {
 	entries = make([]foundItem, 0, len(candidates))
-	left = budget * tokencount.Bytes
+	left = budget * content.TokenBytes
 	seen := make(map[string]bool) // servers
 	for i, c := range candidates {
 		details := f.details(c, declares)

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -149,14 +149,14 @@ type Truncation struct {
 // limited returns the result with at most so many tokens of text, and a link to the
 // whole text. Only text counts, and only text is cut.
 func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner any) json.RawMessage {
-	limit := tokens * tokencount.Bytes
+	limit := tokens * content.TokenBytes
 	if tokens == 0 || len(result) <= limit {
 		return result
 	}
-	var content json.RawMessage
+	var blocks json.RawMessage
 	if wire.Members(result, func(key string, value []byte) bool {
 		if key == "content" {
-			content = value
+			blocks = value
 		}
 		return true
 	}) != nil {
@@ -164,7 +164,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	}
 	var texts []string
 	var others []json.RawMessage
-	wire.Elements(content, func(item []byte) bool {
+	wire.Elements(blocks, func(item []byte) bool {
 		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
 			text, _ := wire.String(wire.Member(item, "text"))
 			texts = append(texts, text)
@@ -178,7 +178,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 		return result
 	}
 	shown := piece(text, 0, limit)
-	if spared := (len(text) - len(shown)) / tokencount.Bytes; r.Savings != nil && spared > 0 {
+	if spared := (len(text) - len(shown)) / content.TokenBytes; r.Savings != nil && spared > 0 {
 		r.Savings.ResultSpared(spared)
 	}
 	uri := r.results.keep(owner, tool, text)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -89,12 +89,12 @@ type Tag struct {
 // GET /dashboard/servers answers with Servers, as do actions on one. With wait=1, a router that runs
 // for the command alone starts the servers first.
 type Servers struct {
-	Servers []serverrow.Row `json:"servers"`
+	Servers []exposure.ServerRow `json:"servers"`
 }
 
 // GET /dashboard/servers/NAME answers with a ServerDetails: all about one server.
 type ServerDetails struct {
-	serverrow.Row
+	exposure.ServerRow
 	Since      time.Time `json:"since"`             // when it came into its state
 	Doing      string    `json:"doing,omitempty"`   // the step of its start that it waits for
 	TookMS     int64     `json:"took_ms,omitempty"` // duration of its last start that succeeded

@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -84,19 +84,19 @@ type routerInfo struct {
 }
 
 type serverInfo struct {
-	serverrow.Row            // also of servers of other nodes, which can't be started and stopped here
-	ByHand        bool       `json:"by_hand"`                 // started or stopped on the page, until its entry is edited
-	ChangedTools  int        `json:"changed_tools,omitempty"` // number of tools with a definition that changed since a person last looked
-	Changed       []string   `json:"changed,omitempty"`       // names of the first 20 of them
-	ChangedHints  int        `json:"changed_hints,omitempty"` // number of tools that claim to do less harm than a person has confirmed
-	Hints         []Hint     `json:"hints,omitempty"`         // of the first 20 of them
-	Problem       string     `json:"problem,omitempty"`       // why the server does not work, in plain words; "" if it works
-	Fix           string     `json:"fix,omitempty"`           // advice of 'metarouter doctor'
-	Login         *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has no login and needs none
-	Doing         string     `json:"doing"`                   // the step of its start that it waits for
-	StrayLines    int64      `json:"stray_lines"`             // on its stdout
-	Calls         int        `json:"calls"`                   // under way
-	Waiting       int        `json:"waiting"`                 // calls that wait for their turn
+	exposure.ServerRow            // also of servers of other nodes, which can't be started and stopped here
+	ByHand             bool       `json:"by_hand"`                 // started or stopped on the page, until its entry is edited
+	ChangedTools       int        `json:"changed_tools,omitempty"` // number of tools with a definition that changed since a person last looked
+	Changed            []string   `json:"changed,omitempty"`       // names of the first 20 of them
+	ChangedHints       int        `json:"changed_hints,omitempty"` // number of tools that claim to do less harm than a person has confirmed
+	Hints              []Hint     `json:"hints,omitempty"`         // of the first 20 of them
+	Problem            string     `json:"problem,omitempty"`       // why the server does not work, in plain words; "" if it works
+	Fix                string     `json:"fix,omitempty"`           // advice of 'metarouter doctor'
+	Login              *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has no login and needs none
+	Doing              string     `json:"doing"`                   // the step of its start that it waits for
+	StrayLines         int64      `json:"stray_lines"`             // on its stdout
+	Calls              int        `json:"calls"`                   // under way
+	Waiting            int        `json:"waiting"`                 // calls that wait for their turn
 
 	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
 	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40

@@ -12,8 +12,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -187,7 +187,7 @@ func (p *pageState) nextServers(u *update) {
 
 func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
-		Row: serverrow.Of([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
+		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
 		Calls: s.Calls, Waiting: s.Waiting, Stderr: before.info.Stderr, Latency: a.latenciesOf(s.Name),
 	}
 	info.LastError = before.info.LastError

@@ -10,8 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -39,7 +39,7 @@ func listServers(q *query) (any, error) {
 		q.noteMissing(q.router.AwaitNodes(q.Context()))
 	}
 	all := q.view.Servers()
-	rows := serverrow.Of(all)
+	rows := exposure.ServerRows(all)
 	for i, s := range all {
 		broken := s.State == status.Failed || s.State == status.Restarting && s.Doing == ""
 		if broken && s.Fault != nil && (s.Fault.Kind == status.FetchFailed || s.Fault.Kind == status.Unreachable) {
@@ -66,7 +66,7 @@ func showServer(q *query) (any, error) {
 		return nil, notFound(configfile.UnknownName("server", name, named(q.router.Servers())))
 	}
 	return ServerDetails{
-		Row: serverrow.Of([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
+		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
 		Stderr: append([]string{}, s.Stderr...), Login: q.loginDetails(q.Context(), s, loginDetailsTime),
 	}, q.Context().Err()
@@ -124,7 +124,7 @@ func act(q *query) (any, error) {
 		return nil, &statusError{409, errors.New(q.mask.Text(err.Error()))}
 	}
 	s, _ := serverNamed(q.router.Servers(), name)
-	return Servers{serverrow.Of([]adapter.ServerInfo{s})}, nil
+	return Servers{exposure.ServerRows([]adapter.ServerInfo{s})}, nil
 }
 
 // perform acts on a server. The error is a [statusError] if the request asks for no action that there is.

@@ -13,10 +13,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -53,7 +53,7 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	return Tool{
 		Candidate: candidateOf(t), ExposedName: a.exposed(snapshot).Exposed(t), Title: t.Title,
-		Hints: t.Hints, Tokens: len(t.Definition) / tokencount.Bytes, Asks: !harmless, Changed: changed, Held: t.Held, Doubt: t.Doubt, Suspect: t.Suspect,
+		Hints: t.Hints, Tokens: len(t.Definition) / content.TokenBytes, Asks: !harmless, Changed: changed, Held: t.Held, Doubt: t.Doubt, Suspect: t.Suspect,
 	}
 }
 
@@ -128,7 +128,7 @@ func serversOrTool(q *query, c config.Config) (of []string, named string, err er
 
 // notServerNorTool returns the error of resolve, for a name that may be a server's too.
 func notServerNorTool(name string, err error) error {
-	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
+	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous) == 0 && e.Nearest == "" {
 		return notFound(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
 	}
 	return err
@@ -289,7 +289,7 @@ func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposu
 		advice = append(waysToEnable(c), advice...)
 	}
 	end := ";"
-	if len(err.Nearest) > 0 {
+	if err.Nearest != "" {
 		end = "" // it ends with a question mark
 	}
 	return fmt.Errorf("%w%s %s", unknown, end, strings.Join(advice, ", "))

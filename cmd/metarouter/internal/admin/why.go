@@ -17,7 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -51,7 +50,7 @@ func askWhy(ctx context.Context, r *adapter.Parts, q whyQuestion) (Reasons, erro
 	look := func() error {
 		x.look(r)
 		var e *exposure.NameError
-		if _, err := x.names.Resolve(ctx, x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
+		if _, err := x.names.Resolve(x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
 			return err
 		}
 		return nil
@@ -274,7 +273,7 @@ func (x *inquiry) explainChange(a *Reasons, t *registry.NormalizedTool) {
 // shown returns how tools are listed, and why.
 func (x *inquiry) shown() (mode, why string) {
 	r := x.config.Router
-	cost := tokencount.Of(x.snapshot.Tools())
+	cost := exposure.Tokens(x.snapshot.Tools())
 	mode = exposure.ModeFor(r.Mode, cost, r.ToolBudget)
 	switch {
 	case x.profile.Scripts != nil && !*x.profile.Scripts && cmp.Or(x.profile.Mode, r.Mode) == exposure.Code:
@@ -334,9 +333,9 @@ func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
 		return
 	}
 	a.say("no server has a tool of that name, as far as the servers' tools are known.")
-	_, err := x.names.Resolve(ctx, x.asked)
-	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Nearest) > 0 {
-		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
+	_, err := x.names.Resolve(x.asked)
+	if e, ok := errors.AsType[*exposure.NameError](err); ok && e.Nearest != "" {
+		a.say("the nearest name is %s.", e.Nearest)
 	}
 	var down []string // those that may have it
 	for _, s := range x.servers {

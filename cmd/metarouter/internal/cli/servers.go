@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -24,7 +24,7 @@ func Servers(ctx context.Context, e *Env) error {
 	})
 }
 
-func printServers(e *Env, servers []serverrow.Row) error {
+func printServers(e *Env, servers []exposure.ServerRow) error {
 	if e.JSON {
 		return e.PrintJSON(servers)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -63,7 +63,7 @@ func Watch(ctx context.Context, e *Env) error {
 
 // look returns the servers as they are now, and the notes of the router on its configuration, or why
 // that is unknown. It asks the next router if one has ended.
-func (c *apiClient) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
+func (c *apiClient) look(ctx context.Context) (rows []exposure.ServerRow, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
 	parameters := c.parameters()
@@ -80,7 +80,7 @@ func (c *apiClient) look(ctx context.Context) (rows []serverrow.Row, note string
 
 // watchServers shows the servers, until ctx ends or its reader has left.
 func watchServers(ctx context.Context, c *apiClient) error {
-	w := watcher{apiClient: c, shown: make(map[string]serverrow.Row)}
+	w := watcher{apiClient: c, shown: make(map[string]exposure.ServerRow)}
 	for {
 		rows, note, err := c.look(ctx)
 		if ctx.Err() != nil || !c.HasReader() {
@@ -104,15 +104,15 @@ func watchServers(ctx context.Context, c *apiClient) error {
 
 type watcher struct {
 	*apiClient
-	shown map[string]serverrow.Row // by name, as the last line about each said
-	note  string                   // of the router, at the last look
-	fault string                   // why the servers were unknown at the last look
+	shown map[string]exposure.ServerRow // by name, as the last line about each said
+	note  string                        // of the router, at the last look
+	fault string                        // why the servers were unknown at the last look
 }
 
 // A change is a line of --watch --json.
 type change struct {
 	Time time.Time `json:"time"`
-	serverrow.Row
+	exposure.ServerRow
 }
 
 // waitsFor matches the text in place of the last error while a server waits: a step of its start,
@@ -120,7 +120,7 @@ type change struct {
 var waitsFor = lazy.Regexp(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
 
 // printChanges prints a line for each server that is not as the last line about it said.
-func (w *watcher) printChanges(rows []serverrow.Row, unknown error) error {
+func (w *watcher) printChanges(rows []exposure.ServerRow, unknown error) error {
 	if unknown != nil {
 		if w.fault != unknown.Error() {
 			w.fault = unknown.Error()
@@ -148,7 +148,7 @@ func (w *watcher) printChanges(rows []serverrow.Row, unknown error) error {
 	for name := range w.shown {
 		if !slices.Contains(names, name) {
 			delete(w.shown, name)
-			if err := w.print(serverrow.Row{Name: name, State: "removed"}); err != nil {
+			if err := w.print(exposure.ServerRow{Name: name, State: "removed"}); err != nil {
 				return err
 			}
 		}
@@ -156,7 +156,7 @@ func (w *watcher) printChanges(rows []serverrow.Row, unknown error) error {
 	return nil
 }
 
-func (w *watcher) print(s serverrow.Row) error {
+func (w *watcher) print(s exposure.ServerRow) error {
 	if w.JSON {
 		e := json.NewEncoder(plain.NewEscaper(w.Raw))
 		e.SetEscapeHTML(false)

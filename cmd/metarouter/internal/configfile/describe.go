@@ -11,7 +11,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
@@ -24,66 +23,6 @@ const (
 	maxWords = 200   // of a list
 )
 
-// harmless are the keys that are not shown: they start no program, send nothing off the machine,
-// write no file, and open nothing to others. All other keys are shown, also keys that nothing
-// reads. The keys of "metarouter" come first, then the keys of a server.
-var (
-	harmless = set(
-		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold", "findTools",
-		"gateway.name", "gateway.prefix", "scripts.timeout", "scripts.cpu", "scripts.memory", "scripts.calls", "scripts.concurrent",
-		"http.maxBody", "http.maxBodyMemory", "http.maxConnections", "http.maxHeader", "http.maxBatch", "http.readTimeout", "http.maxSessions", "http.sessionTimeout", "http.rate",
-		"classification.timeout", "classification.max_retries", "classification.cache_categories", "classification.refresh_interval",
-		"classification.threshold", "classification.confidence_threshold", "classification.max_text", "classification.num_categories",
-	)
-	harmlessOfServer = set(
-		"credentials",
-		"lazy", "timeout", "startTimeout", "idleTimeout", "maxConcurrent", "priority", "maxResultTokens", "cache",
-		"tools.timeout", "tools.maxResultTokens", "tools.rate",
-	)
-)
-
-// notes explain a key to the person who approves.
-var (
-	notes = map[string]string{
-		"accessLog": "each call is written there", "accessLog.file": "each call is written there",
-		"classification.url":    "gets the texts to classify",
-		"classification.server": "gets the texts to classify",
-		"fillArguments":         "the person is asked for arguments",
-		"http.addr":             "with --http, the router listens there",
-		"http.publicUrl":        "logins at remote servers come back there, and tokens are issued for it",
-
-		"http.oauth.issuers.url":          "its tokens let clients in",
-		"http.oauth.issuers.jwksUrl":      "keys from there let clients in",
-		"http.oauth.issuers.clientSecret": "sent to the issuer",
-		"http.clientCA":                   "certificates that it signs let clients in",
-		"audit":                           "what administrators do is written there; with false, nowhere",
-		"audit.file":                      "what administrators do is written there",
-
-		"cluster.urls":    "the router connects there; who runs it can see calls and results",
-		"cluster.name":    "routers of other machines with this name find this one",
-		"cluster.creds":   "a file of yours with which the router logs in there",
-		"cluster.tls.key": "a file of yours with which the router logs in there",
-		"cluster.share":   "trusted nodes can call these servers on this machine",
-		"cluster.use":     "servers on trusted nodes that get arguments of calls",
-		"cluster.trusted": "these nodes can call the shared servers, and offer theirs",
-	}
-	notesOfServer = map[string]string{
-		"envFile":       "more variables; the approval does not cover what is in this file",
-		"inheritEnv":    "variables of yours that it gets",
-		"roots":         "folders that it gets in place of the client's",
-		"headersHelper": "a command that runs at each connection",
-
-		"oauth.authServerMetadataUrl": "names who gets the login: your browser is sent there, and so are client secrets",
-		"oauth.clientMetadataUrl":     "names the client that you log in as, and where logins come back",
-		"oauth.callbackUrl":           "your browser takes the code of the login there", "oauth.redirectUri": "your browser takes the code of the login there",
-		"oauth.resource": "the server for which the token is asked",
-		"oauth.scopes":   "what the token permits", "oauth.scope": "what the token permits",
-		"oauth.clientSecret": "sent to who issues the tokens",
-		"oauth.privateKey":   "signs for who issues the tokens",
-		"url":                "gets the arguments of calls", "httpUrl": "gets the arguments of calls", "serverUrl": "gets the arguments of calls",
-	}
-)
-
 func set(keys ...string) map[string]bool {
 	all := make(map[string]bool)
 	for _, key := range keys {
@@ -92,13 +31,11 @@ func set(keys ...string) map[string]bool {
 	return all
 }
 
-// Describe shows the keys that an approval covers, of a text of [config.LoadText]: all that are not known to be harmless, in the order of the files. Variables are not
-// replaced by their values. Values of keys and of arguments that are named like a secret are
+// Describe shows all keys of a text of [config.LoadText], in the order of the files. Variables are not replaced by their values. Values of keys and of arguments that are named like a secret are
 // hidden. Words of the file are quoted, so that they can't move the cursor.
 //
 // since says how the text differs from the text that was approved before; nil if that is not known.
-// Parts that differ are marked as new or edited, and show all keys: a harmless one may be
-// the edited one.
+// Parts that differ are marked as new or edited.
 func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 	p := page{marks: make(map[string]string)}
 	if since != nil && since.Before {
@@ -141,6 +78,7 @@ type page struct {
 	cut   bool // something is not shown that should be
 
 	title    string            // of the part that has no line yet
+	name     string            // of a server that is no object
 	marks    map[string]string // of the servers that differ from the approved text, by name
 	settings bool              // "metarouter" differs
 }
@@ -161,8 +99,8 @@ func (p *page) file(root *hujson.Object) {
 			if p.settings {
 				mark = "edited"
 			}
-			p.section(key, "metarouter:", mark, m.Value, part{harmless: harmless, notes: notes})
-			p.title = "" // it has none without a key that is shown
+			p.section(key, "metarouter:", mark, m.Value)
+			p.title = "" // it has none without a key
 		case isObject && (key == "mcpServers" || key == "servers" || key == "context_servers"):
 			for _, s := range servers.Members {
 				p.server(jsonc.Key(s), s.Value)
@@ -174,20 +112,19 @@ func (p *page) file(root *hujson.Object) {
 }
 
 func (p *page) server(name string, v hujson.Value) {
-	of := part{page: p, harmless: harmlessOfServer, notes: notesOfServer}
-	p.section(name, Quote(name), p.marks[name], v, of)
-	of.windows(v)
-	p.begin() // if it has no key that is shown
+	p.section(name, Quote(name), p.marks[name], v)
+	p.windows(v)
+	p.begin() // if it has no key
 }
 
 // script shows a stored script without its code.
 func (p *page) script(s stored.Script) {
-	note := fmt.Sprintf("a script of %d bytes that runs with the rights of each caller; you approve all of it: read the file", len(s.Code))
-	p.section("", Quote(s.File), p.marks[s.File], hujson.Value{Value: hujson.String(s.Description)}, part{notes: map[string]string{"": note}})
+	p.section("", Quote(s.File), p.marks[s.File], hujson.Value{Value: hujson.String(s.Description)})
+	p.line("  (a script of %d bytes that runs with the rights of each caller; you approve all of it: read the file)", len(s.Code))
 }
 
 // windows shows the command that a command line for Windows becomes on other systems.
-func (p part) windows(v hujson.Value) {
+func (p *page) windows(v hujson.Value) {
 	entry, _ := v.Value.(*hujson.Object)
 	if entry == nil || runtime.GOOS == "windows" {
 		return
@@ -233,28 +170,18 @@ func (p *page) begin() {
 }
 
 // section writes a part, with its title before the first line.
-func (p *page) section(key, title, mark string, v hujson.Value, of part) {
+func (p *page) section(key, title, mark string, v hujson.Value) {
 	if p.title = title; mark != "" {
 		p.title += " (" + mark + ")"
-		of.harmless = nil
 	}
-	of.page = p
-	if v.Value.Kind() != '{' {
-		of.name = key
+	if p.name = key; v.Value.Kind() == '{' {
+		p.name = ""
 	}
-	of.value("", "", v)
-}
-
-// A part is the text of a server or of "metarouter".
-type part struct {
-	*page
-	name     string // of a server that is no object
-	harmless map[string]bool
-	notes    map[string]string
+	p.value("", "", v)
 }
 
 // value shows the value at a path of keys. within is the first key of the path.
-func (p part) value(path, within string, v hujson.Value) {
+func (p *page) value(path, within string, v hujson.Value) {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		for _, m := range value.Members {
@@ -263,9 +190,7 @@ func (p part) value(path, within string, v hujson.Value) {
 			if path != "" {
 				at = path + "." + key
 			}
-			if !p.harmless[at] {
-				p.value(at, path, m.Value)
-			}
+			p.value(at, path, m.Value)
 		}
 		if len(value.Members) > 0 || path == "" {
 			return
@@ -296,23 +221,16 @@ func (p part) value(path, within string, v hujson.Value) {
 	}
 }
 
-// index matches the index of an element in a path.
-var index = lazy.Regexp(`\[[0-9]+\]`)
-
 // show writes the line of a value.
-func (p part) show(path, text string) {
-	note := ""
-	if said, ok := p.notes[index().ReplaceAllString(path, "")]; ok {
-		note = " (" + said + ")"
-	}
+func (p *page) show(path, text string) {
 	if path == "" { // a server that is no object
 		path = "is"
 	}
-	p.line("  %-14s %s%s", p.short(Quote(path)), text, note)
+	p.line("  %-14s %s", p.short(Quote(path)), text)
 }
 
 // word returns a value that is neither an object nor an array.
-func (p part) word(mask func(string) string, v hujson.Value) string {
+func (p *page) word(mask func(string) string, v hujson.Value) string {
 	said := v.Value.(hujson.Literal)
 	switch kind := said.Kind(); {
 	case kind == '0' && mask("0") != "0":
@@ -324,7 +242,7 @@ func (p part) word(mask func(string) string, v hujson.Value) string {
 }
 
 // short cuts the middle out of a long word.
-func (p part) short(word string) string {
+func (p *page) short(word string) string {
 	if len(word) <= maxValue {
 		return word
 	}

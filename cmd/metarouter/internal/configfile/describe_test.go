@@ -1,14 +1,11 @@
 package configfile
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,21 +28,21 @@ func textOf(t *testing.T, text string) config.Config {
 
 func describe(c config.Config) string { return Describe(c.Text, nil) }
 
-// A part that differs from the approved text is marked, and shown with its harmless keys.
+// A part that differs from the approved text is marked.
 func TestDescribeMarksEdits(t *testing.T) {
 	c := textOf(t, `{
   "mcpServers": {"same": {"command": "x", "timeout": "1s"}, "other": {"command": "x", "timeout": "2s"}, "more": {"command": "x"}},
   "metarouter": {"mode": "auto"}
 }`)
-	same := "  same\n    command        x\n"
+	const plain = "  same\n    command        x\n    timeout        1s\n  other\n    command        x\n    timeout        2s\n  more\n    command        x\n  metarouter:\n    mode           auto\n"
+	marked := strings.NewReplacer("other\n", "other (edited)\n", "more\n", "more (new)\n", "metarouter:", "metarouter: (edited)").Replace(plain)
 	for _, test := range []struct {
 		since *trustfile.Untrusted
 		want  string
 	}{
-		{nil, same + "  other\n    command        x\n  more\n    command        x\n"},
-		{&trustfile.Untrusted{Added: []string{"more"}}, same + "  other\n    command        x\n  more\n    command        x\n"},
-		{&trustfile.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true},
-			same + "  other (edited)\n    command        x\n    timeout        2s\n  more (new)\n    command        x\n  metarouter: (edited)\n    mode           auto\n"},
+		{nil, plain},
+		{&trustfile.Untrusted{Added: []string{"more"}}, plain},
+		{&trustfile.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true}, marked},
 	} {
 		expect.Equal(t, Describe(c.Text, test.since), test.want)
 	}
@@ -65,12 +62,12 @@ func TestDescribeScripts(t *testing.T) {
 	const said = " bytes that runs with the rights of each caller; you approve all of it: read the file)\n"
 	for _, want := range []string{
 		"    scripts.folder scripts\n",
-		"  scripts/a.js\n    is             \"Hello\\x1b[2J.\" (a script of 16" + said + "  scripts/b.js (new)\n    is             \"Says\\nxxx", "x.\" (a script of 2012" + said,
+		"  scripts/a.js\n    is             \"Hello\\x1b[2J.\"\n    (a script of 16" + said + "  scripts/b.js (new)\n    is             \"Says\\nxxx", "x.\"\n    (a script of 2012" + said,
 		"READ THE FILE",
 	} {
 		expect.Contains(t, got, want, "without")
 	}
-	if strings.Contains(got, "bad.js") || strings.Contains(got, "calls") {
+	if strings.Contains(got, "bad.js") {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -98,27 +95,31 @@ func TestDescribe(t *testing.T) {
     command        npx
     args           -y pkg@1 "two words" --token=${TOKEN}
     cwd            sub
-    inheritEnv     AWS_PROFILE (variables of yours that it gets)
+    timeout        1m
+    inheritEnv     AWS_PROFILE
     env.API_TOKEN  •••
     env.OTHER      ${TOKEN}
     env.NODE_OPTIONS "--require ./x.js token=1"
     env.GIT_ASKPASS ./run.sh
     env.DB_URL     pg://•••@h/d
-    envFile        .env (more variables; the approval does not cover what is in this file)
+    envFile        .env
+    tools.timeout.slow 1m
     tools.rename.delete read
     disabled       true
     autoApprove    []
   "docs\x1b[2J"
-    url            https://•••@example.com/mcp?key=••• (gets the arguments of calls)
+    url            https://•••@example.com/mcp?key=•••
     headers.Authorization "Bearer •••${TOKEN:-•••}•••"
     headers.X      •••
   metarouter:
-    fillArguments  true (the person is asked for arguments)
-    accessLog      calls.log (each call is written there)
-    http.addr      0.0.0.0:1 (with --http, the router listens there)
+    mode           auto
+    fillArguments  true
+    accessLog      calls.log
+    http.addr      0.0.0.0:1
     http.tokens    ••• ${TOKEN}
+    http.maxBody   1
     classification.type mcp
-    classification.url https://classes.example (gets the texts to classify)
+    classification.url https://classes.example
     classification.categories[0].name c
     classification.categories[0].system_prompt "say \"x\""
 `
@@ -220,108 +221,6 @@ func TestDescribeIsBounded(t *testing.T) {
 	}
 }
 
-// shown are the keys that decide what runs, what leaves the machine, what is written, or what
-// is open to others. A new key of the schema belongs here or among the harmless ones. The
-// lists are about leaves: of "headers" only the values are shown.
-var (
-	shown = set(
-		"pinned", "scripts.folder", "validate", "newTools", "routeThreshold", "fillArguments",
-		"accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
-		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
-		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",
-		"classification.fallback", "classification.fallback_category", "classification.type", "classification.server", "classification.url",
-		"cluster.urls", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls.ca", "cluster.tls.cert", "cluster.tls.key", "cluster.share", "cluster.use", "cluster.trusted",
-		"classification.headers", "classification.tools.classify", "classification.tools.list_categories",
-	)
-	shownOfServer = set(
-		"command", "command.path", "command.args", "command.env", "args", "env", "envFile", "cwd", "inheritEnv", "type", "transport", "transportType",
-		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "service", "validate", "retry", "tools", "tools.allow",
-		"tools.deny", "tools.rename", "questionsPerMinute", "newTools", "trustHints", "killStrays", "roots", "includeTools", "headersHelper",
-		"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.clientSecret", "oauth.privateKey", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "excludeTools", "disabledTools",
-	)
-)
-
-// hiding are those of the shown keys whose values are hidden, if they are words.
-var hiding = set("classification.headers", "http.tokens", "env", "command.env", "headers", "oauth.clientSecret", "oauth.privateKey")
-
-func TestEveryKeyIsJudged(t *testing.T) {
-	var schema map[string]any
-	expect.OK(t, json.Unmarshal(config.Schema(), &schema))
-	defs := schema["$defs"].(map[string]any)
-	router := schema["properties"].(map[string]any)["metarouter"].(map[string]any)
-	for _, c := range []struct {
-		what            string
-		schema          any
-		shown, harmless map[string]bool
-		wrap            string
-	}{
-		{"metarouter", router, shown, harmless, `{"metarouter": %s}`},
-		{"a server", defs["server"], shownOfServer, harmlessOfServer, `{"mcpServers": {"a": %s}}`},
-	} {
-		keys := map[string]bool{}
-		leaves(keys, "", c.schema, defs)
-		for key := range keys {
-			if c.shown[key] == c.harmless[key] {
-				t.Errorf("the key %q of %s must be either shown or harmless: decide, and add it to one of the lists", key, c.what)
-			}
-			text := ""
-			for _, value := range []string{`"v"`, `"on"`, `"hold"`, `"1/s"`, `1`} { // those of other types are errors of the file for some keys
-				text = value
-				for _, part := range slices.Backward(strings.Split(key, ".")) {
-					text = fmt.Sprintf(`{%q: %s}`, part, text)
-				}
-				if _, err := config.ReadText("f", []byte(fmt.Sprintf(c.wrap, text))); err == nil {
-					break
-				}
-			}
-			got := describe(textOf(t, fmt.Sprintf(c.wrap, text)))
-			if strings.Contains(got, "    "+key+" ") == c.harmless[key] {
-				t.Errorf("%s: %s is shown as\n%s", c.what, text, got)
-			}
-			if hides := strings.Contains(got, hidden); hides != hiding[key] && c.shown[key] {
-				t.Errorf("%s: %s is shown as\n%s", c.what, text, got)
-			}
-		}
-		for key := range maps.Keys(c.shown) {
-			if !keys[key] {
-				t.Errorf("%s has no key %q", c.what, key)
-			}
-		}
-		for key := range maps.Keys(c.harmless) {
-			if !keys[key] {
-				t.Errorf("%s has no key %q", c.what, key)
-			}
-		}
-	}
-}
-
-// leaves adds the paths of all keys of a schema whose values are not only objects with
-// known keys.
-func leaves(to map[string]bool, path string, schema any, defs map[string]any) {
-	s, ok := schema.(map[string]any)
-	if !ok {
-		return
-	}
-	if ref, ok := s["$ref"].(string); ok {
-		leaves(to, path, defs[strings.TrimPrefix(ref, "#/$defs/")], defs)
-	}
-	for _, list := range []string{"anyOf", "oneOf", "allOf"} {
-		all, _ := s[list].([]any)
-		for _, one := range all {
-			if _, required := one.(map[string]any)["required"]; !required || one.(map[string]any)["properties"] != nil {
-				leaves(to, path, one, defs)
-			}
-		}
-	}
-	properties, _ := s["properties"].(map[string]any)
-	for key, one := range properties {
-		leaves(to, strings.TrimPrefix(path+"."+key, "."), one, defs)
-	}
-	if t, _ := s["type"].(string); path != "" && properties == nil && s["$ref"] == nil && s["anyOf"] == nil && s["oneOf"] == nil && t != "null" {
-		to[path] = true
-	}
-}
-
 // A path adds no line and no command to the command that a person is to type.
 func TestCommandIsOneLine(t *testing.T) {
 	for path, want := range map[string]string{"/a/.mcp.json": "/a/.mcp.json", "/a\nmetarouter b": `/a metarouter b`, "/a;b": "/a;b", `/a\b`: `/a\b`} {
@@ -339,7 +238,7 @@ func TestDescribeShowsReferences(t *testing.T) {
   "headers": {"Authorization": "Bearer ${cmd:run ${X:-more} | awk '{print $1}'}literal", "Y": "${VAR:-${cmd:other}}", "Z": "${keyring:GH}", "O": "${op://v/i/f}", "F": "${file:a:-b}", "U": "${cmd:rm {"}
 }}}`))
 	want := `  a
-    url            "https://h.example/mcp?key=${cmd:curl evil}•••" (gets the arguments of calls)
+    url            "https://h.example/mcp?key=${cmd:curl evil}•••"
     headers.Authorization "Bearer ${cmd:run ${X:-more} | awk '{print $1}'}•••"
     headers.Y      •••${cmd:other}•••
     headers.Z      ${keyring:GH}
@@ -355,13 +254,13 @@ func TestDescribeShowsCluster(t *testing.T) {
 	got := describe(textOf(t, `{"metarouter": {"cluster": {"urls": "nats://u:hunter2@a,tls://hunter2@b:1", "name": "${secret}", "creds": "my.creds",
   "tls": {"key": "k.pem"}, "share": ["token"], "use": ["*@secret"], "trusted": ["UA"]}}, "mcpServers": {"a": {"command": "x", "service": "s"}}}`))
 	want := `  metarouter:
-    cluster.urls   nats://•••@a,tls://•••@b:1 (the router connects there; who runs it can see calls and results)
-    cluster.name   ${secret} (routers of other machines with this name find this one)
-    cluster.creds  my.creds (a file of yours with which the router logs in there)
-    cluster.tls.key k.pem (a file of yours with which the router logs in there)
-    cluster.share  token (trusted nodes can call these servers on this machine)
-    cluster.use    *@secret (servers on trusted nodes that get arguments of calls)
-    cluster.trusted UA (these nodes can call the shared servers, and offer theirs)
+    cluster.urls   nats://•••@a,tls://•••@b:1
+    cluster.name   ${secret}
+    cluster.creds  my.creds
+    cluster.tls.key k.pem
+    cluster.share  token
+    cluster.use    *@secret
+    cluster.trusted UA
   a
     command        x
     service        s
@@ -379,12 +278,12 @@ func TestDescribeShowsWhoIsLetIn(t *testing.T) {
     "profiles": {"secret.token=x": "work", "a.clientSecret": "ci"}, "admins": ["password=1"], "scopeMap": {"auth.clientSecret": ["mcp:admin"]}}]},
   "certificates": {"CN=secret": "ci", "O=token": {"name": "b", "role": "admin"}, "CN=a.clientSecret": "ci"}}}}`))
 	want := `  metarouter:
-    audit          false (what administrators do is written there; with false, nowhere)
-    http.publicUrl https://r.example (logins at remote servers come back there, and tokens are issued for it)
-    http.clientCA  ca.pem (certificates that it signs let clients in)
-    http.oauth.issuers[0].url https://id.example?key=••• (its tokens let clients in)
-    http.oauth.issuers[0].jwksUrl https://•••@k.example (keys from there let clients in)
-    http.oauth.issuers[0].clientSecret •••${S} (sent to the issuer)
+    audit          false
+    http.publicUrl https://r.example
+    http.clientCA  ca.pem
+    http.oauth.issuers[0].url https://id.example?key=•••
+    http.oauth.issuers[0].jwksUrl https://•••@k.example
+    http.oauth.issuers[0].clientSecret •••${S}
     http.oauth.issuers[0].clientId me
     http.oauth.issuers[0].profiles.secret.token=x work
     http.oauth.issuers[0].profiles.a.clientSecret ci

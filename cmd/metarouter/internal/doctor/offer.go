@@ -9,12 +9,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -26,7 +26,7 @@ const (
 )
 
 // tokens returns how many tokens a model pays for the tool's definition.
-func tokens(t *registry.NormalizedTool) int { return len(t.Definition) / tokencount.Bytes }
+func tokens(t *registry.NormalizedTool) int { return len(t.Definition) / content.TokenBytes }
 
 // checkDuplicates finds another entry that starts or connects to the same server.
 func checkDuplicates(x *findings, c Case, entry config.Server) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -75,7 +75,7 @@ func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
 }
 
 // ServersTable returns the table of servers for a terminal with so many columns; 0 stands for any number.
-func ServersTable(servers []serverrow.Row, columns int, coloured bool) []string {
+func ServersTable(servers []exposure.ServerRow, columns int, coloured bool) []string {
 	title := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
 	right := func(c console.Cell) console.Cell { c.Right = true; return c }
 	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }

@@ -30,23 +30,20 @@ const (
 // defaultEndpoint is the collector's usual address for OTLP over HTTP.
 const defaultEndpoint = "http://localhost:4318"
 
-// otlpSettings are the settings of the variables OTEL_EXPORTER_OTLP_… and
-// OTEL_EXPORTER_OTLP_TRACES_… (OpenTelemetry, "OTLP Exporter Configuration").
-// OpenTelemetry's exporters read the same variables, but they skip a wrong value and go
-// on with the default, which sends spans elsewhere or unprotected.
+// otlpSettings are what [Traces] needs to know of the variables OTEL_EXPORTER_OTLP_… and OTEL_EXPORTER_OTLP_TRACES_…
+// (OpenTelemetry, "OTLP Exporter Configuration"). OpenTelemetry's exporter reads them, but it skips a wrong endpoint or
+// protocol and goes on with the default, which sends spans elsewhere or unprotected.
 type otlpSettings struct {
 	protocol string
-	endpoint *url.URL // with the path for traces
-	headers  map[string]string
-	gzip     bool
+	endpoint *url.URL      // as the variable has it, or else the default
 	timeout  time.Duration // for one batch, including retries
 	tls      *tls.Config   // nil means the system's certificates
 }
 
-// readOTLPSettings fails if a variable has a value that cannot be used. Its errors quote
-// neither the endpoint nor a header, since both may contain a secret.
+// readOTLPSettings fails if a variable has a value that cannot be used. Its errors do not quote the endpoint, which may
+// contain a secret.
 func readOTLPSettings() (otlpSettings, error) {
-	s := otlpSettings{protocol: cmp.Or(traceVariable("PROTOCOL"), protocolProto), headers: make(map[string]string), timeout: 10 * time.Second}
+	s := otlpSettings{protocol: cmp.Or(traceVariable("PROTOCOL"), protocolProto), timeout: 10 * time.Second}
 	switch s.protocol {
 	case protocolProto, protocolJSON:
 	case protocolGRPC:
@@ -55,16 +52,11 @@ func readOTLPSettings() (otlpSettings, error) {
 	default:
 		return s, fmt.Errorf("%s is %q; write %s or %s", nameOf("PROTOCOL"), s.protocol, protocolProto, protocolJSON)
 	}
-	if err := s.readEndpoint(); err != nil {
-		return s, err
+	u, err := url.Parse(cmp.Or(traceVariable("ENDPOINT"), defaultEndpoint))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return s, errors.New("the OTLP endpoint is not an http or https URL; write for example " + defaultEndpoint)
 	}
-	switch compression := traceVariable("COMPRESSION"); compression {
-	case "", "none":
-	case "gzip":
-		s.gzip = true
-	default:
-		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q; write gzip or none", compression)
-	}
+	s.endpoint = u
 	if timeout := traceVariable("TIMEOUT"); timeout != "" {
 		ms, err := strconv.Atoi(timeout)
 		if err != nil || ms < 1 {
@@ -72,35 +64,7 @@ func readOTLPSettings() (otlpSettings, error) {
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
-	for pair := range strings.SplitSeq(traceVariable("HEADERS"), ",") {
-		key, value, ok := strings.Cut(pair, "=")
-		if key = strings.TrimSpace(key); !ok || key == "" {
-			continue
-		}
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if err != nil {
-			return s, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the value of %s is not percent-encoded as in a URL", key)
-		}
-		s.headers[key] = value
-	}
 	return s, s.readCertificates()
-}
-
-func (s *otlpSettings) readEndpoint() error {
-	endpoint, path := traceOnly("ENDPOINT"), ""
-	if endpoint == "" {
-		// "OTEL_EXPORTER_OTLP_ENDPOINT is a base URL, and signals are sent relative to it."
-		endpoint, path = strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")), "v1/traces"
-	}
-	u, err := url.Parse(cmp.Or(endpoint, defaultEndpoint))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("the OTLP endpoint is not an http or https URL; write for example " + defaultEndpoint)
-	}
-	if path != "" {
-		u.Path = strings.TrimRight(u.Path, "/") + "/" + path
-	}
-	s.endpoint = u
-	return nil
 }
 
 // readCertificates reads the certificates to trust and the client's own.
@@ -156,38 +120,15 @@ func (s *otlpSettings) client() otlptrace.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = s.tls
 	options := []otlptracehttp.Option{
-		otlptracehttp.WithEndpointURL(s.endpoint.String()),
-		otlptracehttp.WithHeaders(s.headers),
 		otlptracehttp.WithMaxResponseSize(64 << 10),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: s.timeout, MaxElapsedTime: s.timeout}),
 		otlptracehttp.WithHTTPClient(&http.Client{
-			Transport:     toEndpoint{s.endpoint, transport},
+			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a header may contain a secret
 		}),
 	}
-	if s.protocol == protocolJSON {
-		options = append(options, otlptracehttp.WithEncoding(otlptracehttp.EncodingJSON))
-	}
-	if s.gzip {
-		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	if traceVariable("ENDPOINT") == "" {
+		options = append(options, otlptracehttp.WithEndpointURL(defaultEndpoint+"/v1/traces"))
 	}
 	return otlptracehttp.NewClient(options...)
-}
-
-// toEndpoint sends each request to the whole endpoint: OpenTelemetry's client drops its
-// query, user and password, which some collectors use as the key.
-type toEndpoint struct {
-	endpoint *url.URL
-	next     http.RoundTripper
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (t toEndpoint) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.URL = t.endpoint
-	if user := t.endpoint.User; user != nil && r.Header.Get("Authorization") == "" {
-		password, _ := user.Password()
-		r.SetBasicAuth(user.Username(), password)
-	}
-	return t.next.RoundTrip(r)
 }

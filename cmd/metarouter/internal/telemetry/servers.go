@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -79,6 +79,6 @@ func (s serverCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	all := s.router.Snapshot().Tools()
 	series(to, gauge, "tools", "Tools that are known, of all servers.")(float64(len(all)))
-	series(to, gauge, "list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each.")(float64(tokencount.Of(all)))
+	series(to, gauge, "list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each.")(float64(exposure.Tokens(all)))
 	s.metrics.forget(present)
 }

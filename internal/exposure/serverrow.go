@@ -1,10 +1,9 @@
-// Package serverrow has the state of servers as JSON, as /v1/mesh_scan, the admin API and commands show it.
-package serverrow
+package exposure
 
 import "github.com/mcp-metarouter/metarouter/adapter"
 
 // A Row is a server's state as JSON.
-type Row struct {
+type ServerRow struct {
 	Name            string `json:"name"`
 	State           string `json:"state"`
 	Transport       string `json:"transport"`
@@ -20,11 +19,11 @@ type Row struct {
 	Repairs         string `json:"repairs,omitempty"` // its mistakes that other clients may not understand, and their repairs
 }
 
-// Of returns the rows of the servers, never nil.
-func Of(servers []adapter.ServerInfo) []Row {
-	rows := make([]Row, len(servers))
+// ServerRows returns the rows of the servers, never nil.
+func ServerRows(servers []adapter.ServerInfo) []ServerRow {
+	rows := make([]ServerRow, len(servers))
 	for i, s := range servers {
-		rows[i] = Row{
+		rows[i] = ServerRow{
 			Name: s.Name, State: string(s.State), Transport: s.Transport, Era: s.Era, ProtocolVersion: s.ProtocolVersion, Tools: s.Tools, PID: s.PID,
 			Restarts: s.Restarts, LastError: s.LastError, Several: s.Several(), Node: s.Node(), Repairs: s.Tolerated(),
 		}
