@@ -21,11 +21,11 @@ type accounts struct {
 // Logins returns the logins of the router at remote servers.
 func (a *accounts) Logins() *Logins { return a.logins }
 
-// BeginLogin begins a login at a server of the configuration; r.Server is set here. The Way is Device
-// if the entry's grant is.
+// BeginLogin begins a login at a server of the configuration; r.Server is set here. The login is for r.By alone if each user has
+// one. The Way is Device if the entry's grant is.
 func (a *accounts) BeginLogin(ctx context.Context, server string, r LoginRequest) (*PendingLogin, error) {
 	var err error
-	if r.Server, err = a.supervisor.LoginServer(ctx, server); err != nil {
+	if r.Server, err = a.supervisor.LoginServer(ctx, server, r.By); err != nil {
 		return nil, err
 	}
 	if r.Server.Settings.Grant == oauth.DeviceCode {
@@ -34,18 +34,19 @@ func (a *accounts) BeginLogin(ctx context.Context, server string, r LoginRequest
 	return a.logins.Begin(ctx, r)
 }
 
-// Logout ends the login at a server of the configuration, and reports whether there was one.
-func (a *accounts) Logout(ctx context.Context, server string) (was bool, err error) {
-	s, err := a.supervisor.LoginServer(ctx, server)
+// Logout ends the login at a server of the configuration, and reports whether there was one. If each user has a login, principal
+// says whose: "" is the local user's.
+func (a *accounts) Logout(ctx context.Context, server, principal string) (was bool, err error) {
+	s, err := a.supervisor.LoginServer(ctx, server, principal)
 	if err != nil {
 		return false, err
 	}
 	return a.logins.Logout(ctx, s)
 }
 
-// LoginState returns how the login at a server of the configuration is.
-func (a *accounts) LoginState(ctx context.Context, server string) (LoginState, error) {
-	s, err := a.supervisor.LoginServer(ctx, server)
+// LoginState returns how the login at a server of the configuration is. principal is as for Logout.
+func (a *accounts) LoginState(ctx context.Context, server, principal string) (LoginState, error) {
+	s, err := a.supervisor.LoginServer(ctx, server, principal)
 	if err != nil {
 		return LoginState{}, err
 	}

@@ -74,6 +74,7 @@ type Server struct {
 	URL     string
 	Headers map[string]string `key:"headers"`
 	OAuth   *OAuth            `key:"oauth"` // nil if absent
+	PerUser bool              // each principal has a login and a session of its own: "credentials" is "user"
 
 	Scripts []stored.Script // its tools, of the transport Scripts alone; sorted by name
 
@@ -320,6 +321,9 @@ func (s Server) SameSecrets(t Server) bool {
 		slices.Equal(s.OAuth.secrets(), t.OAuth.secrets())
 }
 
+// Personal reports whether each user of the router has a session of their own with the server, which is remote.
+func (s Server) Personal() bool { return s.PerUser }
+
 // Launch returns the values of the entry that may be secrets.
 func (s Server) Launch() secret.Launch {
 	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, OAuth: s.OAuth.secrets()}
@@ -337,7 +341,8 @@ func (s Server) Hash() string {
 		URL       string
 		Headers   map[string]string `json:",omitempty"`
 		Scripts   []stored.Script   `json:",omitempty"`
-	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts})
+		PerUser   bool              `json:",omitempty"`
+	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts, s.PerUser})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

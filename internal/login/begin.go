@@ -90,7 +90,7 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	}
 	p := &Pending{
 		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who,
-		flow:  flow{logins: l, server: r.Server, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
+		flow:  flow{logins: l, server: r.Server, who: r.Who, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	var ctx context.Context

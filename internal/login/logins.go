@@ -1,10 +1,13 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +17,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
+
+// maxSources bounds the sources of tokens that are kept. One that is dropped is made again; no login depends on it.
+const maxSources = 5000
 
 // Options configure [Logins].
 type Options struct {
@@ -79,10 +85,76 @@ func (l *Logins) Source(s oauth.Server) *Source {
 	defer l.mu.Unlock()
 	source := l.sources[id]
 	if source == nil {
+		makeRoom(l.sources, id, maxSources) // each principal has its own; what is in use goes on
 		source = newSource(l.options, s, remote{oauth.NewHTTPClient(s)}, l.life)
 		l.sources[id] = source
 	}
 	return source
+}
+
+// A Held login is one in the store.
+type Held struct {
+	Server    string // its name at the login
+	Principal string // whose login it is; "" is the local user's, or all clients'
+	Who       string // the name of the principal, for persons; may be ""
+	Issuer    string
+	Scopes    []string
+	Used      time.Time // by the principal last, within half a day; of the local user the last refresh
+	Renews    bool      // there is a refresh token
+}
+
+// All returns all logins in the store, sorted by server and name.
+func (l *Logins) All(ctx context.Context) (all []Held, err error) {
+	c, err := l.options.Store.read(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range c.Logins {
+		if s.Server != "" && (s.Token.Access != "" || s.Token.Refresh != "") {
+			all = append(all, Held{s.Server, s.Principal, s.Who, s.Found.Issuer.ID, s.Token.Scopes, s.Used, s.Token.Refresh != ""})
+		}
+	}
+	slices.SortFunc(all, func(a, b Held) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Who, b.Who), cmp.Compare(a.Principal, b.Principal))
+	})
+	return all, nil
+}
+
+// Holders are those who had a login at a server.
+type Holders struct {
+	Principal string // one of them: the local user, or else the one who has used the login last
+	url       string
+	logins    map[string]storedLogin // by ID
+	of        *Logins
+}
+
+// Holders returns those who have a login at the server now, no one if the logins can't be read.
+func (l *Logins) Holders(ctx context.Context, s oauth.Server) Holders {
+	h := Holders{url: bare(s.URL), of: l}
+	if c, err := l.options.Store.read(ctx, false); err == nil {
+		h.logins = c.at(h.url)
+	}
+	if len(h.logins) > 0 {
+		h.Principal = slices.MinFunc(slices.Collect(maps.Values(h.logins)), func(a, b storedLogin) int {
+			return cmp.Or(cmp.Compare(min(len(a.Principal), 1), min(len(b.Principal), 1)), b.Used.Compare(a.Used))
+		}).Principal
+	}
+	return h
+}
+
+// Changed returns a channel that is closed when the server has other logins than these, unless ctx ends before.
+func (h Holders) Changed(ctx context.Context) <-chan struct{} {
+	changed := make(chan struct{})
+	same := func(storedLogin, storedLogin) bool { return true } // they have the same ID
+	h.of.life.start(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(h.of.life.ctx, cancel)()
+		if h.of.options.Store.await(ctx, func(c *content) bool { return !maps.EqualFunc(c.at(h.url), h.logins, same) }) {
+			close(changed)
+		}
+	})
+	return changed
 }
 
 // State returns how the login of the server is, without asking the server or the issuer.

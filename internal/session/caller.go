@@ -19,6 +19,22 @@ func CallerOf(from Client) (who Caller, ok bool) {
 	return Caller{}, false
 }
 
+// A Principal is the owner of a server's message if the session is for all clients of a principal. It has no methods of a client.
+type Principal struct {
+	Client
+	ID string // as Principal of [Caller]
+}
+
+// Owns reports whether a message of a server is for the client. owner is the only client that uses the server's session, a
+// [Principal] if all its clients do, and nil if all clients do.
+func Owns(owner, from Client) bool {
+	if of, ok := owner.(Principal); ok {
+		who, _ := CallerOf(from)
+		return who.Principal == of.ID
+	}
+	return owner == nil || owner == from.Home()
+}
+
 // As returns the first client of type T: from itself, or one that it wraps. A client wraps the one that
 // its method Unwrap() Client returns. from may be nil.
 func As[T any](from Client) (found T, ok bool) {

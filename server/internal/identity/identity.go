@@ -27,6 +27,9 @@ type Logins interface {
 	// session of the principal by. The error is for a person.
 	Callback(ctx context.Context, by, query string) (server string, err error)
 
+	// Waits reports whether a login of the principal waits for its redirect.
+	Waits(by string) bool
+
 	// Document returns the client ID metadata document (JSON), which may be nil.
 	Document() []byte
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -124,12 +125,16 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	case !ok:
 		e.Reason = "That is none of its tokens."
 		l.ask(w, c, http.StatusUnauthorized, e.Reason)
-	case !who.Admin:
+	case !who.Admin && !waits(l, who):
 		e.Reason = "That token may use tools, but not this page. Send a token of the role admin."
 		l.ask(w, c, http.StatusForbidden, e.Reason)
 	default:
 		e.Outcome = audit.OK
 		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], issued{}))
+		if !who.Admin {
+			answerLogin(w, c, http.StatusOK, loggedIn(who))
+			break
+		}
 		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
 	}
 	l.record(r, e)
@@ -145,6 +150,11 @@ func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *brow
 // setCookie sets a cookie for so many seconds; -1 deletes it.
 func setCookie(w http.ResponseWriter, name, value string, seconds int, site http.SameSite, secure bool) {
 	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: site, Secure: secure})
+}
+
+// loggedIn is the answer to a user who is no administrator, and has a login at a remote server to complete.
+func loggedIn(who clientauth.Principal) loginAnswer {
+	return loginAnswer{Title: "Logged in as " + cleaned.Text(who.Name), Text: "Go back to the page of the login that you have begun, and load it again."}
 }
 
 // logOut ends the login of the browser, if a page of ours asks for that as it asks for other

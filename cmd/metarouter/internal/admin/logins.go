@@ -81,7 +81,7 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	state, err := a.router.LoginState(ctx, s.Name)
+	state, err := a.router.LoginState(ctx, s.Name, clientauth.PrincipalOf(ctx).Hash)
 	if err != nil { // such as an entry with a header of its own
 		state = adapter.LoginState{}
 	}
@@ -98,7 +98,8 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
-	begin := login.Request{By: clientauth.PrincipalOf(ctx).Hash, Way: login.Loopback}
+	who := clientauth.PrincipalOf(ctx)
+	begin := login.Request{By: who.Hash, Who: who.Name, Way: login.Loopback}
 	if isAt(q.Request, q.router.Config().Router.HTTP.PublicURL) {
 		begin.Way = login.Public
 	} else if !isLoopback(q.Host) {
@@ -134,6 +135,6 @@ func isLoopback(host string) bool {
 
 func (a *API) logout(ctx context.Context, name string) error {
 	defer a.logins.Delete(name)
-	_, err := a.router.Logout(ctx, name)
+	_, err := a.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
 	return err
 }

@@ -69,7 +69,7 @@ func LogOut(ctx context.Context, local *service.Runner, name string) error {
 	return local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error {
 		bounded, cancel := context.WithTimeout(ctx, beginTime)
 		defer cancel()
-		was, err := r.Logout(bounded, name)
+		was, err := r.Logout(bounded, name, "")
 		switch {
 		case was && err != nil:
 			return fmt.Errorf("logged out of %s, but its tokens may still be valid: %w; to revoke them, see the settings of your account there", name, err)

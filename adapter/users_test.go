@@ -1,0 +1,95 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// whoami asks the server who calls it.
+func whoami(t *testing.T, r *Router, from Client) string {
+	t.Helper()
+	tool := &registry.NormalizedTool{ID: registry.ID("s", "headers"), Server: "s", Name: "headers", InputSchema: json.RawMessage(`{"type":"object"}`), Definition: json.RawMessage(`{"name":"headers","inputSchema":{"type":"object"}}`)}
+	result, err := r.parts.View.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{}`), From: from})
+	if err != nil {
+		return err.Error()
+	}
+	_, account, ok := strings.Cut(result.Text(), "X-Account: ")
+	if !ok {
+		return result.Text()
+	}
+	account, _, _ = strings.Cut(account, "\n")
+	return account
+}
+
+// choosing plays a person who logs in with the account. The login comes back in the browser session of by.
+func choosing(t *testing.T, r *Router, account, by string) func(context.Context, json.RawMessage) (string, error) {
+	return func(_ context.Context, params json.RawMessage) (string, error) {
+		if !strings.Contains(string(params), "for you alone") {
+			t.Errorf("asked %s", params)
+		}
+		go func() {
+			back, err := fakeissuer.Redirected(t.Context(), fakeissuer.As(account, scope.Text(params, "url")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			at, _ := url.Parse(back)
+			for _, other := range []string{"someone else", by} { // only the browser of the principal completes it
+				if _, err := r.parts.Logins().Callback(t.Context(), other, at.RawQuery); (err == nil) != (other == by) {
+					t.Errorf("in the browser of %s: %v", other, err)
+				}
+			}
+		}()
+		return "accept", nil
+	}
+}
+
+// Each user of the router is who they are at a server with "credentials": "user".
+func TestEachUserHasTheirOwnLogin(t *testing.T) {
+	r, _, _ := protected(t, func(c *config.Config) {
+		c.Servers[0].PerUser = true
+		c.Router.HTTP.PublicURL = "https://tools.example.com"
+	})
+	of := func(name string, modern bool) *caller {
+		c := &caller{who: session.Caller{Principal: name, Name: name, OverHTTP: true}, modern: modern, told: make(chan string, 10)}
+		c.ask = choosing(t, r, name+"'s account", name)
+		return c
+	}
+	ann, bob := of("ann", true), of("bob", true)
+	for range 2 { // the second call needs no login
+		expect.Equal(t, whoami(t, r, ann), "ann's account")
+	}
+	expect.Equal(t, whoami(t, r, bob), "bob's account")
+	expect.Equal(t, whoami(t, r, of("ann", false)), "ann's account")
+	expect.Contains(t, whoami(t, r, of("eve", false)), "The login is for you alone")
+	stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
+		go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
+		return "accept", nil
+	}}
+	expect.Equal(t, whoami(t, r, stdio), "the local account")
+	mcptest.WaitFor(t, "the tools to be listed", func() bool { return len(r.Tools()) > 0 })
+
+	all, err := r.parts.Logins().All(t.Context())
+	expect.OK(t, err)
+	expect.Equal(t, len(all), 3, "logins")
+	was, err := r.parts.Logout(t.Context(), "s", "ann")
+	if !was || err != nil {
+		t.Errorf("logout: %t, %v", was, err)
+	}
+	expect.Equal(t, whoami(t, r, bob), "bob's account")
+	ann.ask = choosing(t, r, "another account", "ann")
+	expect.Equal(t, whoami(t, r, ann), "another account", "after a logout and a login")
+	expect.Equal(t, whoami(t, r, stdio), "the local account")
+}
