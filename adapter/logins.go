@@ -1,12 +1,18 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
+	"slices"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -51,6 +57,55 @@ func (a *accounts) LoginState(ctx context.Context, server, principal string) (Lo
 		return LoginState{}, err
 	}
 	return a.logins.State(ctx, s)
+}
+
+// Personal reports whether users have logins, sessions or values of their own.
+func (a *accounts) Personal() bool {
+	return slices.ContainsFunc(a.current.load().config.Servers, config.Server.Personal)
+}
+
+// UserValues returns the names of the values that each user sets, and which of them a principal has set.
+func (a *accounts) UserValues(_ context.Context, principal string) (set map[string]bool, err error) {
+	own, err := configpath.Own()
+	if err != nil {
+		return nil, err
+	}
+	names, err := vault.Of(own).Names()
+	if err != nil {
+		return nil, err
+	}
+	set = make(map[string]bool)
+	for _, s := range a.current.load().config.Servers {
+		for _, r := range s.References {
+			if r.Kind == reference.User {
+				set[r.Body] = slices.Contains(names, vault.UserValue(principal, r.Body))
+			}
+		}
+	}
+	return set, nil
+}
+
+// SetUserValue sets a value of a principal, and removes it if it is "". The principal's sessions end, since they have the old one.
+func (a *accounts) SetUserValue(ctx context.Context, principal, name, value string) error {
+	set, err := a.UserValues(ctx, principal)
+	if _, known := set[name]; err != nil || !known {
+		return cmp.Or(err, errors.New("no server needs a value of this name"))
+	}
+	own, err := configpath.Own()
+	if err != nil {
+		return err
+	}
+	if value == "" {
+		if err = vault.Of(own).Remove(ctx, vault.UserValue(principal, name)); errors.As(err, new(*vault.MissingError)) {
+			return nil
+		}
+	} else {
+		_, err = vault.Of(own).Set(ctx, vault.UserValue(principal, name), value)
+	}
+	if err == nil {
+		a.supervisor.EndUser(principal)
+	}
+	return err
 }
 
 // ownLogins returns the user's store of logins, nil if the place of it is not known.

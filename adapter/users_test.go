@@ -3,17 +3,21 @@ package adapter
 import (
 	"context"
 	"encoding/json"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -92,4 +96,47 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	ann.ask = choosing(t, r, "another account", "ann")
 	expect.Equal(t, whoami(t, r, ann), "another account", "after a logout and a login")
 	expect.Equal(t, whoami(t, r, stdio), "the local account")
+}
+
+// Requests to a server have the values of their user.
+func TestUserValuesInHeaders(t *testing.T) {
+	own := t.TempDir()
+	t.Setenv("HOME", own)
+	t.Setenv("XDG_CONFIG_HOME", own)
+	t.Setenv("METAROUTER_KEYRING", "off")
+	server := httptest.NewServer(fakeserver.Handler("-tools", "headers"))
+	t.Cleanup(server.Close)
+	r, _ := runningWith(t, config.Config{Servers: []config.Server{{
+		Name: "s", Transport: config.StreamableHTTP, URL: server.URL, StartTimeout: 30 * time.Second,
+		Headers: map[string]string{"X-Account": "${user:key}", "X-Employee": "no. ${claim:employee}"},
+		References: []reference.Reference{
+			{Text: "${user:key}", Kind: reference.User, Body: "key"}, {Text: "${claim:employee}", Kind: reference.Claim, Body: "employee"},
+		},
+	}}}, Options{})
+	settled(t, r)
+	expect.Equal(t, len(r.Tools()), 1, "tools, which are listed without the headers")
+	of := func(name, claims string) *caller {
+		return &caller{who: session.Caller{Principal: name, Claims: claims, OverHTTP: true}}
+	}
+	ann, bob := of("ann", `{"employee":"7"}`), of("bob", `{"employee":"8"}`)
+	expect.Contains(t, whoami(t, r, ann), "your value key is not set; open /account")
+	for name, value := range map[string]string{"ann": "ann's key", "bob": "bob's key", "": "the local key"} {
+		expect.OK(t, r.parts.SetUserValue(t.Context(), name, "key", value))
+	}
+	if err := r.parts.SetUserValue(t.Context(), "ann", "other", "x"); err == nil {
+		t.Error("a value that no server needs is set")
+	}
+	for range 2 {
+		expect.Equal(t, whoami(t, r, ann), "ann's key")
+		expect.Equal(t, whoami(t, r, bob), "bob's key")
+	}
+	expect.Contains(t, whoami(t, r, &caller{who: local}), `your access token has no claim "employee"`)
+	set, err := r.parts.UserValues(t.Context(), "eve")
+	expect.OK(t, err)
+	expect.Deep(t, set, map[string]bool{"key": false})
+	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", "another key"))
+	expect.Equal(t, whoami(t, r, ann), "another key", "at once")
+	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", ""))
+	expect.Contains(t, whoami(t, r, ann), "your value key is not set")
+	expect.Equal(t, whoami(t, r, bob), "bob's key")
 }

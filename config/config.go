@@ -322,7 +322,9 @@ func (s Server) SameSecrets(t Server) bool {
 }
 
 // Personal reports whether each user of the router has a session of their own with the server, which is remote.
-func (s Server) Personal() bool { return s.PerUser }
+func (s Server) Personal() bool {
+	return s.PerUser || slices.ContainsFunc(s.References, reference.Reference.Personal)
+}
 
 // Launch returns the values of the entry that may be secrets.
 func (s Server) Launch() secret.Launch {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -127,6 +128,24 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 		d.mistake(at, `"credentials": "user" and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`)
 	case s.OAuth != nil && s.OAuth.Grant == clientCredentials:
 		d.mistake(at, `"credentials": "user" needs a login of each user, and "grant": "client_credentials" has none; remove one of them`)
+	}
+}
+
+// checkUserValues reports values of users in places that all users share.
+func (d entryDecoder) checkUserValues(s *Server, at int) {
+	for _, r := range d.references {
+		if !r.Personal() {
+			continue
+		}
+		shared := strings.Join(append(s.OAuth.secrets(), s.URL), " ")
+		switch {
+		case s.Transport == Stdio:
+			d.mistake(at, `%s works only for a remote server, since one process of a stdio server serves all users; write ${keyring:NAME}`, short(r.Text))
+		case s.Service != "":
+			d.mistake(at, `%s and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`, short(r.Text))
+		case strings.Contains(shared, r.Text):
+			d.mistake(at, `%s works only in "headers", which each user's requests have; write ${keyring:NAME} elsewhere`, short(r.Text))
+		}
 	}
 }
 

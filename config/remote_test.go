@@ -106,6 +106,11 @@ func TestOAuthMistakes(t *testing.T) {
 		`{"url": "https://a.example/mcp", "credentials": "user", "headersHelper": "x"}`:                                                           `error: "credentials": "user" and "headersHelper" exclude each other`,
 		`{"url": "https://a.example/mcp", "credentials": "user", "service": "x"}`:                                                                 `error: "credentials": "user" and "service" exclude each other`,
 		`{"url": "https://a.example/mcp", "credentials": "user", "oauth": {"grant": "client_credentials", "clientId": "c", "clientSecret": "s"}}`: `error: "credentials": "user" needs a login of each user`,
+		`{"command": "x", "env": {"A": "${user:k}"}}`:                                                                                             `error: ${user:k} works only for a remote server, since one process of a stdio server serves all users`,
+		`{"url": "https://a.example/${user:k}"}`:                                                                                                  `error: ${user:k} works only in "headers"`,
+		`{"url": "https://a.example/mcp", "headers": {"A": "${claim:k}"}, "service": "x"}`:                                                        `error: ${claim:k} and "service" exclude each other`,
+		`{"url": "https://a.example/mcp", "headers": {"A": "${user:k:-x}"}}`:                                                                      `error: ${user:k:-x} has no valid name`,
+		`{"url": "https://a.example/mcp", "headers": {"A": "${user:k}", "B": "x ${claim:c}"}}`:                                                    "",
 		`{"command": "x", "credentials": "user"}`:                                                                                                 `error: "credentials": "user" works only for a remote server`,
 		`{"url": "https://a.example/mcp", "credentials": "mine"}`:                                                                                 `error: "credentials" must be "shared"`,
 	} {

@@ -27,8 +27,6 @@ type fakeLogins struct {
 	queries  []string // that came back
 }
 
-func (l *fakeLogins) Waits(string) bool { return false }
-
 func (l *fakeLogins) Document() []byte { return l.document }
 
 func (l *fakeLogins) Callback(_ context.Context, by, query string) (string, error) {

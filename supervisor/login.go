@@ -175,5 +175,8 @@ func (o *opener) failed(err error) error {
 	if needed, ok := errors.AsType[*login.NeededError](err); ok {
 		return &status.UnavailableError{Server: o.name, State: status.NeedsAuth, Reason: needed.Error(), Login: needed.Why}
 	}
+	if _, ok := errors.AsType[*resolve.UserError](err); ok {
+		return o.unavailable(status.Misconfigured, err.Error())
+	}
 	return o.unavailable(status.Failed, err.Error())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
 
 // A pool holds the sessions with one server next to the one that all clients share.
@@ -156,7 +157,8 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		}
 		life, end := context.WithCancelCause(on.user.within(p.generation))
 		if on.user != nil && shared == nil {
-			on.user.life, on.user.secrets = life, p.opener.resolver.Server(p.opener.options.OnSecrets)
+			on.user.life = life
+			on.user.secrets = p.opener.resolver.For(resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
 		}
 		c = &clientSession{on: on, ready: make(chan struct{}), end: end}
 		c.homes = make(map[session.Client]bool)

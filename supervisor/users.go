@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,6 +28,7 @@ var errOtherLogin = errors.New("its user has logged out, or in again")
 // A user is the principal whose sessions with a server no other principal uses.
 type user struct {
 	principal string          // "" is the local user
+	claims    string          // of its token, as [session.Caller] has them
 	secrets   *resolve.Server // resolves the values of its sessions; set with life
 	life      context.Context // of its sessions; nil before the first one is opened
 	source    source          // of its tokens; nil before, or without logins
@@ -52,14 +54,21 @@ func (o *opener) secretsOf(on terms) *resolve.Server {
 // personal returns the session of the client's principal with a server whose users have sessions of their own.
 func personal(ctx context.Context, p *pool, entry config.Server, from session.Client) (session.Session, error) {
 	who, _ := session.CallerOf(from)
-	of := use{user: "user " + who.Principal}
+	of := use{user: userKey(who.Principal) + who.Claims}
 	if variant := variantOf(from, p.opener.name); variant != nil {
 		entry, of.variant = variant.Entry, variant.key()
 	}
-	in, err := p.ofClient(ctx, nil, nil, of, terms{
-		entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
-		user: &user{principal: who.Principal},
-	})
+	open := func() (*instance, error) {
+		return p.ofClient(ctx, nil, nil, of, terms{
+			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
+			user: &user{principal: who.Principal, claims: who.Claims},
+		})
+	}
+	in, err := open()
+	if err == nil && in.user.isStale(ctx) { // keep ends it a moment later
+		dropUser(p, func(other use) bool { return other.user == of.user })
+		in, err = open()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +76,39 @@ func personal(ctx context.Context, p *pool, entry config.Server, from session.Cl
 		return in, nil
 	}
 	return within(ctx, p, in, of, from)
+}
+
+// userKey begins the uses of a principal's sessions.
+func userKey(principal string) string { return "user " + principal + "\x00" }
+
+// EndUser ends the sessions of a principal, whose values have changed, with all servers. Calls under way may end.
+func (c *clients) EndUser(principal string) {
+	for _, s := range c.servers.all() {
+		dropUser(s.pool, func(of use) bool { return strings.HasPrefix(of.user, userKey(principal)) })
+	}
+}
+
+// dropUser has no call begin any more on a user's sessions of these uses, and ends them.
+func dropUser(p *pool, these func(use) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for of, c := range p.byUse {
+		if these(of) {
+			delete(p.byUse, of)
+			if of.isFirst() { // the others are in its life
+				c.end(errOtherLogin)
+			}
+		}
+	}
+}
+
+// isStale reports whether the user has another login than at the first request of these sessions, or none any more.
+func (u *user) isStale(ctx context.Context) bool {
+	if u.source == nil {
+		return false
+	}
+	now, err := u.source.Login(ctx)
+	return err == nil && now != u.login
 }
 
 // isFirst reports whether a session of the use is a user's first one, next to which others are opened.
@@ -135,7 +177,7 @@ func keep(life context.Context, p *pool, of use, c *clientSession) {
 		case <-c.in.done:
 			return
 		case <-changed: // also when its token was refreshed
-			if now, err := who.source.Login(life); err == nil && now != who.login {
+			if who.isStale(life) {
 				c.end(errOtherLogin)
 				return
 			}

@@ -43,12 +43,14 @@ using it at once. If the issuer does not revoke the tokens, the exit code is 1, 
 }
 
 func newSecretCommand(files *configfile.Source) *cobra.Command {
-	from := ""
+	from, user := "", false
 	set := newCommand("set NAME", "Store a secret, or another value for it",
 		"  metarouter secret set GITHUB_TOKEN\n  metarouter secret set GITHUB_TOKEN --from github\n  pass show github | metarouter secret set GITHUB_TOKEN",
 		exactly("name one secret; the value is asked for, or read from stdin"),
-		func(ctx context.Context, args []string) error { return secrets.Set(ctx, files, args[0], from) })
+		func(ctx context.Context, args []string) error { return secrets.Set(ctx, files, args[0], from, user) })
 	set.Flags().StringVar(&from, "from", "", "Move the value out of the entry of this `server`: NAME is stored, and ${keyring:NAME} is written in its place. By default the value is asked for, or read from stdin.")
+	set.Flags().BoolVar(&user, "user", false, "Set your own value for servers with ${user:NAME} in their headers, as the router's own user. Users over HTTP set theirs at /account of the router. By default the secret is for ${keyring:NAME}.")
+	set.MarkFlagsMutuallyExclusive("from", "user")
 	list := newCommand("list", "Print the names of the secrets and the servers that use them",
 		"  metarouter secret list\n  metarouter secret list --json",
 		noArguments, func(context.Context, []string) error { return secrets.List(files) })

@@ -35,18 +35,6 @@ func (l *Logins) Callback(ctx context.Context, by string, query string) (server 
 	return p.Server, p.complete(ctx, answer)
 }
 
-// Waits reports whether a login of the principal waits for its redirect to PublicURL.
-func (l *Logins) Waits(by string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for key, p := range l.pending {
-		if key.by == by && p.flow.way == Public {
-			return true
-		}
-	}
-	return false
-}
-
 // withState returns the pending login with the only state of an answer; nil if no login has it.
 func (l *Logins) withState(of []string) *Pending {
 	l.mu.Lock()

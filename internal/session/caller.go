@@ -5,6 +5,7 @@ package session
 type Caller struct {
 	Principal string // the SHA-256 of its token over HTTP; "" without
 	Name      string // of the principal, for a person; may be ""
+	Claims    string // of its access token, those that entries name: a JSON object of texts; "" without
 	MayLogIn  bool   // it may log in at servers, for all clients
 	OverHTTP  bool   // it need not be on this machine
 	Place     any    // where its process runs, a supervisor.Place; nil if that does not matter

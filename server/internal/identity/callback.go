@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
 	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -76,17 +75,12 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 	return nil
 }
 
-// forbidden is [Sender.Forbidden], but lets whoever has begun a login of their own complete it.
+// forbidden is [Sender.Forbidden], but lets users complete logins of their own.
 func forbidden(l *login, c *Sender) *Denial {
-	if waits(l, c.Principal) {
+	if hasAccounts(l) {
 		return nil
 	}
 	return c.Forbidden()
-}
-
-// waits reports whether a login of the principal at a remote server waits for the principal's browser.
-func waits(l *login, who clientauth.Principal) bool {
-	return l.Logins != nil && who.Hash != "" && l.Logins.Waits(who.Hash)
 }
 
 // notGet is the denial of a request that must be a GET.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -81,7 +80,7 @@ func (l *login) bySession(r *http.Request, rules *Rules) *browserSession {
 
 // IsLogin reports whether the path is one of logins on the page.
 func IsLogin(path string) bool {
-	return path == loginPath || path == logoutPath || path == signInPath || path == signedInPath
+	return path == loginPath || path == logoutPath || path == signInPath || path == signedInPath || path == accountPath
 }
 
 // serve answers a browser that has not logged in, logs it in by a token or at an issuer, and ends
@@ -93,10 +92,12 @@ func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Sender, html bo
 		return true, l.complete(w, r, c) // also if the browser is logged in: by another login
 	case path == logoutPath && post && in:
 		return true, l.logOut(w, r, c)
+	case in && path == accountPath && hasAccounts(l):
+		return true, account(l, w, r, c)
 	case in && (path != loginPath && path != signInPath || c.Rules.Public):
 		return false, nil
 	case in:
-		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
+		http.Redirect(w, r, c.Rules.At(homeOf(c.Principal)), http.StatusSeeOther)
 	case path == loginPath && post:
 		l.try(w, r, c)
 	case path == signInPath && post:
@@ -125,17 +126,13 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	case !ok:
 		e.Reason = "That is none of its tokens."
 		l.ask(w, c, http.StatusUnauthorized, e.Reason)
-	case !who.Admin && !waits(l, who):
+	case !who.Admin && !hasAccounts(l):
 		e.Reason = "That token may use tools, but not this page. Send a token of the role admin."
 		l.ask(w, c, http.StatusForbidden, e.Reason)
 	default:
 		e.Outcome = audit.OK
 		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], issued{}))
-		if !who.Admin {
-			answerLogin(w, c, http.StatusOK, loggedIn(who))
-			break
-		}
-		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
+		http.Redirect(w, r, c.Rules.At(homeOf(who)), http.StatusSeeOther)
 	}
 	l.record(r, e)
 }
@@ -150,11 +147,6 @@ func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *brow
 // setCookie sets a cookie for so many seconds; -1 deletes it.
 func setCookie(w http.ResponseWriter, name, value string, seconds int, site http.SameSite, secure bool) {
 	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: site, Secure: secure})
-}
-
-// loggedIn is the answer to a user who is no administrator, and has a login at a remote server to complete.
-func loggedIn(who clientauth.Principal) loginAnswer {
-	return loginAnswer{Title: "Logged in as " + cleaned.Text(who.Name), Text: "Go back to the page of the login that you have begun, and load it again."}
 }
 
 // logOut ends the login of the browser, if a page of ours asks for that as it asks for other
@@ -177,6 +169,8 @@ type loginOffer struct {
 	Try, Begin string // where its forms go
 	Problem    string // of the last try
 	Token      bool   // there are tokens to type in
+	User       string // who is logged in, and sees their account instead of the rest
+	Values     []ownValue
 	Issuers    []offeredIssuer
 }
 
@@ -189,7 +183,7 @@ func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string
 	for _, at := range l.signIns(c.Rules) {
 		offer.Issuers = append(offer.Issuers, offeredIssuer{at.URL, hostOf(at.URL)})
 	}
-	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return p.Admin && p.Hash != "" })
+	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return (p.Admin || hasAccounts(l)) && p.Hash != "" })
 	w.Header().Set("WWW-Authenticate", c.Challenge())
 	writePage(w, status, loginPage(), offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
 }

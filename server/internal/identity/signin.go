@@ -116,7 +116,7 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 	return nil
 }
 
-// judge lets the browser in if its user is an administrator, or has a login of their own to complete. If not, it returns the status of
+// judge lets the browser in if its user is an administrator, or if users have accounts. If not, it returns the status of
 // the answer and an event for the audit log.
 func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
@@ -137,7 +137,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	case proof.Issuer != tokens.Issuer || !at.fits(c.Rules.current()): // now
 		e.Reason = "The configuration of the issuer was edited meanwhile."
 		return http.StatusForbidden, e
-	case !proof.Principal.Admin && !waits(l, proof.Principal):
+	case !proof.Principal.Admin && !hasAccounts(l):
 		e.Reason = notAdmin(c.Rules, proof)
 		return http.StatusForbidden, e
 	}
@@ -146,11 +146,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	l.letIn(w, r, c, s)
 	e.Outcome = audit.OK
 	l.record(r, e)
-	answer := loginAnswer{Title: "Logged in as " + cleaned.Text(e.Principal), Text: "The router's page opens at once.", Next: c.Rules.At("/")}
-	if !proof.Principal.Admin {
-		answer = loggedIn(proof.Principal)
-	}
-	answerLogin(w, c, http.StatusOK, answer)
+	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in as " + cleaned.Text(e.Principal), Text: "The router's page opens at once.", Next: c.Rules.At(homeOf(proof.Principal))})
 	return 0, e
 }
 

@@ -68,7 +68,7 @@ func newFakeWorld(r config.Router, answer func(ctx context.Context, token, resou
 }
 
 func (w *fakeWorld) edit(r config.Router) {
-	w.now.Store(&admission{issuers: issuersOf(r, []byte("key"))})
+	w.now.Store(&admission{issuers: issuersOf(config.Config{Router: r}, []byte("key"))})
 }
 
 // routerWith returns a configuration with issuers, and the profiles "work" and "ops".

@@ -230,7 +230,7 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	authenticator := newAuthenticator(adapter.Follow(parts, l.admissionOf), l.openVerifier, l.log.Named("http"))
 	defer authenticator.Close() // after the handler, which asks it
 	handler := s.Handler(server.HTTPOptions{
-		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Audit: parts.Audit, Live: options, Authenticator: authenticator,
+		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
 	})
 	problems, err := zap.NewStdLogAt(l.log.Named("http"), zap.DebugLevel)
 	if err != nil {
