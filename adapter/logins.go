@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -48,6 +52,59 @@ func (a *accounts) Logout(ctx context.Context, server, principal string) (was bo
 		return false, err
 	}
 	return a.logins.Logout(ctx, s)
+}
+
+// EndLogin ends the login of a user, by name or ID as All of [Logins] has them, at a server of the configuration. It has the issuer
+// revoke the tokens.
+func (a *accounts) EndLogin(ctx context.Context, server, user string) error {
+	all, err := a.logins.All(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(h login.Held) bool { return h.Server != server || h.ID == "" || user != h.User && user != h.ID })
+	switch len(all) {
+	case 0:
+		return fmt.Errorf("%q has no login at %s; 'metarouter logins' lists all", user, server)
+	case 1:
+		_, err = a.Logout(ctx, server, all[0].Principal)
+		return err
+	}
+	return fmt.Errorf("%d users of the name %q have a login at %s; name one by the ID that 'metarouter logins' prints", len(all), user, server)
+}
+
+// sweepTime is the time between two looks for unused logins.
+const sweepTime = time.Hour
+
+// endUnused ends logins that their users have not used for loginTimeout, until ctx ends.
+func (a *accounts) endUnused(ctx context.Context, log *zap.Logger) {
+	for {
+		select {
+		case <-time.After(sweepTime):
+		case <-ctx.Done():
+			return
+		}
+		a.sweep(ctx, log, time.Now())
+	}
+}
+
+// sweep ends the logins that are unused now.
+func (a *accounts) sweep(ctx context.Context, log *zap.Logger, now time.Time) {
+	setup := a.current.load()
+	limit := setup.config.Router.LoginTimeout
+	all, err := a.logins.All(ctx)
+	if err != nil {
+		log.Warn("can't look for unused logins", zap.Error(err))
+	}
+	for _, h := range all {
+		if h.Principal == "" || limit <= 0 || now.Sub(h.Used) < limit || !setup.isPersonal(h.Server) {
+			continue
+		}
+		if _, err := a.Logout(ctx, h.Server, h.Principal); err != nil {
+			log.Warn("an unused login has ended with an error", zap.String("server", h.Server), zap.String("user", h.User), zap.Error(err))
+		} else {
+			log.Info("a login has ended, since its user has not used it for loginTimeout", zap.String("server", h.Server), zap.String("user", h.User))
+		}
+	}
 }
 
 // LoginState returns how the login at a server of the configuration is. principal is as for Logout.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap/zaptest"
+
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -64,7 +66,7 @@ func choosing(t *testing.T, r *Router, account, by string) func(context.Context,
 func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	r, _, _ := protected(t, func(c *config.Config) {
 		c.Servers[0].PerUser = true
-		c.Router.HTTP.PublicURL = "https://tools.example.com"
+		c.Router.HTTP.PublicURL, c.Router.LoginTimeout = "https://tools.example.com", 30*24*time.Hour
 	})
 	of := func(name string, modern bool) *caller {
 		c := &caller{who: session.Caller{Principal: name, Name: name, OverHTTP: true}, modern: modern, told: make(chan string, 10)}
@@ -85,9 +87,15 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	expect.Equal(t, whoami(t, r, stdio), "the local account")
 	mcptest.WaitFor(t, "the tools to be listed", func() bool { return len(r.Tools()) > 0 })
 
-	all, err := r.parts.Logins().All(t.Context())
-	expect.OK(t, err)
-	expect.Equal(t, len(all), 3, "logins")
+	held := func() (users []string) {
+		all, err := r.parts.Logins().All(t.Context())
+		expect.OK(t, err)
+		for _, h := range all {
+			users = append(users, h.User)
+		}
+		return users
+	}
+	expect.List(t, held(), []string{"", "ann", "bob"}, "users who are logged in")
 	was, err := r.parts.Logout(t.Context(), "s", "ann")
 	if !was || err != nil {
 		t.Errorf("logout: %t, %v", was, err)
@@ -96,6 +104,16 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	ann.ask = choosing(t, r, "another account", "ann")
 	expect.Equal(t, whoami(t, r, ann), "another account", "after a logout and a login")
 	expect.Equal(t, whoami(t, r, stdio), "the local account")
+
+	if err := r.parts.EndLogin(t.Context(), "s", "eve"); err == nil {
+		t.Error("a login that does not exist has ended")
+	}
+	expect.OK(t, r.parts.EndLogin(t.Context(), "s", "bob"))
+	expect.List(t, held(), []string{"", "ann"}, "users after the end of a login")
+	r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(time.Hour))
+	expect.List(t, held(), []string{"", "ann"}, "users before the timeout")
+	r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(31*24*time.Hour))
+	expect.List(t, held(), []string{""}, "users after the timeout")
 }
 
 // Requests to a server have the values of their user.

@@ -141,12 +141,13 @@ type ToolFilter struct {
 
 // Router is the "metarouter" object of the file.
 type Router struct {
-	Mode            string        `key:"mode"`       // "auto" (default), "search", "direct" or "code"
-	Names           string        `key:"names"`      // "prefixed" (default) or "bare"
-	Separator       string        `key:"separator"`  // default "__"; or ".", "-", "/"
-	ToolBudget      int           `key:"toolBudget"` // tokens up to which auto shows all tools; default 10000
-	ListWait        time.Duration `key:"listWait"`   // default 10s
-	Pinned          []string      `key:"pinned"`     // IDs of tools that are listed in search mode too
+	Mode            string        `key:"mode"`         // "auto" (default), "search", "direct" or "code"
+	Names           string        `key:"names"`        // "prefixed" (default) or "bare"
+	Separator       string        `key:"separator"`    // default "__"; or ".", "-", "/"
+	ToolBudget      int           `key:"toolBudget"`   // tokens up to which auto shows all tools; default 10000
+	ListWait        time.Duration `key:"listWait"`     // default 10s
+	LoginTimeout    time.Duration `key:"loginTimeout"` // after which a login ends that its user has not used; default 720h, 0 is never
+	Pinned          []string      `key:"pinned"`       // IDs of tools that are listed in search mode too
 	Lazy            bool          `key:"lazy"`
 	IdleTimeout     time.Duration `key:"idleTimeout"`
 	Timeout         time.Duration `key:"timeout"`  // default 5m

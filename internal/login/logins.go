@@ -94,28 +94,35 @@ func (l *Logins) Source(s oauth.Server) *Source {
 
 // A Held login is one in the store.
 type Held struct {
-	Server    string // its name at the login
-	Principal string // whose login it is; "" is the local user's, or all clients'
-	Who       string // the name of the principal, for persons; may be ""
-	Issuer    string
-	Scopes    []string
-	Used      time.Time // by the principal last, within half a day; of the local user the last refresh
-	Renews    bool      // there is a refresh token
+	Server    string    `json:"server"` // its name at the login
+	User      string    `json:"user"`   // the name of the principal; "" is the local user, or all clients
+	ID        string    `json:"id"`     // tells principals of one name apart; "" is the local user
+	Issuer    string    `json:"issuer"`
+	Scopes    []string  `json:"scopes,omitempty"`
+	Used      time.Time `json:"used"`   // by the principal last, within half a day; of the local user the login or its last renewal
+	Renews    bool      `json:"renews"` // there is a refresh token
+	Principal string    `json:"-"`
 }
 
-// All returns all logins in the store, sorted by server and name.
-func (l *Logins) All(ctx context.Context) (all []Held, err error) {
+// All returns all logins in the store, sorted by server and user.
+func (l *Logins) All(ctx context.Context) ([]Held, error) {
 	c, err := l.options.Store.read(ctx, false)
 	if err != nil {
 		return nil, err
 	}
+	all := []Held{}
 	for _, s := range c.Logins {
-		if s.Server != "" && (s.Token.Access != "" || s.Token.Refresh != "") {
-			all = append(all, Held{s.Server, s.Principal, s.Who, s.Found.Issuer.ID, s.Token.Scopes, s.Used, s.Token.Refresh != ""})
+		if s.Server == "" || s.Token.Access == "" && s.Token.Refresh == "" {
+			continue
 		}
+		h := Held{Server: s.Server, User: s.Who, Principal: s.Principal, Issuer: s.Found.Issuer.ID, Scopes: s.Token.Scopes, Used: s.Used, Renews: s.Token.Refresh != ""}
+		if s.Principal != "" {
+			h.ID = hash("shown", s.Principal)[:12] // the principal itself may be the hash of a token
+		}
+		all = append(all, h)
 	}
 	slices.SortFunc(all, func(a, b Held) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Who, b.Who), cmp.Compare(a.Principal, b.Principal))
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.User, b.User), cmp.Compare(a.ID, b.ID))
 	})
 	return all, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -137,4 +138,26 @@ func (a *API) logout(ctx context.Context, name string) error {
 	defer a.logins.Delete(name)
 	_, err := a.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
 	return err
+}
+
+// GET /dashboard/logins answers with all logins at remote servers. POST /dashboard/logins/SERVER/ID/end with the body {} ends one of
+// a user.
+type heldLogins struct {
+	Logins []login.Held `json:"logins"`
+}
+
+func listLogins(q *query) (any, error) {
+	ctx, cancel := context.WithTimeout(q.Context(), loginDetailsTime)
+	defer cancel()
+	all, err := q.router.Logins().All(ctx)
+	return heldLogins{all}, err
+}
+
+func endLogin(q *query) (any, error) {
+	ctx, cancel := context.WithTimeout(audit.By(q.Context(), actor(q.Request)), beginTime)
+	defer cancel()
+	if err := q.router.EndLogin(ctx, q.PathValue("server"), q.PathValue("user")); err != nil {
+		return nil, &statusError{http.StatusConflict, errors.New(q.mask.Text(plain.Text(err.Error())))}
+	}
+	return listLogins(q)
 }
