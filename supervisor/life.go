@@ -83,7 +83,7 @@ func (s *server) run(ctx context.Context) {
 	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
 	failures := newHistory()
 	unused := false // the server was stopped for lack of calls
-	var before config.Server
+	before := s.control.wanted()
 	startNow := false // start even if lazy or unused: after a call, a restart or a failure
 	for ctx.Err() == nil {
 		signal.Discard(s.control.edited) // before reading the entry, so that no edit is missed

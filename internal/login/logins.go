@@ -45,7 +45,7 @@ type Logins struct {
 	mu      sync.Mutex // guards the following
 	sources map[settingsKey]*Source
 	pending map[loginKey]*Pending     // not done
-	begun   map[string]*limit.Limiter // of logins that begin, by server
+	begun   map[string]*limit.Limiter // of logins that begin, by server and principal
 }
 
 // New returns the logins. Close must be called.
