@@ -71,7 +71,7 @@ func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 
 // clusterOffer returns the offer of a server to other nodes.
 func clusterOffer(l registry.Listing) (o clusternode.Offer) {
-	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities, Instructions: l.Instructions}
+	o.Info = session.Info{Version: l.Version, Look: l.Look, Capabilities: l.Capabilities, Instructions: l.Instructions}
 	for _, t := range l.Tools {
 		if t.Held {
 			continue

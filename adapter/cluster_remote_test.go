@@ -20,7 +20,6 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -31,7 +30,7 @@ import (
 // A farNode is another node, box, with one server, gpu. Its own node dials it over pipes.
 type farNode struct {
 	clusterNode // for the methods that remotes do not need
-	id          *nodeidentity.Identity
+	id          *clusternode.Identity
 	terms       clusternode.Terms
 	degraded    bool
 	handle      func(farRequest) (json.RawMessage, error) // nil answers each call with its arguments
@@ -52,7 +51,7 @@ type farRequest struct {
 }
 
 func newFarNode(t testing.TB) *farNode {
-	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
+	id, err := clusternode.OpenIdentity(filepath.Join(t.TempDir(), "node.nk"))
 	expect.OK(t, err)
 	return &farNode{id: id}
 }

@@ -5,14 +5,13 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 // A loneNode is the node box of a cluster without other nodes.
 type loneNode struct {
 	clusterNode
-	identity *nodeidentity.Identity
+	identity *clusternode.Identity
 }
 
 func (loneNode) Run(ctx context.Context, _ <-chan config.Cluster) error {
@@ -32,7 +31,7 @@ func (n loneNode) Key() string                      { return n.identity.Key() }
 func (n loneNode) Sign(data []byte) ([]byte, error) { return n.identity.Sign(data) }
 
 // Alone returns the options of a router that is the only node of its cluster.
-func (o Options) Alone(identity *nodeidentity.Identity) Options {
+func (o Options) Alone(identity *clusternode.Identity) Options {
 	o.onNode = func(*Router, *services) clusterNode { return loneNode{identity: identity} }
 	return o
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -31,7 +30,7 @@ import (
 // A box is a router that shares its server gpu with other nodes.
 type box struct {
 	t        testing.TB
-	identity *nodeidentity.Identity
+	identity *clusternode.Identity
 	serve    func(context.Context, clusternode.Stream)
 	offers   func() map[string]clusternode.Offer
 	edits    chan<- config.Config
@@ -47,7 +46,7 @@ func newBox(t testing.TB, flags ...string) *box {
 	b.config.Servers = []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}
 	b.config.Router.Cluster = &config.Cluster{Name: "test", Share: []string{"gpu"}, Trusted: []string{"UA"}}
 	var err error
-	if b.identity, err = nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk")); err != nil {
+	if b.identity, err = clusternode.OpenIdentity(filepath.Join(t.TempDir(), "node.nk")); err != nil {
 		t.Fatal(err)
 	}
 	var servers *server.Servers

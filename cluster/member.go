@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -26,7 +26,7 @@ type member struct {
 	name      string // of the node, before conflicts
 	key       string
 	log       *zap.Logger
-	identity  *nodeidentity.Identity
+	identity  *clusternode.Identity
 	link      *link.Link
 	roster    *roster.Roster
 	directory *directory.Directory
@@ -45,7 +45,7 @@ type member struct {
 
 // join connects to a cluster. The member does nothing before run, or observe.
 func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
-	id, err := nodeidentity.Open(n.options.KeyFile)
+	id, err := clusternode.OpenIdentity(n.options.KeyFile)
 	if err != nil {
 		return nil, err
 	}

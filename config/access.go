@@ -8,7 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
-	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -154,7 +154,7 @@ func checkAudit(d *decoder, c Config) {
 // certificate.
 type Certificate struct {
 	Subject    string                 // such as "CN=build" or "DNS=build.example.com,O=Acme"
-	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them; nil matches no certificate
+	Attributes []clientauth.Attribute // of Subject; a client's certificate must have all of them; nil matches no certificate
 	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: the matching certificates let no client in
 	Profile    string                 `key:"profile"` // "" is no profile of its own
 	Role       string                 `key:"role"`    // as in [Token]
@@ -168,8 +168,8 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 		seen := make(map[string]bool)
 		members, err := membersOf(d.level, v)
 		for _, m := range members {
-			attributes, wrong := clientcert.Attributes(jsonc.Key(m))
-			same := clientcert.Identity(attributes)
+			attributes, wrong := clientauth.Attributes(jsonc.Key(m))
+			same := clientauth.CertificateIdentity(attributes)
 			if wrong == nil && seen[same] {
 				wrong = errTwice
 			}
@@ -190,7 +190,7 @@ func noCertificate(subject string) string {
 
 // certificateOf reads the rights of clients with a certificate: a profile, or an object. After a
 // mistake the certificate has no Name.
-func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
+func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientauth.Attribute) Certificate {
 	subject, at := jsonc.Key(m), d.level
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: roleUse}
 	d.level = keys.Below(at, "*")

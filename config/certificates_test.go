@@ -13,14 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const tlsOfTests = `"tlsCert": "c", "tlsKey": "k", "clientCA": "ca.pem", `
 
 func TestCertificates(t *testing.T) {
-	cn := []clientcert.Attribute{{Name: "CN", Value: "build"}}
+	cn := []clientauth.Attribute{{Name: "CN", Value: "build"}}
 	for _, tt := range []struct {
 		entry string
 		want  Certificate
@@ -29,7 +29,7 @@ func TestCertificates(t *testing.T) {
 		{`"CN=build": "ci"`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Profile: "ci", Role: roleUse}, ""},
 		{`"CN=build": {}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Role: roleUse}, ""},
 		{`"dns = b.example , O=Acme\\, Inc.\\\\=": {"name": "b", "profile": "ci", "role": "admin", "rate": "2/s"}`,
-			Certificate{Subject: `dns = b.example , O=Acme\, Inc.\\=`, Attributes: []clientcert.Attribute{{Name: "DNS", Value: "b.example"}, {Name: "O", Value: `Acme, Inc.\=`}}, Name: "b", Profile: "ci", Role: roleAdmin, Rate: Rate{PerSecond: 2, Burst: 2}}, ""},
+			Certificate{Subject: `dns = b.example , O=Acme\, Inc.\\=`, Attributes: []clientauth.Attribute{{Name: "DNS", Value: "b.example"}, {Name: "O", Value: `Acme, Inc.\=`}}, Name: "b", Profile: "ci", Role: roleAdmin, Rate: Rate{PerSecond: 2, Burst: 2}}, ""},
 
 		{`"CN=build": "gone"`, Certificate{Subject: "CN=build", Attributes: cn, Profile: "gone", Role: roleUse}, `error: there is no profile "gone", so certificates with "CN=build" let no client in; write`},
 		{`"CN=build": "C I"`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: "CN=build" must be the name of a profile, or an object, so certificates with "CN=build" let no client in; write`},

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/nodekey"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -118,7 +118,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 		}
 	}
 	for _, key := range c.Trusted {
-		expect.OK(t, nodekey.Check(key), "%q is trusted", key)
+		expect.OK(t, clusternode.CheckKey(key), "%q is trusted", key)
 	}
 	for _, text := range append(slices.Clone(c.Share), c.Use...) {
 		expect.OK(t, checkPattern(text), "the pattern %q", text)

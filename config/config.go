@@ -157,6 +157,7 @@ type Router struct {
 	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
 	FillArguments   bool          `key:"fillArguments"`
+	FindTools       bool          `key:"findTools"`
 	AccessLog       AccessLog     `key:"accessLog"`
 	Audit           Audit         `key:"audit"`
 	HTTP            HTTP          `key:"http"`

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -200,7 +199,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 			}
 			set(m)
 			d.level = at
-		case at != atOAuth && (at != atEntry || !foreign.MayBeNull(key)):
+		case at != atOAuth && (at != atEntry || !keys.MayBeNull(key)):
 			d.mistake(m.Name.StartOffset, "%q must not be null; remove it, or write its value", key)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/dotenv"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -265,7 +264,7 @@ func (d *expander) readEnvFile(path string) (map[string]string, error) {
 	if !known {
 		var data []byte
 		if data, f.err = d.env.readFile(path); f.err == nil {
-			f.vars, f.err = dotenv.Parse(string(data))
+			f.vars, f.err = parseEnvFile(string(data))
 		}
 		if d.envFiles == nil {
 			d.envFiles = make(map[string]envFile)

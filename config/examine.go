@@ -14,7 +14,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
-	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -163,7 +163,7 @@ func checkPair(cert, key string) error {
 func checkAuthorities(path string) error {
 	data, err := safefile.Read(path, maxPEM)
 	if err == nil {
-		_, err = clientcert.Authorities(data)
+		_, err = clientauth.Authorities(data)
 	}
 	return withoutPath(err)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
-	"github.com/mcp-metarouter/metarouter/internal/expansion"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -72,8 +71,8 @@ func (d *expander) expand(s string, missing *variables) string {
 	return d.rules(missing).Expand(s)
 }
 
-func (d *expander) rules(missing *variables) expansion.Rules {
-	return expansion.Rules{
+func (d *expander) rules(missing *variables) reference.Rules {
+	return reference.Rules{
 		Lookup: d.lookup,
 		Unset:  func(name string) { addOnce(&missing.unset, name) },
 		Refer:  func(text string) { d.refer(text, missing) },

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
@@ -245,7 +245,7 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
-		if f, ok := foreign.FileOf(data); ok {
+		if f, ok := keys.ForeignFileOf(data); ok {
 			return s, s.problem(f.Offset, "this is a file of %s, in %s, which is not read as it is; run: %s", f.Title, f.Format, importOf(s, f.Client))
 		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
@@ -254,7 +254,7 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root, s.bare, s.general = root, isBare(root), foreign.IsGeneral(root)
+	s.root, s.bare, s.general = root, isBare(root), keys.IsGeneral(root)
 	return s, nil
 }
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A Profile bounds the things that its clients see and use. Its patterns are of package internal/glob,
@@ -77,11 +77,11 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 		for _, m := range members {
 			name, at := jsonc.Key(m), m.Name.StartOffset
 			switch {
-			case foreign.IsComment(name) && m.Value.Value.Kind() != '{':
+			case keys.IsComment(name) && m.Value.Value.Kind() != '{':
 				continue
 			case knownAt(atProfile, name):
 				d.mistake(at, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
-			case name != DefaultProfile && typo.Similar(name, DefaultProfile) && !hasDefault:
+			case name != DefaultProfile && prose.Similar(name, DefaultProfile) && !hasDefault:
 				d.mistake(at, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case !isProfileName(name):
 				d.mistake(at, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
@@ -203,7 +203,7 @@ func checkProfiles(d *decoder, c Config) {
 // advice returns the correction of a word: one of the words that is similar, or otherwise.
 func advice(word string, words []string, otherwise string) string {
 	const most = 64 // bytes that are compared with all words
-	if like, ok := typo.Nearest(word[:min(len(word), most)], words); ok {
+	if like, ok := prose.Nearest(word[:min(len(word), most)], words); ok {
 		return fmt.Sprintf("did you mean %q?", like)
 	}
 	return otherwise

@@ -8,9 +8,9 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -115,7 +115,7 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 			return s, errors.New(nodeAt(d.level).Says)
 		}
 	case "node-key":
-		return s, nodekey.Check(s)
+		return s, clusternode.CheckKey(s)
 	case "redirect":
 		if urls.Web(s) != nil {
 			return "", nil // of another client: a text that is no whole URL has no effect

@@ -7,11 +7,10 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // Levels of objects.
@@ -30,7 +29,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.ofOthers(m) || d.hasEnded(m) {
 		return
 	}
-	if d.level == "" && foreign.IsOpencode(m) {
+	if d.level == "" && keys.IsOpencode(m) {
 		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
 		return
 	}
@@ -115,16 +114,16 @@ func hasServers(root *hujson.Object) bool {
 // ofOthers reports whether another client knows the key where it stands.
 func (d *checker) ofOthers(m hujson.ObjectMember) bool {
 	key := jsonc.Key(m)
-	if foreign.IsComment(key) {
+	if keys.IsComment(key) {
 		return true
 	}
 	switch d.level {
 	case "":
-		return foreign.InFile(key)
+		return keys.InFile(key)
 	case atEntry:
-		return foreign.InEntry(key)
+		return keys.InEntry(key)
 	case atOAuth:
-		return foreign.InOAuth(key) || !similarAt(atOAuth, key)
+		return keys.InOAuth(key) || !similarAt(atOAuth, key)
 	case atTools:
 		// Some have an object for each tool, by its name.
 		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
@@ -185,13 +184,13 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	key := jsonc.Key(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
-	if !isObject && foreign.IsComment(key) {
+	if !isObject && keys.IsComment(key) {
 		return true
 	}
 	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, jsonc.Key(m)) }) {
 		return false
 	}
-	if isObject && typo.Similar(key, atRouter) && settingObject(atRouter, o) {
+	if isObject && prose.Similar(key, atRouter) && settingObject(atRouter, o) {
 		d.refuse(m.Name.StartOffset, "the key %q is that of no server; write %q at the top level of the file", key, atRouter)
 		return true
 	}

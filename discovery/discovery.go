@@ -81,7 +81,7 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 	if ctx.Err() != nil {
 		return registry.Offer{}, context.Cause(ctx)
 	}
-	l.offer.Version = s.Info().Version
+	l.offer.Version, l.offer.Look = s.Info().Version, s.Info().Look
 	l.offer.Instructions, l.offer.Suspect = instructions(s.Info().Instructions)
 	if capabilities := s.Info().Capabilities; wire.IsObject(capabilities) {
 		l.offer.Capabilities = capabilities

@@ -46,8 +46,8 @@ func normalizeResource(server string, raw json.RawMessage) (registry.Resource, e
 	}
 	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: r.name(o, uri)}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
-	if v := o.get("size"); v != nil && !isNumber(v, 0, math.MaxFloat64) {
-		r.drop(o, "size", "it must be a number of bytes")
+	if v := o.get("size"); v != nil && !isWhole(v) {
+		r.drop(o, "size", "it must be a whole number of bytes")
 	}
 	r.content(o)
 	r.optional(o)
@@ -154,6 +154,12 @@ func isAudience(v *hujson.Value) bool {
 func isNumber(v *hujson.Value, least, most float64) bool {
 	var n float64 // infinite where a client would have it so: then Unmarshal fails
 	return v.Value.Kind() == '0' && json.Unmarshal(v.Value.(hujson.Literal), &n) == nil && n >= least && n <= most
+}
+
+// isWhole reports whether clients take the value for a number of bytes: 3.0 is one.
+func isWhole(v *hujson.Value) bool {
+	var n float64
+	return isNumber(v, 0, 1<<53) && json.Unmarshal(v.Value.(hujson.Literal), &n) == nil && n == math.Trunc(n)
 }
 
 // The time package accepts more than clients do.

@@ -170,6 +170,9 @@ func TestOthersKeepBytes(t *testing.T) {
 // definition normalizes and returns the definition and the repairs.
 func definition(kind, raw string) (definition string, repairs []string, err error) {
 	switch kind {
+	case "tool":
+		t, err := Normalize("srv", json.RawMessage(raw), nil)
+		return string(t.Definition), t.Repairs, err
 	case registry.KindPrompt:
 		p, err := normalizePrompt("srv", json.RawMessage(raw))
 		return string(p.Definition), p.Repairs, err

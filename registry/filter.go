@@ -46,7 +46,7 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 		}
 		now := &Listing{
 			Tools: tools.of(l.Tools), Prompts: prompts.of(l.Prompts), Resources: resources.of(l.Resources), Templates: templates.of(l.Templates),
-			Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Instructions: l.Instructions,
+			Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions,
 		}
 		if now.equal(*l) {
 			now = l

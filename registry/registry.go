@@ -88,7 +88,7 @@ func (r *Registry) replace(offers map[string]Offer, changes map[string]*Listing)
 // newListing returns the offer of the server as a snapshot shares it: with the pointers of the listing
 // before it to items that did not change.
 func newListing(server string, o Offer, was Listing) (Listing, error) {
-	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Instructions: o.Instructions, Suspect: o.Suspect, Dropped: o.Dropped, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
+	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Look: o.Look, Instructions: o.Instructions, Suspect: o.Suspect, Dropped: o.Dropped, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
 	var errs [4]error
 	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
 	next.Prompts, errs[1] = share(server, o.Prompts, was.Prompts)
@@ -137,7 +137,7 @@ func share[T any, P interface {
 func (a Listing) equal(b Listing) bool {
 	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
 		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) &&
-		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version && a.Instructions == b.Instructions && slices.Equal(a.Suspect, b.Suspect) &&
+		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version && bytes.Equal(a.Look, b.Look) && a.Instructions == b.Instructions && slices.Equal(a.Suspect, b.Suspect) &&
 		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen) && reflect.DeepEqual(a.Confirmed, b.Confirmed)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
@@ -28,7 +27,7 @@ const (
 
 // meanings has the vectors of the items of a registry.
 type meanings struct {
-	store         *embeddings.Store
+	store         *encoder.Store
 	patience      time.Duration           // of a search, see encodeTime
 	tools, others atomic.Pointer[vectors] // of the newest collection
 	begun         context.Context         // ends at the first search
@@ -42,9 +41,9 @@ type vectors struct {
 	numbers map[*index.Document]int // their rows
 }
 
-func newMeanings(store *embeddings.Store) *meanings {
+func newMeanings(store *encoder.Store) *meanings {
 	if store == nil {
-		store = embeddings.Open(encoder.Tool, "")
+		store = encoder.OpenStore(encoder.Tool, "")
 	}
 	m := &meanings{store: store, patience: encodeTime}
 	m.begun, m.begin = context.WithCancel(context.Background())

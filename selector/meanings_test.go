@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
@@ -86,7 +85,7 @@ func TestNewTools(t *testing.T) {
 func TestRunEncodes(t *testing.T) {
 	folder := t.TempDir()
 	_, r := filled(t, git...)
-	s := New(r, Options{Vectors: embeddings.Open(encoder.Tool, folder)})
+	s := New(r, Options{Vectors: encoder.OpenStore(encoder.Tool, folder)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error)
 	go func() { ran <- s.Run(ctx) }()
@@ -96,7 +95,7 @@ func TestRunEncodes(t *testing.T) {
 	expect.OK(t, s.Encode(t.Context()))
 	cancel()
 	expect.OK(t, <-ran)
-	again := New(r, Options{Vectors: embeddings.Open(encoder.Tool, folder)})
+	again := New(r, Options{Vectors: encoder.OpenStore(encoder.Tool, folder)})
 	defer again.Close()
 	again.meanings.patience = 0
 	if found, err := again.Find(t.Context(), Query{Task: "commit"}); err != nil || found.By != byRanking {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
-	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -212,10 +211,10 @@ func (h *scriptHost) Search(ctx context.Context, task string) (json.RawMessage, 
 // Describe implements [script.Host].
 func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessage, error) {
 	var text strings.Builder
-	if err := declaration.Each(ctx, ids, func(id string) error {
+	if err := script.Each(ctx, ids, func(id string) error {
 		tool, err := h.tool(ctx, id, h.from(ctx))
 		if err == nil {
-			text.WriteString(Declare(tool, tool.Description, declaration.Full) + "\n")
+			text.WriteString(Declare(tool, tool.Description, script.Full) + "\n")
 		}
 		return err
 	}); err != nil {
@@ -225,6 +224,6 @@ func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessag
 }
 
 // Declare returns the declaration of a tool in TypeScript, with a description.
-func Declare(t *registry.NormalizedTool, description string, d declaration.Detail) string {
-	return declaration.Of(declaration.Tool{ID: t.ID, Description: description, Reads: t.Reads(), Input: t.InputSchema, Output: wire.Member(t.Definition, "outputSchema")}, d)
+func Declare(t *registry.NormalizedTool, description string, d script.Detail) string {
+	return script.Declare(script.DeclaredTool{ID: t.ID, Description: description, Reads: t.Reads(), Input: t.InputSchema, Output: wire.Member(t.Definition, "outputSchema")}, d)
 }

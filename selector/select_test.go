@@ -10,7 +10,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
@@ -302,7 +301,7 @@ func TestRankIsDeterministic(t *testing.T) {
 		s := picker(t, lines...)
 		c, err := s.index.Tools(t.Context())
 		expect.OK(t, err)
-		hits, err := c.Search(t.Context(), index.Query{Words: analysis.Words("file")})
+		hits, err := c.Search(t.Context(), index.Query{Words: index.Words("file")})
 		if err != nil || len(hits) != len(lines) {
 			t.Fatalf("%d hits, error %v", len(hits), err)
 		}

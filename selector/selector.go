@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -35,7 +35,7 @@ type Selector struct {
 // Options configure a Selector. The zero value is ready.
 type Options struct {
 	Executor *execute.Executor // knows which server is meant if several have the same tool; may be nil
-	Vectors  *embeddings.Store // keeps the vectors of tools; nil keeps them in memory
+	Vectors  *encoder.Store    // keeps the vectors of tools; nil keeps them in memory
 	Observer Observer          // is notified of searches; may be nil
 	Log      *zap.Logger       // nil is silence
 

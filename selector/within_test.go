@@ -136,7 +136,7 @@ func TestWithinIsExact(t *testing.T) {
 	s, r := filled(t, lines...)
 	expect.OK(t, s.Encode(t.Context()))
 	tasks := []string{"show the commit logs", "take a screenshot of the page", "list the invoices of a customer", "shwo the comit logs"}
-	for range 10 {
+	for range 4 {
 		tasks = append(tasks, words(1+rnd.IntN(6)), words(2)+"x and the "+words(1))
 	}
 	for _, size := range []int{0, 1, 3, 20, 60} {

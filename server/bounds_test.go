@@ -293,7 +293,7 @@ const (
 	defaultReadTimeout = time.Minute
 	patience           = time.Minute
 	lastPatience       = 2 * time.Second
-	lazily             = 50 * time.Millisecond
+	lazily             = 500 * time.Millisecond
 	longer             = 5 * time.Second
 	keepAlive          = 25 * time.Second
 	maxKept            = 2 << 20

@@ -44,7 +44,8 @@ type displayed struct {
 	options  *Options
 	decision *decision
 	snapshot *registry.Snapshot // when the servers were looked at
-	servers  []string           // that find_tools names
+	finds    bool               // whether find_tools is listed
+	servers  []string           // that it names
 	catalog  *catalog.Options
 	info     json.RawMessage // our serverInfo
 }
@@ -106,10 +107,10 @@ func (d *display) current() *displayed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := &displayed{options: o, decision: decided, snapshot: snapshot}
-	if decided.search {
+	if next.finds = decided.search || o.FindTools && d.cost() > o.FindAbove; next.finds {
 		next.servers = namesOf(d.router.Servers())
 	}
-	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && slices.Equal(now.servers, next.servers) {
+	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && now.finds == next.finds && slices.Equal(now.servers, next.servers) {
 		next.catalog = now.catalog
 	} else {
 		next.catalog = &catalog.Options{
@@ -138,12 +139,20 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 		Title   string `json:"title,omitempty"`
 		Version string `json:"version"`
 	}{cmp.Or(o.Itself, o.Name, defaultName), "", d.version}
-	if o.Itself != "" {
-		i.Version = d.router.Snapshot().Offer(o.Itself).Version
-	} else if i.Name == defaultName {
+	if o.Itself == "" && i.Name == defaultName {
 		i.Title = "Metarouter"
 	}
-	return wire.Marshal(i)
+	if o.Itself == "" {
+		return wire.Marshal(i)
+	}
+	offer := d.router.Snapshot().Offer(o.Itself)
+	i.Version = offer.Version
+	info := wire.Marshal(i)
+	wire.Members(offer.Look, func(name string, value []byte) bool {
+		info = wire.SetMember(info, name, value)
+		return true
+	})
+	return info
 }
 
 // settle waits for servers that were never listed, as long as all tools are to be listed.
@@ -180,12 +189,12 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 
 // listedOwn returns the router's own tools that are listed.
 func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTool) {
-	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Scripts: d.scripts(o)}
+	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Direct: !next.decision.search, Scripts: d.scripts(o)}
 	for _, own := range tools.Own() {
 		lists, definition := next.decision.search, mine.Definition(own)
 		switch own.Name {
 		case "find_tools":
-			definition = nameServers(definition, next.servers)
+			lists, definition = next.finds, nameServers(definition, next.servers)
 		case "read_result":
 			lists = o.LimitsResults || mine.Scripts
 		case "list_categories", "classify_text":

@@ -73,6 +73,34 @@ func TestFindOtherKinds(t *testing.T) {
 	}
 }
 
+// In direct mode, find_tools is listed if the options say so, and names each tool as the list does.
+func TestFindInDirectMode(t *testing.T) {
+	r := everything(t)
+	for name, c := range map[string]struct {
+		o     Options
+		lists bool
+		want  string
+	}{
+		"prefixed":         {Options{FindTools: true}, true, "lib__essay"},
+		"bare":             {Options{FindTools: true, Names: exposure.Bare}, true, "essay"},
+		"as itself":        {Options{FindTools: true, Names: exposure.Own, Itself: "lib"}, true, "essay"},
+		"within the limit": {Options{FindTools: true, FindAbove: 1000}, false, "lib__essay"},
+		"not asked for":    {Options{}, false, "lib__essay"},
+	} {
+		c.o.Mode = exposure.Direct
+		s := newAlone(r, c.o)
+		page, _ := s.catalog.View().Tools.Page("")
+		listed := strings.Contains(string(page), `"name":"`+c.want+`"`)
+		if finds := strings.Contains(string(page), "load it by this name"); !listed || finds != c.lists {
+			t.Errorf("%s: %s", name, page)
+		}
+		got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools
+		if len(got) != 4 || got[1].Name != c.want || got[1].InputSchema != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // The instructions of a server come with its first hit, cut, and with its first definition, whole.
 func TestInstructionsOfServers(t *testing.T) {
 	r := everything(t)

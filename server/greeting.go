@@ -103,6 +103,9 @@ Search before you say that something cannot be done.
 `
 	directInstructions = `This router shows %s of %s as one list. A tool is named %s.
 `
+	// findInstructions follow in a list with find_tools.
+	findInstructions = `If your client has not loaded a tool, find_tools {"query": "what you want to do"} returns the name by which to load it.
+`
 	// openInstructions fit both modes.
 	openInstructions = `This router serves the tools of %s. Some have not listed theirs yet. A tool is named %s.
 If find_tools is not in your list of tools, the list has all tools. If it is, the others are not listed: find them.
@@ -144,6 +147,9 @@ func (g *greeting) instructions() string {
 		fmt.Fprintf(&b, searchInstructions, tools, of)
 	case g.decided():
 		fmt.Fprintf(&b, directInstructions, tools, of, naming)
+		if slices.ContainsFunc(o.Own, func(own catalog.OwnTool) bool { return own.Name == "find_tools" }) {
+			b.WriteString(findInstructions)
+		}
 	default:
 		fmt.Fprintf(&b, openInstructions, of, naming)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
@@ -32,10 +31,10 @@ const (
 )
 
 // nodeQuotas bound the requests of other nodes that run, by the key of the node.
-type nodeQuotas struct{ bytes, requests *budget.Quota }
+type nodeQuotas struct{ bytes, requests *conversation.Quota }
 
 func newNodeQuotas() *nodeQuotas {
-	return &nodeQuotas{budget.NewQuota(maxNodeBytes, maxAllNodeBytes), budget.NewQuota(maxNodeRequests, maxAllNodeRequests)}
+	return &nodeQuotas{conversation.NewQuota(maxNodeBytes, maxAllNodeBytes), conversation.NewQuota(maxNodeRequests, maxAllNodeRequests)}
 }
 
 // take counts a request with parameters of the size. It reports false if there are too many.

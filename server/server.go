@@ -60,9 +60,11 @@ type Options struct {
 	RouteThreshold float64       // confidence below which route_task runs no tool by itself
 	LimitsResults  bool          // whether results may be cut, so that read_result is listed
 	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in each mode but "code"
-	FillArguments  bool          // whether route_task asks the person for missing arguments and for agreement
-	Scripts        bool          // whether clients may run scripts; else mode "code" is "search"
-	Itself         string        // the only server that clients see, which is shown as itself; "" for none
+	FindTools      bool          // whether direct mode lists find_tools, too, if the tools cost more than FindAbove tokens
+	FindAbove      int
+	FillArguments  bool   // whether route_task asks the person for missing arguments and for agreement
+	Scripts        bool   // whether clients may run scripts; else mode "code" is "search"
+	Itself         string // the only server that clients see, which is shown as itself; "" for none
 
 	// Rules are the rules of the profiles of the clients, in any form; nil if there are no rules. A
 	// request that was suspended under rules that differ, as [reflect.DeepEqual] has it, is not

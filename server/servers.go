@@ -66,6 +66,9 @@ type Profiles struct {
 type View struct {
 	Mode  string // "auto", "direct", "search" or "code"
 	Names string // "prefixed" or "bare"
+
+	// FindTools has direct mode list find_tools, too, if the tools cost more than the configuration's toolBudget.
+	FindTools bool
 }
 
 // Servers are the servers that clients of a router see: one for each set of profiles that

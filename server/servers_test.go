@@ -64,7 +64,7 @@ func (p *fakeProfiles) profiles() Profiles {
 				seen.replace(t.Server, t)
 			}
 			if itself != "" && len(tools) > 0 {
-				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Instructions: "Use " + itself + "."})
+				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Look: []byte(`{"icons":[{"src":"https://example.com/i.png"}],"title":"The ` + itself + `"}`), Instructions: "Use " + itself + "."})
 				return seen, Options{Mode: exposure.Direct, Names: exposure.Own, Itself: itself, Classifies: true}
 			}
 			return seen, Options{Mode: exposure.Direct}
@@ -222,7 +222,7 @@ func TestServerOfURL(t *testing.T) {
 			t.Errorf("%s: %d, tools %q, want %q", path, status, got, want)
 		}
 	}
-	w.gets("initialize", http.StatusOK, `"serverInfo":{"name":"a","version":"7"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
+	w.gets("initialize", http.StatusOK, `"serverInfo":{"name":"a","version":"7","icons":[{"src":"https://example.com/i.png"}],"title":"The a"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
 	w.gets("a call", http.StatusOK, `x`, http.MethodPost, "/mcp/s/a/tools/call", `{"name":"x","arguments":{}}`)
 	for _, path := range []string{"/mcp/s/none", "/mcp/s/A", "/mcp/p/work/s/b", "/mcp/p/none/s/a", "/mcp/s/a/s/b", "/mcp/s/a,b"} {
 		w.gets(path, http.StatusNotFound, `"error"`, http.MethodPost, path, rpc("tools/list", ""))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -33,10 +32,10 @@ const (
 // notified.
 type subscriptions struct {
 	watches *watches
-	ending  chan struct{} // closed when the router ends
-	quota   *budget.Quota // of listeners
-	each    int           // bounds the resources of one client
-	joined  func()        // called when a client is to be notified
+	ending  chan struct{}       // closed when the router ends
+	quota   *conversation.Quota // of listeners
+	each    int                 // bounds the resources of one client
+	joined  func()              // called when a client is to be notified
 
 	mu        sync.Mutex // guards the fields below
 	listeners map[*listener]bool
@@ -45,12 +44,12 @@ type subscriptions struct {
 
 // subscriptionQuotas bound the subscriptions of all servers of a router.
 type subscriptionQuotas struct {
-	listeners, watches *budget.Quota
+	listeners, watches *conversation.Quota
 	each               int // bounds the resources of one client
 }
 
 func newSubscriptionQuotas() *subscriptionQuotas {
-	return &subscriptionQuotas{budget.NewQuota(maxListeners, maxListeners), budget.NewQuota(maxWatches, maxWatches), maxSubscriptions}
+	return &subscriptionQuotas{conversation.NewQuota(maxListeners, maxListeners), conversation.NewQuota(maxWatches, maxWatches), maxSubscriptions}
 }
 
 func newNodeSubscriptionQuotas() *subscriptionQuotas {

@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -48,7 +47,7 @@ type watches struct {
 	locate func(ctx context.Context, uri string) ([]catalog.Address, error)
 	exists func(server string) bool
 	log    *zap.Logger
-	quota  *budget.Quota
+	quota  *conversation.Quota
 
 	mu  sync.Mutex // guards all
 	all map[*watch]bool

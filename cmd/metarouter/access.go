@@ -8,8 +8,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/secrets"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
@@ -60,16 +60,16 @@ func newSecretCommand(files *configfile.Source) *cobra.Command {
 	set := newCommand("set NAME", "Store a secret, or another value for it",
 		"  metarouter secret set GITHUB_TOKEN\n  metarouter secret set GITHUB_TOKEN --from github\n  pass show github | metarouter secret set GITHUB_TOKEN",
 		exactly("name one secret; the value is asked for, or read from stdin"),
-		func(ctx context.Context, args []string) error { return secrets.Set(ctx, files, args[0], from, user) })
+		func(ctx context.Context, args []string) error { return edit.SetSecret(ctx, files, args[0], from, user) })
 	set.Flags().StringVar(&from, "from", "", "Move the value out of the entry of this `server`: NAME is stored, and ${keyring:NAME} is written in its place. By default the value is asked for, or read from stdin.")
 	set.Flags().BoolVar(&user, "user", false, "Set your own value for servers with ${user:NAME} in their headers, as the router's own user. Users over HTTP set theirs at /account of the router. By default the secret is for ${keyring:NAME}.")
 	set.MarkFlagsMutuallyExclusive("from", "user")
 	list := newCommand("list", "Print the names of the secrets and the servers that use them",
 		"  metarouter secret list\n  metarouter secret list --json",
-		noArguments, func(context.Context, []string) error { return secrets.List(files) })
+		noArguments, func(context.Context, []string) error { return edit.ListSecrets(files) })
 	addJSONFlag(list, files.Console)
 	rm := newCommand("rm NAME", "Remove a stored secret", "  metarouter secret rm GITHUB_TOKEN",
-		exactly("name one secret"), func(ctx context.Context, args []string) error { return secrets.Remove(ctx, files, args[0]) })
+		exactly("name one secret"), func(ctx context.Context, args []string) error { return edit.RemoveSecret(ctx, files, args[0]) })
 
 	cmd := newCommand("secret set|list|rm", "Store secrets for servers, encrypted",
 		"  metarouter secret set GITHUB_TOKEN\n  metarouter secret list",
@@ -84,14 +84,14 @@ A server gets a new value when it starts again.`
 }
 
 func newTokenCommand(files *configfile.Source) *cobra.Command {
-	var entry secrets.TokenEntry
+	var entry edit.TokenEntry
 	var role string
 	create := newCommand("new", "Make a token, and print it with its line for the configuration",
 		`  metarouter token new --name ci --profile work
   metarouter token new --name ops --role admin --json`,
 		noArguments, func(context.Context, []string) error {
 			entry.Role = role
-			return secrets.NewToken(files, entry)
+			return edit.NewToken(files, entry)
 		})
 	create.Long = `Makes a token of 256 random bits. The first line on stdout is the token; give it to the
 client, which sends it as "Authorization: Bearer TOKEN". The second line goes into

@@ -39,14 +39,14 @@ func TestEntryOfArguments(t *testing.T) {
 		`m -H A:b -- npx`:                           `only a server on the network gets headers`,
 		`m -e A -- npx`:                             `--env needs KEY=VALUE`,
 		`m https://a.b/c -H geheim`:                 `--header needs 'Name: value'`,
-		`m npx -y pkg`:                              `metarouter add m -- npx -y pkg`,
-		`m npx --token geheim1234geheim1234 -y pkg`: `metarouter add m -- npx --token … -y pkg`,
+		`m npx -y pkg`:                              `write -- before its command`,
+		`m npx --token geheim1234geheim1234 -y pkg`: `write -- before its command`,
 	} {
 		args := append([]string{"add"}, strings.Fields(line)...)
 		for i, arg := range args {
 			args[i] = strings.ReplaceAll(arg, `\t`, " ")
 		}
-		cmd := newAddCommand(&service.Runner{Files: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}}, args)
+		cmd := newAddCommand(&service.Runner{Files: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}})
 		flags := clients.EntryFlags{}
 		got := ""
 		err := cmd.ParseFlags(args[1:])

@@ -54,7 +54,6 @@ are left out.`
 	cmd.Flags().StringVar(&o.File, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.Project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
 	addWriteFlag(cmd, &e)
-	cmd.Flags().BoolVar(&o.Pin, "pin", false, "Write the exact versions of npm and PyPI packages into the imported entries, so that they start faster; npm and uv say which. By default entries are copied as they are.")
 	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
 	cmd.Flags().BoolVar(&rename, "rename", false, "Where you have another server of the same name, import the client's under a new name. By default it is left out.")
 	_ = cmd.MarkFlagDirname("project")
@@ -67,8 +66,17 @@ func newInstallCommand(files *configfile.Source) *cobra.Command {
 	cmd = newCommand("install CLIENT", "Add an entry for metarouter to a client's configuration",
 		`  metarouter install claude-desktop            # show what would change
   metarouter install claude-desktop --write    # change it, and keep a copy
-  metarouter import cursor --write && metarouter install cursor --replace --write`,
+  metarouter import cursor --write && metarouter install cursor --replace --write
+  metarouter install claude-code --each --write   # an entry for each server, in place of the client's own`,
 		oneClient, func(_ context.Context, args []string) error {
+			switch {
+			case o.Each && o.Replace, o.Each && o.Undo, o.Undo && o.Replace:
+				return console.Usage(errors.New("use one of --each, --undo and --replace"))
+			case o.Only != nil && !o.Each:
+				return console.Usage(errors.New("--only needs --each"))
+			case o.File != "" && o.Project != "":
+				return console.Usage(errors.New("use --file or --project, not both"))
+			}
 			o.WithData = cmd.Flags().Changed("data")
 			return edit.Install(&e, args[0], o)
 		})
@@ -78,7 +86,11 @@ For codex and goose, it prints the lines to put there.
 
 ` + aboutEdit
 	cmd.Flags().StringVar(&o.File, "file", "", "Change this `file` of the client. (default the file that the client reads on this system)")
+	cmd.Flags().StringVar(&o.Project, "project", "", "Change the client's file of the project in this `folder`, which all who work in it may share. By default the user's file is changed.")
 	addWriteFlag(cmd, &e)
+	cmd.Flags().BoolVar(&o.Each, "each", false, "Add an entry for each server, which shows it as itself, in place of the client's own entry of that server and of the one for all. By default one entry shows all servers.")
+	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "With --each, add entries for the `servers` with these names, with commas between them. (default all that run)")
+	cmd.Flags().BoolVar(&o.Undo, "undo", false, "Put back the client's own entries that --each has replaced, byte for byte, and remove those that it has added. By default nothing is put back.")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries, so that only metarouter is left. This is refused if your configuration lacks one of them. By default they stay.")
 	return cmd
 }

@@ -37,7 +37,7 @@ It prints the file. --write writes it.`
 	return cmd
 }
 
-func newAddCommand(local *service.Runner, args []string) *cobra.Command {
+func newAddCommand(local *service.Runner) *cobra.Command {
 	e, flags, replace := editorOf(local), clients.EntryFlags{}, false
 	var cmd *cobra.Command
 	const use = "add NAME -- COMMAND [ARGUMENT…] | add NAME URL"
@@ -74,7 +74,7 @@ the URL of a server on the network. A line for 'claude mcp add' works too.
 	cmd.Flags().StringArrayVarP(&flags.Headers, "header", "H", nil, "Send this header to the server, as `\"Name: value\"`. Repeat the flag for several.")
 	addAddFlags(cmd, &e, &replace)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nif this option is the server's, write -- before its command: %s", err, clients.Dashed(args))
+		return fmt.Errorf("%w\nif this option is the server's, write -- before its command: metarouter add NAME -- COMMAND ARGUMENT", err)
 	})
 	return cmd
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
-	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
@@ -26,7 +24,7 @@ func nodeKey(out *console.Console) error {
 	if err != nil {
 		return console.Usage(err)
 	}
-	key, err := nodeidentity.Public(file)
+	key, err := clusternode.Public(file)
 	if err == nil {
 		out.Say("%s", key)
 	}
@@ -111,7 +109,7 @@ func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Tim
 		}
 		rows = append(rows, console.Row{
 			{Text: console.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
-			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: nodeidentity.Fingerprint(n.Key)},
+			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: clusternode.Fingerprint(n.Key)},
 		})
 	}
 	if err := out.PrintRows(rows, func(i int) string {
@@ -143,7 +141,7 @@ func noteUnheard(out *console.Console, nodes []clusternode.Info, c config.Cluste
 	var keys []string
 	for _, key := range c.Trusted {
 		if !slices.ContainsFunc(nodes, func(n clusternode.Info) bool { return n.Key == key }) {
-			keys = append(keys, nodeidentity.Fingerprint(key))
+			keys = append(keys, clusternode.Fingerprint(key))
 		}
 	}
 	if len(keys) == 0 {
@@ -157,7 +155,7 @@ func noteUnheard(out *console.Console, nodes []clusternode.Info, c config.Cluste
 func noteUntrusted(out *console.Console, nodes []clusternode.Info, flags string) {
 	count, most := 0, 5
 	for _, n := range nodes {
-		if n.Trusted || n.Self || nodekey.Check(n.Key) != nil {
+		if n.Trusted || n.Self || clusternode.CheckKey(n.Key) != nil {
 			continue
 		}
 		if count++; count == 1 {

@@ -112,7 +112,7 @@ func subcommands(local *service.Runner, args []string) []subcommand {
 	return append(all, []subcommand{
 		{"serve", func() *cobra.Command { return newServeCommand(local, args, program) }},
 		{"dashboard", with(newDashboardCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
-		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local, args) }}, {"add-json", with(newAddJSONCommand, local)},
+		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local) }}, {"add-json", with(newAddJSONCommand, local)},
 		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
 		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)}, {"logins", with(newLoginsCommand, out)},
 		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},

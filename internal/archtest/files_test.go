@@ -16,7 +16,7 @@ import (
 var openers = []string{
 	"cmd/metarouter/internal/cli", "cmd/metarouter/internal/web", // named by a flag
 	"internal/keeper", "internal/pipe", "internal/process", // /proc and /dev
-	"cmd/metarouter/internal/clients", "cmd/metarouter/internal/edit", // a new file
+	"cmd/metarouter/internal/clients", // a new file
 	"internal/safefile",
 }
 

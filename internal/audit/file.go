@@ -166,12 +166,7 @@ func (f *file) compare(at chain) {
 }
 
 // note adds an entry by which the log speaks of itself.
-func (f *file) note(action, reason string) {
-	f.notes = append(f.notes, Entry{Time: now(), Event: Event{Action: action, Outcome: Failed, Reason: reason}})
-}
-
-// now returns the time of an entry.
-func now() string { return time.Now().UTC().Format(timeFormat) }
+func (f *file) note(action, reason string) { f.notes = append(f.notes, entryOf(action, reason)) }
 
 // lastLine returns the last complete line of a file, nil without one, the size up to its end,
 // and the size of the incomplete line after it. A line that is too long is cut.
@@ -213,9 +208,8 @@ func (f *file) shift() error {
 // prune removes the oldest files.
 func (f *file) prune() {
 	older := oldFiles(f.path)
-	for len(older) > 0 && len(older)+1 > f.maxFiles {
-		os.Remove(older[0])
-		older = older[1:]
+	for _, name := range older[:max(0, len(older)+1-f.maxFiles)] {
+		os.Remove(name)
 	}
 }
 

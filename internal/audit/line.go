@@ -26,6 +26,14 @@ type Entry struct {
 	Event
 }
 
+// now returns the time of an entry.
+func now() string { return time.Now().UTC().Format(timeFormat) }
+
+// entryOf returns an entry by which the log speaks of itself.
+func entryOf(action, reason string) Entry {
+	return Entry{Time: now(), Event: Event{Action: action, Outcome: Failed, Reason: reason}}
+}
+
 // line returns an entry as a line of JSON, without its end.
 func (e Entry) line() []byte {
 	var b bytes.Buffer

@@ -147,43 +147,40 @@ func (l *Log) missing(more int64) int64 {
 // run writes events as they come, until there are no more.
 func (l *Log) run(f *file) {
 	defer close(l.ended)
-	w := writer{l, f, time.Time{}}
 	for first := range l.events {
-		w.write(l.gather(first))
+		entries := []Entry{first}
+		for len(l.events) > 0 && len(entries) < atOnce {
+			entries = append(entries, <-l.events)
+		}
+		l.write(f, entries)
 		l.pause(breath)
 	}
 	if l.missing(0) > 0 {
-		w.write(nil)
+		l.write(f, nil)
 	}
-}
-
-// A writer writes the waiting events. It belongs to one goroutine.
-type writer struct {
-	*Log
-	file       *file
-	complained time.Time // when a failure was logged last
 }
 
 // write writes entries, and how many events are missing. It tries again until it succeeds or the
 // log is closed.
-func (w *writer) write(entries []Entry) {
+func (l *Log) write(f *file, entries []Entry) {
+	var complained time.Time
 	for {
-		lost := w.missing(0)
+		lost := l.missing(0)
 		all := entries
 		if lost > 0 {
-			all = append(slices.Clip(entries), lostEntry(lost))
+			all = append(slices.Clip(entries), entryOf(Gap, fmt.Sprintf("%d events are missing: they could not be written fast enough, or at all", lost)))
 		}
-		err := w.file.append(w.ctx, all)
+		err := f.append(l.ctx, all)
 		if err == nil {
-			w.missing(-lost)
+			l.missing(-lost)
 			return
 		}
-		if time.Since(w.complained) >= complainEach {
-			w.complained = time.Now()
-			w.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
+		if time.Since(complained) >= complainEach {
+			complained = time.Now()
+			l.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
 		}
-		if !w.pause(retryPause) {
-			w.missing(int64(len(entries)))
+		if !l.pause(retryPause) {
+			l.missing(int64(len(entries)))
 			return
 		}
 	}
@@ -191,34 +188,10 @@ func (w *writer) write(entries []Entry) {
 
 // pause waits. It reports false if the log is to be closed.
 func (l *Log) pause(d time.Duration) bool {
-	again := time.NewTimer(d)
-	defer again.Stop()
 	select {
-	case <-again.C:
+	case <-time.After(d):
 		return true
 	case <-l.stop:
 		return false
 	}
-}
-
-// gather returns the first event and others that wait.
-func (l *Log) gather(first Entry) []Entry {
-	all := []Entry{first}
-	for len(all) < atOnce {
-		select {
-		case e, ok := <-l.events:
-			if !ok {
-				return all
-			}
-			all = append(all, e)
-		default:
-			return all
-		}
-	}
-	return all
-}
-
-// lostEntry says how many events are missing before it.
-func lostEntry(n int64) Entry {
-	return Entry{Time: now(), Event: Event{Action: Gap, Outcome: Failed, Reason: fmt.Sprintf("%d events are missing: they could not be written fast enough, or at all", n)}}
 }

@@ -17,19 +17,12 @@ import (
 type Report struct {
 	Files   int
 	Events  int64
-	Removed int64  // events before the first one, which were in files that are no longer kept
-	First   string // the time of the first event
-	Last    string // the time of the last event
-	Hash    string // of the last line
-	After   int64  // events after the line of the given hash
-	Gaps    []Gone // the first 100
-}
-
-// A Gone says where the log itself says that something is missing.
-type Gone struct {
-	File   string
-	Line   int
-	Reason string
+	Removed int64    // events before the first one, which were in files that are no longer kept
+	First   string   // the time of the first event
+	Last    string   // the time of the last event
+	Hash    string   // of the last line
+	After   int64    // events after the line of the given hash
+	Gaps    []string // where the log itself says that something is missing, and why: the first 100
 }
 
 // maxGaps bounds the gaps of a report.
@@ -93,30 +86,25 @@ func read(ctx context.Context, path string, do func(line) error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	older := oldFiles(path)
 	if current != nil {
 		defer current.Close()
-	}
-	older := oldFiles(path)
-	if current == nil && len(older) == 0 {
+	} else if len(older) == 0 {
 		return err
 	}
 	for _, name := range older {
 		f, err := safefile.OpenOwn(name, os.O_RDONLY)
-		if errors.Is(err, fs.ErrNotExist) { // it was removed just now, as the oldest
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was removed just now, as the oldest
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case current != nil && isSame(f, current): // it was renamed just now
+			f.Close()
+			return eachLine(ctx, current, path, do)
 		}
-		same := current != nil && isSame(f, current) // it was renamed just now
-		if !same {
-			err = eachLine(ctx, f, name, do)
-		}
-		f.Close()
-		if same {
-			break
-		}
-		if err != nil {
+		err = eachLine(ctx, f, name, do)
+		if f.Close(); err != nil {
 			return err
 		}
 	}
@@ -181,7 +169,7 @@ func (v *verifier) next(l line) error {
 			return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but the log begins with it: lines before it were removed", e.Seq)}
 		}
 		v.at, v.Removed, v.First = chain{e.Seq - 1, e.Prev}, e.Seq-1, e.Time
-		v.note(v.at.hash)
+		v.found = v.want != "" && e.Prev == v.want
 	}
 	if err := v.compare(l, e); err != nil {
 		return err
@@ -194,15 +182,12 @@ func (v *verifier) next(l line) error {
 	if v.found {
 		v.After++
 	}
-	v.note(v.at.hash)
+	v.found = v.found || v.want != "" && v.Hash == v.want
 	if e.Action == Gap && len(v.Gaps) < maxGaps {
-		v.Gaps = append(v.Gaps, Gone{l.file, l.number, e.Reason})
+		v.Gaps = append(v.Gaps, fmt.Sprintf("%s:%d: %s", l.file, l.number, e.Reason))
 	}
 	return nil
 }
-
-// note looks whether a hash is the wanted one.
-func (v *verifier) note(hash string) { v.found = v.found || v.want != "" && hash == v.want }
 
 // compare checks the number and the hash that a line has.
 func (v *verifier) compare(l line, e Entry) error {

@@ -4,7 +4,7 @@
 //
 // # Refusals
 //
-// A JWT is judged by the issuer that it names, which must be one of [Options].Issuers byte for
+// A JWT is judged by the issuer that it names, which must be one of those that the caller accepts, byte for
 // byte. It must be signed with an asymmetric algorithm by a key of this issuer's key set that fits
 // the algorithm. Headers that bring or name a key (jku, x5u, jwk, x5c), critical headers, and
 // payloads that are not encoded are refused, and so are encrypted tokens and tokens of other types.
@@ -21,29 +21,32 @@
 package bearer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
 const (
 	maxToken  = 16 << 10         // bytes of a token
-	maxKept   = 10_000           // verified tokens
-	maxBytes  = 32 << 20         // of these tokens
 	keepTime  = 60 * time.Second // for a verified token
 	clockSkew = 60 * time.Second
 )
 
-// An Issuer is who issues tokens.
+// An Issuer is who issues tokens. One with other settings is another issuer.
 type Issuer struct {
 	URL          string // the issuer identifier, compared with "iss" byte for byte
 	Audience     string // that tokens must name; "" is the resource that is asked for
@@ -55,20 +58,21 @@ type Issuer struct {
 
 // Options of a [Verifier].
 type Options struct {
-	Issuers []Issuer
-	Client  func(Issuer) *http.Client // for requests to an issuer; nil is [oauth.NewHTTPClient]
-	Log     *zap.Logger               // may be nil
-	Before  *Verifier                 // not closed: its knowledge of issuers that stay as they are is kept; may be nil
+	Client func(Issuer) *http.Client // for requests to an issuer; nil is [oauth.NewHTTPClient]
+	Log    *zap.Logger               // may be nil
 }
 
 // A Verifier verifies tokens. It must be closed. Its methods may be called by many goroutines at
 // once.
 type Verifier struct {
-	issuers map[string]*issuer // by URL
-	asked   []*issuer          // those with Introspect, in order
-	kept    *cache[*verified]
-	turns   turns
-	closing sync.Once
+	Options
+	kept   *cache
+	turns  turns
+	work   *work
+	asking singleflight.Group // questions about tokens, by their hash
+
+	mu    sync.Mutex // guards known
+	known map[Issuer]*issuer
 }
 
 // New returns a verifier. It sends nothing until a token comes.
@@ -79,28 +83,7 @@ func New(o Options) *Verifier {
 	if o.Client == nil {
 		o.Client = client
 	}
-	v := &Verifier{
-		issuers: map[string]*issuer{},
-		kept:    newCache[*verified](maxKept, maxBytes),
-		turns:   newTurns(),
-	}
-	if o.Before != nil {
-		v.kept, v.turns = o.Before.kept, o.Before.turns
-	}
-	for _, settings := range o.Issuers {
-		if _, twice := v.issuers[settings.URL]; twice {
-			continue
-		}
-		i := o.Before.share(settings)
-		if i == nil {
-			i = newIssuer(settings, o.Client(settings), o.Log.With(zap.String("issuer", settings.URL)), newWork(), v.turns)
-		}
-		v.issuers[settings.URL] = i
-		if settings.Introspect {
-			v.asked = append(v.asked, i)
-		}
-	}
-	return v
+	return &Verifier{Options: o, kept: newCache(maxKept, maxBytes), turns: newTurns(), work: newWork(), known: map[Issuer]*issuer{}}
 }
 
 // client returns the client for an issuer. Its URLs are the configuration's, so that they may have
@@ -113,26 +96,21 @@ func client(i Issuer) *http.Client {
 	return oauth.NewHTTPClient(oauth.Server{Name: name, URL: i.URL, Settings: oauth.Settings{AuthServerMetadataURL: i.KeysURL}})
 }
 
-// share returns the issuer with these settings for one more verifier; nil if v does not have it.
-func (v *Verifier) share(settings Issuer) *issuer {
-	if v == nil {
-		return nil
-	}
-	i := v.issuers[settings.URL]
-	if i == nil || i.settings != settings || !i.work.share() {
-		return nil
+// Close ends the requests to issuers and waits for them. Tokens that need one can't be judged any more.
+func (v *Verifier) Close() { v.work.close() }
+
+// issuer returns what is known of an issuer. At the first use of one, those that are not accepted any
+// more are forgotten.
+func (v *Verifier) issuer(settings Issuer, accepted []Issuer) *issuer {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := v.known[settings]
+	if i == nil {
+		maps.DeleteFunc(v.known, func(other Issuer, _ *issuer) bool { return !slices.Contains(accepted, other) })
+		i = newIssuer(settings, v.Client(settings), v.Log.With(zap.String("issuer", settings.URL)), v.work)
+		v.known[settings] = i
 	}
 	return i
-}
-
-// Close ends the requests of the verifier and waits for them, but for issuers that another verifier
-// has taken over.
-func (v *Verifier) Close() {
-	v.closing.Do(func() {
-		for _, i := range v.issuers {
-			i.work.close()
-		}
-	})
 }
 
 // A verified is a token that was found valid, but for its audience and the present time.
@@ -143,87 +121,73 @@ type verified struct {
 	key      *keyID // that verified it; nil of a token that the issuer was asked about
 }
 
-// Verify returns the content of the token if it is valid for the resource, a URL. The error is an
-// [*InvalidError], or wraps ErrUnavailable or the error of ctx.
-func (v *Verifier) Verify(ctx context.Context, token, resource string) (*Token, error) {
+// Verify returns the content of the token if one of the issuers, in the order in which they are asked, has issued it
+// for the resource, a URL. What is known of an issuer stays known as long as it is accepted. The error is
+// an [*InvalidError], or wraps ErrUnavailable or the error of ctx.
+func (v *Verifier) Verify(ctx context.Context, accepted []Issuer, token, resource string) (*Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := checkText(token); err != nil {
 		return nil, err
 	}
-	t, err := v.find(ctx, token)
+	t, err := v.find(ctx, accepted, token)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.checkAudience(resource); err != nil {
-		return nil, err
+	want := cmp.Or(t.issuer.settings.Audience, resource)
+	if want == "" || !oauthex.MatchesResource(t.audience, want) {
+		return nil, genuine(invalid("its audience is %s, not %s", shownAudience(t.audience), shown(want)))
 	}
 	return t.Token, nil
 }
 
 // find returns the token as it is kept, or judges it.
-func (v *Verifier) find(ctx context.Context, token string) (*verified, error) {
+func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*verified, error) {
 	sum := sha256.Sum256([]byte(token))
-	if t, ok := v.kept.get(sum); ok && v.issuers[t.issuer.settings.URL] == t.issuer { // else the issuer was edited
-		counts, err := t.counts(ctx)
-		if err != nil || counts {
-			return t, err
+	known, ok := v.kept.get(sum)
+	ok = ok && slices.Contains(accepted, known.issuer.settings) // else the issuer was edited
+	if ok && time.Now().Before(known.fresh) {
+		if counts, err := known.counts(ctx); err != nil || counts {
+			return known.token, err
 		}
-		v.kept.drop(sum)
 	}
-	t, err := v.judge(ctx, token, sum)
-	if err != nil {
-		return nil, err
-	}
-	v.kept.put(sum, t, time.Now().Add(keepTime), len(token))
-	return t, nil
-}
-
-// counts reports whether a token that is kept still counts: it has not expired, by the clock on
-// the wall, and its key is in force.
-func (t *verified) counts(ctx context.Context) (bool, error) {
-	if hasExpired(t.Expires) {
-		return false, nil
-	}
-	if t.key == nil {
-		return true, nil
-	}
-	keys, err := t.issuer.keys.current(ctx)
-	return err == nil && keys.has(*t.key), err
-}
-
-// judge verifies a token that is not kept.
-func (v *Verifier) judge(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
 	j, err := parseJWT(token)
 	switch {
 	case err != nil:
 		return nil, err
+	case j == nil && ok && known.token != nil:
+		return v.ask(ctx, accepted, token, sum, known.issuer)
 	case j == nil:
-		return v.ask(ctx, token, sum)
+		return v.ask(ctx, accepted, token, sum, nil)
 	}
-	i, ok := v.issuers[j.issuer]
-	if !ok {
-		return nil, v.stranger(j.issuer)
+	n := slices.IndexFunc(accepted, func(i Issuer) bool { return i.URL == j.issuer })
+	if n < 0 {
+		return nil, stranger(j.issuer, accepted)
 	}
-	return i.verify(ctx, j)
+	t, err := v.issuer(accepted[n], accepted).verify(ctx, j, v.turns)
+	if err != nil {
+		return nil, err
+	}
+	v.kept.put(sum, verdict{token: t, issuer: t.issuer, fresh: time.Now().Add(keepTime)}, keepTime, len(token))
+	return t, nil
 }
 
-// checkAudience refuses a token that is for something else.
-func (t *verified) checkAudience(resource string) error {
-	want := resource
-	if t.issuer.settings.Audience != "" {
-		want = t.issuer.settings.Audience
+// stranger refuses a token of an issuer that is not accepted.
+func stranger(id string, accepted []Issuer) error {
+	bare := strings.TrimSuffix(id, "/")
+	if slices.ContainsFunc(accepted, func(i Issuer) bool { return strings.TrimSuffix(i.URL, "/") == bare }) {
+		return invalid("its issuer is %s, which differs from the configured url by a slash at the end", shown(id))
 	}
-	if want != "" && oauthex.MatchesResource(t.audience, want) {
-		return nil
-	}
-	return invalid("its audience is %s, not %s", shownAudience(t.audience), shown(want))
+	return invalid("its issuer is %s, which this router does not know", shown(id))
 }
 
 // An InvalidError says why a token is refused, without the token. The Reason is printable ASCII
 // without quotes and backslashes, at most 300 bytes.
-type InvalidError struct{ Reason string }
+type InvalidError struct {
+	Reason  string
+	Genuine bool // the issuer has issued the token: it has expired, or is for something else
+}
 
 func (e *InvalidError) Error() string { return "the token is refused: " + e.Reason }
 
@@ -234,49 +198,38 @@ var ErrUnavailable = errors.New("the issuer does not answer")
 // errClosed is the error of a verifier that was closed.
 var errClosed = errors.New("the verifier is closed")
 
-// work are the goroutines of an issuer, until close was called as often as newWork and share.
+// work is the requests to issuers that are under way.
 type work struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu      sync.Mutex // guards the fields below
-	owners  int        // 0 when it is closed
+	ctx     context.Context // ends when it is closed
+	cancel  context.CancelFunc
+	mu      sync.Mutex // orders running.Add before running.Wait
 	running sync.WaitGroup
 }
 
 func newWork() *work {
-	w := &work{owners: 1}
+	w := new(work)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// share adds an owner. It reports false if the work was closed.
-func (w *work) share() bool {
+// begin returns the context of requests, which take up to requestTime. end must be called after them.
+func (w *work) begin() (ctx context.Context, end func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owners > 0 {
-		w.owners++
+	if w.ctx.Err() != nil {
+		return nil, nil, errClosed
 	}
-	return w.owners > 0
-}
-
-// begin counts a goroutine in, which must call running.Done. It reports false if the work was closed.
-func (w *work) begin() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.owners > 0 {
-		w.running.Add(1)
-	}
-	return w.owners > 0
+	w.running.Add(1)
+	ctx, cancel := context.WithTimeout(w.ctx, requestTime)
+	return ctx, func() {
+		cancel()
+		w.running.Done()
+	}, nil
 }
 
 func (w *work) close() {
 	w.mu.Lock()
-	w.owners--
-	last := w.owners == 0
+	w.cancel()
 	w.mu.Unlock()
-	if last {
-		w.cancel()
-		w.running.Wait()
-	}
+	w.running.Wait()
 }

@@ -1,64 +1,89 @@
 package bearer
 
 import (
+	"context"
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"time"
 )
 
-// A cache keeps values by the hash of a token, each until its time. When it is full it drops all.
-type cache[T any] struct {
+const (
+	maxKept  = 10_000   // verdicts
+	maxBytes = 32 << 20 // of their tokens
+)
+
+// A verdict is what is kept of a token.
+type verdict struct {
+	token   *verified // nil if it was refused
+	refused error
+	issuer  *issuer   // that has issued it, or was asked first
+	fresh   time.Time // until when it counts
+}
+
+// counts reports whether the verdict still counts: a valid token has not expired, by the clock on
+// the wall, and its key is in force. The error says why the token is refused, or why the keys are not known.
+func (v *verdict) counts(ctx context.Context) (bool, error) {
+	switch {
+	case v.token == nil:
+		return true, v.refused
+	case hasExpired(v.token.Expires):
+		return false, nil
+	case v.token.key == nil:
+		return true, nil
+	}
+	keys, err := v.issuer.keys.current(ctx)
+	return err == nil && keys.has(*v.token.key), err
+}
+
+// A cache keeps verdicts by the hash of the token, each for its time. When it is full of those, it drops all.
+type cache struct {
 	most, mostBytes int
 
 	mu    sync.Mutex // guards the fields below
-	byKey map[[sha256.Size]byte]kept[T]
+	byKey map[[sha256.Size]byte]kept
 	bytes int
 }
 
-type kept[T any] struct {
-	value T
+type kept struct {
+	verdict
 	until time.Time
 	bytes int
 }
 
-func newCache[T any](most, mostBytes int) *cache[T] {
-	return &cache[T]{most: most, mostBytes: mostBytes, byKey: map[[sha256.Size]byte]kept[T]{}}
+func newCache(most, mostBytes int) *cache {
+	return &cache{most: most, mostBytes: mostBytes, byKey: map[[sha256.Size]byte]kept{}}
 }
 
-func (c *cache[T]) get(key [sha256.Size]byte) (value T, ok bool) {
+func (c *cache) get(key [sha256.Size]byte) (verdict, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, ok := c.byKey[key]
-	if ok && !time.Now().Before(k.until) {
-		c.remove(key)
-		return value, false
-	}
-	return k.value, ok
+	return k.verdict, ok && time.Now().Before(k.until)
 }
 
-// put keeps the value, which takes so many bytes.
-func (c *cache[T]) put(key [sha256.Size]byte, value T, until time.Time, bytes int) {
+// put keeps a verdict, which takes so many bytes.
+func (c *cache) put(key [sha256.Size]byte, v verdict, last time.Duration, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(key)
-	if len(c.byKey) >= c.most || c.bytes+bytes > c.mostBytes {
-		clear(c.byKey)
-		c.bytes = 0
-	}
-	if bytes <= c.mostBytes {
-		c.byKey[key] = kept[T]{value, until, bytes}
-		c.bytes += bytes
-	}
-}
-
-func (c *cache[T]) drop(key [sha256.Size]byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.remove(key)
-}
-
-// remove forgets a value, if it is kept. c.mu must be held.
-func (c *cache[T]) remove(key [sha256.Size]byte) {
 	c.bytes -= c.byKey[key].bytes
 	delete(c.byKey, key)
+	now := time.Now()
+	if len(c.byKey) >= c.most || c.bytes+bytes > c.mostBytes {
+		maps.DeleteFunc(c.byKey, func(_ [sha256.Size]byte, k kept) bool {
+			over := !now.Before(k.until)
+			if over {
+				c.bytes -= k.bytes
+			}
+			return over
+		})
+		if len(c.byKey) > c.most*9/10 || c.bytes+bytes > c.mostBytes*9/10 { // rare, since this looked at all
+			clear(c.byKey)
+			c.bytes = 0
+		}
+	}
+	if bytes <= c.mostBytes {
+		c.byKey[key] = kept{v, now.Add(last), bytes}
+		c.bytes += bytes
+	}
 }

@@ -18,23 +18,23 @@ const (
 	lastTime    = 253402300799 // the end of the year 9999, in seconds
 )
 
-// parseClaims returns the members of a JSON object, after it has checked how deep it is nested. The
+// parseClaims returns the members of a JSON object that is not too deep or too large. The
 // error names the fault.
 func parseClaims(object []byte) (map[string]json.RawMessage, error) {
-	if isDeep(object) {
-		return nil, invalid("it is nested deeper than %d levels", maxLevels)
+	claims, twice := map[string]json.RawMessage{}, false
+	levels, err := wire.Levels(object)
+	if err == nil {
+		err = wire.Members(object, func(name string, value []byte) bool {
+			_, twice = claims[name]
+			claims[name] = value
+			return !twice && len(claims) <= maxClaims
+		})
 	}
-	if !utf8.Valid(object) {
-		return nil, invalid("its claims are not UTF-8")
-	}
-	claims := map[string]json.RawMessage{}
-	twice := false
-	err := wire.Members(object, func(name string, value []byte) bool {
-		_, twice = claims[name]
-		claims[name] = value
-		return !twice && len(claims) <= maxClaims
-	})
 	switch {
+	case levels > maxLevels:
+		return nil, invalid("it is nested deeper than %d levels", maxLevels)
+	case !utf8.Valid(object):
+		return nil, invalid("its claims are not UTF-8")
 	case err != nil:
 		return nil, invalid("its claims are not a JSON object")
 	case twice:
@@ -43,28 +43,6 @@ func parseClaims(object []byte) (map[string]json.RawMessage, error) {
 		return nil, invalid("it has more than %d claims", maxClaims)
 	}
 	return claims, nil
-}
-
-// isDeep reports whether arrays and objects in the text are nested deeper than maxLevels. The text
-// need not be JSON.
-func isDeep(text []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxLevels {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // newVerified returns the token of these claims. ends is set for tokens that must name their end.
@@ -102,10 +80,12 @@ func checkUse(claims map[string]json.RawMessage) error {
 		return invalid("it is bound to a key or certificate of its client (cnf: DPoP or mTLS), which this router does not check; ask the issuer for an unbound token")
 	}
 	// Cognito and Hydra have the kind of a token in token_use, Keycloak in typ.
-	if use, ok := textOf(claims["token_use"]); !isNull(claims["token_use"]) && (!ok || use != "access" && use != "access_token") {
+	use, _ := wire.Decode(claims["token_use"]) // nil of one that is missing
+	typ, _ := wire.Decode(claims["typ"])
+	if use != nil && use != "access" && use != "access_token" {
 		return invalid("it is no access token (token_use)")
 	}
-	if typ, ok := textOf(claims["typ"]); ok && slices.Contains([]string{"ID", "Refresh", "Offline", "Logout"}, typ) {
+	if slices.Contains([]any{"ID", "Refresh", "Offline", "Logout"}, typ) {
 		return invalid("it is no access token (typ)")
 	}
 	return nil
@@ -113,19 +93,13 @@ func checkUse(claims map[string]json.RawMessage) error {
 
 // checkTimes refuses tokens outside of their times, and returns when they expire.
 func checkTimes(claims map[string]json.RawMessage, ends bool) (expires time.Time, err error) {
-	now := time.Now()
-	exp, err := timeOf(claims, "exp")
-	if err != nil {
-		return expires, err
+	var at [3]time.Time
+	for n, name := range []string{"exp", "nbf", "iat"} {
+		if at[n], err = timeOf(claims, name); err != nil {
+			return expires, err
+		}
 	}
-	nbf, err := timeOf(claims, "nbf")
-	if err != nil {
-		return expires, err
-	}
-	iat, err := timeOf(claims, "iat")
-	if err != nil {
-		return expires, err
-	}
+	now, exp := time.Now(), at[0]
 	switch {
 	case exp.IsZero() && ends:
 		return expires, invalid("it does not say when it expires (exp)")
@@ -134,11 +108,10 @@ func checkTimes(claims map[string]json.RawMessage, ends bool) (expires time.Time
 	case hasExpired(exp):
 		return expires, invalid("it has expired")
 	}
-	latest := now.Add(clockSkew)
-	switch {
-	case nbf.After(latest):
+	switch latest := now.Add(clockSkew); {
+	case at[1].After(latest):
 		return expires, invalid("it is not valid yet (nbf)")
-	case iat.After(latest):
+	case at[2].After(latest):
 		return expires, invalid("it was issued in the future (iat)")
 	}
 	return exp, nil

@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -119,28 +120,38 @@ func (p *idp) count(path string) int {
 	return p.asked[path]
 }
 
+// A testVerifier verifies tokens of these issuers.
+type testVerifier struct {
+	*Verifier
+	accepted []Issuer
+}
+
+func (v *testVerifier) Verify(ctx context.Context, token, resource string) (*Token, error) {
+	return v.Verifier.Verify(ctx, v.accepted, token, resource)
+}
+
 // verifier returns a verifier of tokens of this issuer, and its log.
-func (p *idp) verifier(t testing.TB, settings Issuer) (*Verifier, *observer.ObservedLogs) {
+func (p *idp) verifier(t testing.TB, settings Issuer) (*testVerifier, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
 	if settings.URL == "" {
 		settings.URL = p.url
 	}
-	v := New(Options{Issuers: []Issuer{settings}, Client: p.client, Log: zap.New(core)})
+	v := New(Options{Client: p.client, Log: zap.New(core)})
 	t.Cleanup(v.Close)
-	return v, logs
+	return &testVerifier{v, []Issuer{settings}}, logs
 }
 
 // and returns a verifier of tokens of this issuer and another one.
-func (p *idp) and(t *testing.T, other *idp, all ...Issuer) *Verifier {
-	v := New(Options{Issuers: all, Client: func(i Issuer) *http.Client {
+func (p *idp) and(t *testing.T, other *idp, all ...Issuer) *testVerifier {
+	v := New(Options{Client: func(i Issuer) *http.Client {
 		if i.URL == p.url {
 			return p.client(i)
 		}
 		return other.client(i)
 	}})
 	t.Cleanup(v.Close)
-	return v
+	return &testVerifier{v, all}
 }
 
 var made sync.Map // keys by name: RSA takes its time

@@ -9,88 +9,36 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
-	"go.uber.org/zap"
-	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
-
-	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
 	inactiveTime  = 10 * time.Second // for which a refusal counts
 	seenTime      = 24 * time.Hour   // for which a token that was valid counts as seen
 	maxQuestions  = 8                // at an issuer at once
-	maxUnseen     = 4                // of these, about tokens that were never valid
+	maxUnseen     = 4                // of these, about tokens that were not seen
 	unseenRate    = 10               // a second, at an issuer
 	unseenBurst   = 20
-	pauseTime     = 2 * time.Second // in which an issuer that failed is not asked
-	maxTokenReply = 64 << 10        // bytes
+	maxTokenReply = 64 << 10 // bytes
 )
 
-// ask asks the issuers about a token that is no JWT, in their order, until one knows it. Only the
-// issuer that knew it before is asked again. Where one can't be asked, the token may be its own: it
-// is not shown to those after it, who could use it.
-func (v *Verifier) ask(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
-	for _, i := range v.asked {
-		if _, seen := i.opaque.seen.get(sum); seen {
-			return i.opaque.ask(ctx, token, sum)
-		}
-	}
-	err := invalid("it is no signed JWT that names its issuer (iss)")
-	for n, i := range v.asked {
-		t, failed := i.opaque.ask(ctx, token, sum)
-		if failed == nil {
-			return t, nil
-		}
-		if _, refused := errors.AsType[*InvalidError](failed); !refused {
-			return nil, failed
-		}
-		if n == 0 {
-			err = failed
-		}
-	}
-	return nil, err
+// questions bounds those about tokens (RFC 7662) that one issuer is asked.
+type questions struct {
+	unseen  *rate.Limiter // about tokens that were not seen
+	slots   chan struct{} // holds a value for each question under way
+	strange chan struct{} // those about tokens that were not seen
+
+	failed   error // of the last question; guarded by the issuer's mu
+	failedAt time.Time
 }
 
-// An introspection asks an issuer about tokens (RFC 7662).
-type introspection struct {
-	issuer   *issuer
-	work     *work
-	outage   *outage
-	inactive *cache[error]    // refused tokens
-	seen     *cache[struct{}] // tokens that were valid
-	unseen   *rate.Limiter    // of questions about others
-	slots    chan struct{}    // holds a value for each question under way
-	strange  chan struct{}    // those about tokens that are not seen
-
-	underWay singleflight.Group // questions, by the hash of the token
-
-	mu     sync.Mutex // guards paused
-	paused time.Time  // until when it is not asked
-}
-
-func newIntrospection(i *issuer, log *zap.Logger, w *work) *introspection {
-	return &introspection{
-		issuer: i, work: w, outage: &outage{log: log},
-		inactive: newCache[error](maxKept, maxBytes),
-		seen:     newCache[struct{}](maxKept, maxBytes),
-		unseen:   rate.NewLimiter(unseenRate, unseenBurst),
-		slots:    make(chan struct{}, maxQuestions),
-		strange:  make(chan struct{}, maxUnseen),
-	}
-}
-
-// ask returns the token if the issuer says that it is valid. Callers with the same token share a
-// question.
-func (n *introspection) ask(ctx context.Context, token string, sum [sha256.Size]byte) (*verified, error) {
-	if err, ok := n.inactive.get(sum); ok {
-		return nil, err
-	}
+// ask asks the issuers about a token that is no JWT. Callers with the same token share the questions. by is
+// the issuer that knew it before; may be nil.
+func (v *Verifier) ask(ctx context.Context, accepted []Issuer, token string, sum [sha256.Size]byte, by *issuer) (*verified, error) {
 	select {
-	case r := <-n.underWay.DoChan(string(sum[:]), func() (any, error) { return n.question(token, sum) }):
+	case r := <-v.asking.DoChan(string(sum[:]), func() (any, error) { return v.askAll(accepted, token, sum, by) }):
 		t, _ := r.Val.(*verified)
 		return t, r.Err
 	case <-ctx.Done():
@@ -98,27 +46,53 @@ func (n *introspection) ask(ctx context.Context, token string, sum [sha256.Size]
 	}
 }
 
-// question asks the issuer, unless it must be left alone.
-func (n *introspection) question(token string, sum [sha256.Size]byte) (*verified, error) {
-	n.mu.Lock()
-	paused := time.Now().Before(n.paused)
-	n.mu.Unlock()
-	if paused {
-		return nil, fmt.Errorf("%w: it was asked just before", ErrUnavailable)
+// askAll asks in the order of the issuers until one knows the token; if one knew it before, that one alone.
+// Where one can't be asked, the token may be its own: it is not shown to those after it, who could use it.
+func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte, by *issuer) (_ *verified, refused error) {
+	var first *issuer
+	for _, settings := range accepted {
+		if !settings.Introspect || by != nil && by.settings != settings {
+			continue
+		}
+		i := v.issuer(settings, accepted)
+		t, err := i.question(token, by != nil)
+		if err == nil {
+			v.kept.put(sum, verdict{token: t, issuer: i, fresh: time.Now().Add(keepTime)}, seenTime, len(token)+t.size())
+			return t, nil
+		}
+		if _, is := errors.AsType[*InvalidError](err); !is {
+			return nil, err
+		}
+		if first == nil {
+			first, refused = i, err
+		}
 	}
-	_, seen := n.seen.get(sum)
-	if !seen && !n.unseen.AllowN(time.Now(), 1) {
+	if first == nil {
+		return nil, invalid("it is no signed JWT that names its issuer (iss)")
+	}
+	v.kept.put(sum, verdict{refused: refused, issuer: first, fresh: time.Now().Add(inactiveTime)}, inactiveTime, len(sum))
+	return nil, refused
+}
+
+// question asks the issuer, unless it must be left alone. seen says that the token was valid before.
+func (i *issuer) question(token string, seen bool) (*verified, error) {
+	i.mu.Lock()
+	paused := i.failed != nil && time.Since(i.failedAt) < retryTime
+	i.mu.Unlock()
+	switch {
+	case paused:
+		return nil, fmt.Errorf("%w: it was asked just before", ErrUnavailable)
+	case !seen && !i.unseen.AllowN(time.Now(), 1):
 		return nil, fmt.Errorf("%w: too many unknown tokens came at once", ErrUnavailable)
 	}
-	if !n.work.begin() {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errClosed)
+	ctx, end, err := i.work.begin()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	defer n.work.running.Done()
-	ctx, cancel := context.WithTimeout(n.work.ctx, requestTime)
-	defer cancel()
-	turns := []chan struct{}{n.slots}
+	defer end()
+	turns := []chan struct{}{i.slots}
 	if !seen {
-		turns = []chan struct{}{n.strange, n.slots}
+		turns = []chan struct{}{i.strange, i.slots}
 	}
 	for _, turn := range turns {
 		select {
@@ -128,28 +102,27 @@ func (n *introspection) question(token string, sum [sha256.Size]byte) (*verified
 			return nil, fmt.Errorf("%w: it has too many questions to answer", ErrUnavailable)
 		}
 	}
-	claims, err := n.post(ctx, token)
-	if n.work.ctx.Err() == nil {
-		n.outage.note(err, "the issuer can't be asked about tokens", "the issuer can be asked about tokens again")
+	claims, err := i.post(ctx, token)
+	i.mu.Lock()
+	before := i.failed
+	i.failed, i.failedAt = err, time.Now()
+	i.mu.Unlock()
+	if i.work.ctx.Err() == nil {
+		report(i.log, before, err, "the issuer can't be asked about tokens", "the issuer can be asked about tokens again")
 	}
 	if err != nil {
-		n.mu.Lock()
-		n.paused = time.Now().Add(pauseTime)
-		n.mu.Unlock()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	t, err := n.judge(claims)
-	if err != nil {
-		n.inactive.put(sum, err, time.Now().Add(inactiveTime), len(sum))
-		return nil, err
+	t, err := i.judge(claims)
+	if err != nil && seen {
+		err = genuine(err)
 	}
-	n.seen.put(sum, struct{}{}, time.Now().Add(seenTime), len(sum))
-	return t, nil
+	return t, err
 }
 
 // post sends the token to the issuer and returns its answer.
-func (n *introspection) post(ctx context.Context, token string) (map[string]json.RawMessage, error) {
-	m, err := n.issuer.describe(ctx)
+func (i *issuer) post(ctx context.Context, token string) (map[string]json.RawMessage, error) {
+	m, err := i.describe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -163,25 +136,15 @@ func (n *introspection) post(ctx context.Context, token string) (map[string]json
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	s := n.issuer.settings
-	r.SetBasicAuth(url.QueryEscape(s.ClientID), url.QueryEscape(s.ClientSecret)) // RFC 6749, section 2.3.1
-	c := *n.issuer.client
+	r.SetBasicAuth(url.QueryEscape(i.settings.ClientID), url.QueryEscape(i.settings.ClientSecret)) // RFC 6749, section 2.3.1
+	c := *i.client
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with a token and a secret
-	resp, err := c.Do(r)
-	if err != nil {
-		return nil, urls.Cause(err)
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("it refuses the router's clientId and clientSecret (status %d); correct them", resp.StatusCode)
-	default:
-		return nil, fmt.Errorf("its introspection endpoint answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	}
-	body, err := readBounded(resp.Body, maxTokenReply)
-	if err != nil {
-		return nil, err
+	body, err := send(&c, r, maxTokenReply)
+	switch status, _ := errors.AsType[statusError](err); {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return nil, fmt.Errorf("it refuses the router's clientId and clientSecret (status %d); correct them", status)
+	case err != nil:
+		return nil, fmt.Errorf("its introspection endpoint: %w", err)
 	}
 	claims, err := parseClaims(body)
 	if refusal, ok := errors.AsType[*InvalidError](err); ok {
@@ -194,21 +157,16 @@ func (n *introspection) post(ctx context.Context, token string) (map[string]json
 }
 
 // judge returns the token if the issuer's answer makes it valid.
-func (n *introspection) judge(claims map[string]json.RawMessage) (*verified, error) {
+func (i *issuer) judge(claims map[string]json.RawMessage) (*verified, error) {
 	if string(claims["active"]) != "true" {
 		return nil, invalid("its issuer says that it is not active")
 	}
-	if raw := claims["iss"]; !isNull(raw) {
-		var id string
-		if json.Unmarshal(raw, &id) != nil || id != n.issuer.settings.URL {
-			return nil, invalid("it is of another issuer than the one that knows it")
-		}
+	var id, kind string
+	if raw := claims["iss"]; !isNull(raw) && (json.Unmarshal(raw, &id) != nil || id != i.settings.URL) {
+		return nil, invalid("it is of another issuer than the one that knows it")
 	}
-	if raw := claims["token_type"]; !isNull(raw) {
-		var kind string
-		if json.Unmarshal(raw, &kind) != nil || !strings.EqualFold(kind, "Bearer") {
-			return nil, invalid("it is no bearer token (token_type)")
-		}
+	if raw := claims["token_type"]; !isNull(raw) && (json.Unmarshal(raw, &kind) != nil || !strings.EqualFold(kind, "Bearer")) {
+		return nil, invalid("it is no bearer token (token_type)")
 	}
-	return newVerified(n.issuer, claims, false)
+	return newVerified(i, claims, false)
 }

@@ -48,7 +48,7 @@ func (p *idp) answers(t testing.TB, changes object) {
 	}
 }
 
-func (p *idp) asks(t testing.TB) (*Verifier, *observer.ObservedLogs) {
+func (p *idp) asks(t testing.TB) (*testVerifier, *observer.ObservedLogs) {
 	return p.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true})
 }
 
@@ -162,7 +162,7 @@ func TestIntrospectionFails(t *testing.T) {
 					if !errors.Is(err, ErrUnavailable) {
 						t.Errorf("the error is %v", err)
 					}
-					time.Sleep(pauseTime)
+					time.Sleep(retryTime)
 				}
 				all := logs.All()
 				if len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].ContextMap()["error"]), tt.log) {
@@ -346,7 +346,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 	b.url = "https://b.example.com"
 	a.answers(t, object{"active": false})
 	b.answers(t, object{"iss": b.url})
-	newVerifier := func() *Verifier {
+	newVerifier := func() *testVerifier {
 		settings := Issuer{URL: a.url, ClientID: clientID, ClientSecret: clientSecret, Introspect: true}
 		other := settings
 		other.URL = b.url
@@ -369,7 +369,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 	if n := b.count("/introspect") - asked; n != 0 {
 		t.Errorf("an issuer is shown %d tokens that may be those of the one before it", n)
 	}
-	first.kept.drop(sha256.Sum256([]byte("opaque")))
+	first.kept.put(sha256.Sum256([]byte("opaque")), verdict{token: &verified{}, issuer: first.issuer(first.accepted[1], first.accepted)}, seenTime, 0)
 	if got, err = first.Verify(t.Context(), "opaque", resource); err != nil || got.Issuer != b.url {
 		t.Errorf("a token that the second issuer knew, while the first is down: %+v, %v", got, err)
 	}

@@ -2,6 +2,7 @@ package bearer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -20,24 +23,28 @@ const (
 	maxAnswer    = 1 << 20 // bytes of an issuer's keys
 	requestTime  = 10 * time.Second
 	describeTime = 10 * time.Minute // for which an issuer's metadata count
-	retryTime    = 10 * time.Second // after which something that failed is tried again
+	retryTime    = 5 * time.Second  // after which something that failed is tried again
 )
 
-// An issuer is one of the issuers of a verifier.
+// An issuer is what is known of an [Issuer].
 type issuer struct {
-	settings Issuer
-	client   *http.Client
-	metadata metadata
-	keys     *keys
-	opaque   *introspection
-	turns    turns
-	work     *work // may belong to several verifiers
+	questions
+	settings   Issuer
+	client     *http.Client
+	log        *zap.Logger
+	keys       *keys
+	work       *work
+	describing singleflight.Group
+
+	mu       sync.Mutex    // guards the fields below
+	metadata *oauth.Issuer // as last read; may be nil
+	until    time.Time     // when they are read again
 }
 
-func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work, t turns) *issuer {
-	i := &issuer{settings: settings, client: c, turns: t, work: w, metadata: metadata{turn: make(chan struct{}, 1)}}
-	i.keys = newKeys(i.readKeys, log, w)
-	i.opaque = newIntrospection(i, log, w)
+func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work) *issuer {
+	i := &issuer{settings: settings, client: c, log: log, work: w}
+	i.questions = questions{unseen: rate.NewLimiter(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen)}
+	i.keys = &keys{read: i.readKeys, work: w, log: log, unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst)}
 	return i
 }
 
@@ -52,7 +59,12 @@ func (i *issuer) readKeys(ctx context.Context) (*keySet, int, error) {
 			return nil, 0, errors.New("its metadata name no keys (jwks_uri); write their address into jwksUrl")
 		}
 	}
-	data, err := i.get(ctx, at)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, 0, errors.New("the address of its keys is no url")
+	}
+	r.Header.Set("Accept", "application/jwk-set+json, application/json")
+	data, err := send(i.client, r, maxAnswer)
 	if err == nil {
 		var set *keySet
 		var left int
@@ -60,116 +72,73 @@ func (i *issuer) readKeys(ctx context.Context) (*keySet, int, error) {
 			return set, left, nil
 		}
 	}
-	i.metadata.expire()
-	return nil, 0, fmt.Errorf("its keys at %s: %w", withoutQuery(at), err)
+	i.mu.Lock()
+	i.until = time.Time{} // they may be elsewhere now
+	i.mu.Unlock()
+	place := url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: r.URL.Path} // the query may be a secret
+	return nil, 0, fmt.Errorf("its keys at %s: %w", shown(place.String()), err)
 }
 
-// get reads a document of the issuer.
-func (i *issuer) get(ctx context.Context, at string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, errors.New("this is no url")
-	}
-	r.Header.Set("Accept", "application/jwk-set+json, application/json")
-	resp, err := i.client.Do(r)
+// A statusError is an answer that is not 200.
+type statusError int
+
+func (e statusError) Error() string {
+	return fmt.Sprintf("it answers %d %s", int(e), http.StatusText(int(e)))
+}
+
+// send returns the answer of 200 to a request, of so many bytes at most.
+func send(c *http.Client, r *http.Request, most int) ([]byte, error) {
+	resp, err := c.Do(r)
 	if err != nil {
 		return nil, urls.Cause(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return nil, statusError(resp.StatusCode)
 	}
-	return readBounded(resp.Body, maxAnswer)
-}
-
-func readBounded(r io.Reader, most int) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	if err == nil && len(data) > most {
 		err = fmt.Errorf("the answer is longer than %d bytes", most)
 	}
 	return data, err
 }
 
-func withoutQuery(at string) string {
-	u, err := url.Parse(at)
-	if err != nil {
-		return "what is no url"
-	}
-	return shown((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String())
-}
-
-// metadata is an issuer's description of itself, as last read.
-type metadata struct {
-	turn chan struct{} // holds a value during a read
-
-	mu    sync.Mutex // guards the fields below
-	known *oauth.Issuer
-	until time.Time // when it is read again
-}
-
 // describe returns the metadata of the issuer; while it does not answer, as they were read last.
 func (i *issuer) describe(ctx context.Context) (*oauth.Issuer, error) {
-	m := &i.metadata
-	if known := m.get(); known != nil {
+	i.mu.Lock()
+	known, until := i.metadata, i.until
+	i.mu.Unlock()
+	if time.Now().Before(until) {
 		return known, nil
 	}
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if known := m.get(); known != nil {
-		return known, nil
-	}
-	found, err := oauth.Describe(ctx, i.client, i.settings.URL)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	found, err, _ := i.describing.Do("", func() (any, error) { return oauth.Describe(ctx, i.client, i.settings.URL) })
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	switch {
 	case err == nil:
-		m.known, m.until = found, time.Now().Add(describeTime)
-	case m.known == nil:
+		i.metadata, i.until = found.(*oauth.Issuer), time.Now().Add(describeTime)
+	case i.metadata == nil:
 		return nil, err
 	default:
-		m.until = time.Now().Add(retryTime)
+		i.until = time.Now().Add(retryTime)
 	}
-	return m.known, nil
+	return i.metadata, nil
 }
 
-// get returns the metadata; nil if they must be read.
-func (m *metadata) get() *oauth.Issuer {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if time.Now().Before(m.until) {
-		return m.known
+// Probe reads the metadata of an issuer, and its keys, once, and returns how many of the keys can
+// verify tokens and how many can't. With Introspect it asks about a token that was never issued, by
+// which the issuer shows whether it accepts the client's ID and secret. It takes 10 s at most. The
+// error says why the issuer can't be read, or asked after the keys were read, and has no secret.
+func Probe(ctx context.Context, settings Issuer) (usable, others int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	i := newIssuer(settings, client(settings), zap.NewNop(), newWork())
+	set, others, err := i.readKeys(ctx)
+	if err != nil {
+		return 0, 0, err
 	}
-	return nil
-}
-
-// expire makes the next use read the metadata.
-func (m *metadata) expire() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.until = time.Time{}
-}
-
-// An outage logs when something begins to fail and when it works again.
-type outage struct {
-	log  *zap.Logger
-	mu   sync.Mutex // guards down
-	down bool
-}
-
-// note notes that something failed with this error, or worked.
-func (o *outage) note(err error, failed, works string) {
-	o.mu.Lock()
-	was := o.down
-	o.down = err != nil
-	o.mu.Unlock()
-	switch {
-	case err != nil && !was:
-		o.log.Warn(failed, zap.Error(err))
-	case err == nil && was:
-		o.log.Info(works)
+	if settings.Introspect {
+		_, err = i.post(ctx, rand.Text())
 	}
+	return len(set.all), others, err
 }

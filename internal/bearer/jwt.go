@@ -22,7 +22,8 @@ var types = []string{"", "at+jwt", "application/at+jwt", "jwt"}
 
 // A jwt is a token that says it is a signed JWT of an issuer. Nothing of it is verified.
 type jwt struct {
-	token     string
+	signed    *jose.JSONWebSignature
+	claims    map[string]json.RawMessage // of its payload
 	algorithm jose.SignatureAlgorithm
 	kid       string // "" if it names no key
 	issuer    string
@@ -45,28 +46,29 @@ func parseJWT(token string) (*jwt, error) {
 	if err != nil || fields["alg"] == nil {
 		return nil, invalid("its header is no JSON object that is usual for tokens")
 	}
-	payload, ok := decode(parts[1])
-	if !ok {
+	if _, ok := decode(parts[1]); !ok {
 		return nil, invalid("its payload is not base64url")
 	}
 	if _, ok := decode(parts[2]); !ok {
 		return nil, invalid("its signature is not base64url")
 	}
-	j := &jwt{token: token, came: time.Now()}
+	j := &jwt{came: time.Now()}
 	if err := j.readHeader(fields); err != nil {
 		return nil, err
 	}
-	claims, err := parseClaims(payload)
-	if err != nil {
+	if j.signed, err = jose.ParseSignedCompact(token, algorithms); err != nil {
+		return nil, invalid("it is no signed JWT")
+	}
+	if j.claims, err = parseClaims(j.signed.UnsafePayloadWithoutVerification()); err != nil {
 		return nil, err
 	}
-	if isNull(claims["iss"]) {
+	if isNull(j.claims["iss"]) {
 		return nil, nil
 	}
-	if json.Unmarshal(claims["iss"], &j.issuer) != nil {
+	if json.Unmarshal(j.claims["iss"], &j.issuer) != nil {
 		return nil, invalid("its issuer (iss) is not text")
 	}
-	j.issued, _ = timeOf(claims, "iat") // a wrong one is refused later
+	j.issued, _ = timeOf(j.claims, "iat") // a wrong one is refused later
 	return j, nil
 }
 
@@ -85,8 +87,8 @@ func (j *jwt) readHeader(fields map[string]json.RawMessage) error {
 			return invalid("its header has %s, which is not accepted", name)
 		}
 	}
-	var algorithm, typ string
-	if json.Unmarshal(fields["alg"], &algorithm) != nil || !slices.Contains(algorithms, jose.SignatureAlgorithm(algorithm)) {
+	var typ string
+	if json.Unmarshal(fields["alg"], &j.algorithm) != nil || !slices.Contains(algorithms, j.algorithm) {
 		return invalid("its algorithm is not accepted; sign it with RS256, ES256, EdDSA or another asymmetric algorithm")
 	}
 	if raw, ok := fields["typ"]; ok && json.Unmarshal(raw, &typ) != nil || !slices.Contains(types, strings.ToLower(typ)) {
@@ -95,60 +97,37 @@ func (j *jwt) readHeader(fields map[string]json.RawMessage) error {
 	if raw, ok := fields["kid"]; ok && json.Unmarshal(raw, &j.kid) != nil {
 		return invalid("its key (kid) is not text")
 	}
-	j.algorithm = jose.SignatureAlgorithm(algorithm)
 	return nil
 }
 
 // verify verifies a token of this issuer, but for its audience.
-func (i *issuer) verify(ctx context.Context, j *jwt) (*verified, error) {
-	signed, err := jose.ParseSignedCompact(j.token, algorithms)
-	if err != nil || len(signed.Signatures) != 1 {
-		return nil, invalid("it is no signed JWT")
-	}
+func (i *issuer) verify(ctx context.Context, j *jwt, t turns) (*verified, error) {
 	keys, err := i.keys.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	payload, key, err := keys.verify(ctx, i.turns, j, signed)
+	key, err := keys.verify(ctx, t, j)
 	// Twice, since a read that is under way may have begun before the issuer had the key.
 	for n := 0; n < 2 && err == nil && key == nil && keys.mayBeNew(j); n++ {
 		if keys, err = i.keys.renewed(ctx, keys, j); err == nil {
-			payload, key, err = keys.verify(ctx, i.turns, j, signed)
+			key, err = keys.verify(ctx, t, j)
 		}
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case key == nil:
-		return nil, i.unsigned(keys, j)
+	case key != nil:
+		valid, err := newVerified(i, j.claims, true)
+		if err != nil {
+			return nil, genuine(err)
+		}
+		valid.key = &key.id
+		return valid, nil
+	case j.kid != "" && keys.names(j.kid):
+		return nil, invalid("its signature is wrong")
 	}
-	claims, err := parseClaims(payload)
-	if err != nil {
+	if err := i.keys.outage(); err != nil && keys.mayBeNew(j) {
 		return nil, err
 	}
-	t, err := newVerified(i, claims, true)
-	if err != nil {
-		return nil, err
-	}
-	t.key = &key.id
-	return t, nil
-}
-
-// unsigned returns why no key of the set verifies the token.
-func (i *issuer) unsigned(keys *keySet, j *jwt) error {
-	if j.kid != "" && keys.names(j.kid) {
-		return invalid("its signature is wrong")
-	}
-	if err := i.keys.outageError(); err != nil && keys.mayBeNew(j) {
-		return err
-	}
-	return invalid("no key of its issuer verifies its signature")
-}
-
-// stranger refuses a token of another issuer.
-func (v *Verifier) stranger(id string) error {
-	if other, ok := strings.CutSuffix(id, "/"); v.issuers[other] != nil && ok || v.issuers[id+"/"] != nil {
-		return invalid("its issuer is %s, which differs from the configured url by a slash at the end", shown(id))
-	}
-	return invalid("its issuer is %s, which this router does not know", shown(id))
+	return nil, invalid("no key of its issuer verifies its signature")
 }

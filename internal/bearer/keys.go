@@ -2,7 +2,6 @@ package bearer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,7 +15,6 @@ const (
 	mustAge     = 60 * time.Second // of keys that are not used before they are read again
 	lastAge     = 24 * time.Hour   // of keys that are used while the issuer does not answer
 	publishTime = 5 * time.Second  // after a key's first token, in which a read may lack the key: clocks differ
-	firstRetry  = 2 * time.Second  // while no keys are known
 )
 
 // Tokens with keys that are not in the set make it read keys so often, per issuer.
@@ -30,22 +28,14 @@ type keys struct {
 	read    func(context.Context) (set *keySet, left int, err error)
 	work    *work
 	log     *zap.Logger
-	outage  *outage
 	unknown *rate.Limiter // of reads because of tokens with unknown keys
 
 	mu      sync.Mutex    // guards the fields below
 	set     *keySet       // nil before the first read
 	setAt   time.Time     // when the read of set began
 	checked time.Time     // when the last finished read began; zero before the first
-	failed  error         // of that read
+	failed  error         // of that read, wraps ErrUnavailable
 	under   chan struct{} // the read that is under way, closed at its end; may be nil
-}
-
-func newKeys(read func(context.Context) (*keySet, int, error), log *zap.Logger, w *work) *keys {
-	return &keys{
-		read: read, work: w, log: log, outage: &outage{log: log},
-		unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst),
-	}
 }
 
 // current returns the keys in force. It waits for a read only if they were checked longer than
@@ -53,14 +43,17 @@ func newKeys(read func(context.Context) (*keySet, int, error), log *zap.Logger, 
 func (k *keys) current(ctx context.Context) (*keySet, error) {
 	k.mu.Lock()
 	now := time.Now()
-	if k.under == nil && k.isDue(now) {
+	age, due := now.Sub(k.checked), refreshAge
+	if k.failed != nil {
+		due = retryTime
+	}
+	if k.under == nil && (k.checked.IsZero() || age >= due) {
 		k.begin()
 	}
 	under := k.under
 	set, err := k.inForce(now)
-	isFresh := err == nil && now.Sub(k.checked) < mustAge
 	k.mu.Unlock()
-	if under == nil || isFresh {
+	if under == nil || err == nil && age < mustAge {
 		return set, err
 	}
 	return k.await(ctx, under)
@@ -101,80 +94,72 @@ func (k *keys) await(ctx context.Context, done <-chan struct{}) (*keySet, error)
 	return k.inForce(time.Now())
 }
 
-// outageError returns why keys that are not in the set can't be judged now; nil if the last read
+// outage returns why keys that are not in the set can't be judged now; nil if the last read
 // went well.
-func (k *keys) outageError() error {
+func (k *keys) outage() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.failed == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, k.failed)
-}
-
-// isDue reports whether it is time to read the keys. k.mu must be held.
-func (k *keys) isDue(now time.Time) bool {
-	age := now.Sub(k.checked)
-	switch {
-	case k.checked.IsZero():
-		return true
-	case k.failed == nil:
-		return age >= refreshAge
-	case k.set == nil:
-		return age >= firstRetry
-	}
-	return age >= retryTime
+	return k.failed
 }
 
 // inForce returns the keys to use now. k.mu must be held.
 func (k *keys) inForce(now time.Time) (*keySet, error) {
-	if k.set != nil && now.Sub(k.setAt) < lastAge {
+	switch {
+	case k.set != nil && now.Sub(k.setAt) < lastAge:
 		return k.set, nil
-	}
-	if k.failed == nil {
+	case k.failed == nil:
 		return nil, fmt.Errorf("%w: its keys were not read yet", ErrUnavailable)
 	}
-	return nil, fmt.Errorf("%w: %w", ErrUnavailable, k.failed)
+	return nil, k.failed
 }
 
 // begin begins to read the keys. k.mu must be held, and k.under be nil.
 func (k *keys) begin() {
-	if k.work.begin() {
-		k.under = make(chan struct{})
-		go k.run(k.work.ctx, k.under)
-	} else if k.failed == nil {
-		k.failed = errClosed
+	ctx, end, err := k.work.begin()
+	if err != nil {
+		k.failed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return
 	}
+	k.under = make(chan struct{})
+	go k.run(ctx, end, k.under)
 }
 
 // run reads the keys.
-func (k *keys) run(ctx context.Context, done chan struct{}) {
-	defer k.work.running.Done()
+func (k *keys) run(ctx context.Context, end func(), done chan struct{}) {
+	defer end()
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, requestTime)
-	set, left, err := k.read(bounded)
-	cancel()
+	set, left, err := k.read(ctx)
 
 	k.mu.Lock()
-	k.under, k.checked, k.failed = nil, began, err
-	emptied, known := false, k.set != nil
-	if err == nil {
-		emptied = len(set.all) == 0 && (k.set == nil || len(k.set.all) > 0)
-		set.follow(k.set)
+	before, old := k.failed, k.set
+	k.under, k.checked, k.failed = nil, began, nil
+	if err != nil {
+		k.failed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	} else {
+		set.follow(old)
 		k.set, k.setAt = set, began
 	}
 	k.mu.Unlock()
 	close(done)
 
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return // closed
-	}
 	failed := "the keys of the issuer can't be read; those that are known stay in use"
-	if !known {
+	if old == nil {
 		failed = "the keys of the issuer can't be read, and none are known yet: its tokens can't be verified"
 	}
-	k.outage.note(err, failed, "the keys of the issuer can be read again")
-	if emptied {
+	if k.work.ctx.Err() == nil {
+		report(k.log, before, err, failed, "the keys of the issuer can be read again")
+	}
+	if err == nil && len(set.all) == 0 && (old == nil || len(old.all) > 0) {
 		k.log.Warn("the issuer has no key that can verify tokens: all are refused", zap.Int("unusable", left))
+	}
+}
+
+// report logs that something begins to fail, or works again.
+func report(log *zap.Logger, before, now error, failed, works string) {
+	switch {
+	case before == nil && now != nil:
+		log.Warn(failed, zap.Error(now))
+	case before != nil && now == nil:
+		log.Info(works)
 	}
 }

@@ -1,53 +1,48 @@
 package bearer
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
-const (
-	maxReason = 300 // bytes
-	maxShown  = 100 // bytes of a token's issuer or audience
-)
+const maxShown = 100 // bytes of a token's issuer or audience
 
-// invalid returns why a token is refused, as a client may read it. It has only the characters of
-// an error_description (RFC 6750, section 3).
+// invalid returns why a token is refused, as a client may read it. The format and its texts must have only the characters of
+// an error_description (RFC 6750, section 3), as [shown] returns them.
 func invalid(format string, args ...any) error {
-	return &InvalidError{bounded(fmt.Sprintf(format, args...), maxReason)}
+	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// shown returns a text of a token for a reason.
+// genuine returns the refusal of a token that the issuer has issued.
+func genuine(err error) error {
+	if refused, ok := errors.AsType[*InvalidError](err); ok {
+		refused.Genuine = true
+	}
+	return err
+}
+
+// shown returns a text for a reason, shortened, with ? for each character that may not stand in an error_description.
 func shown(text string) string {
 	if text == "" {
 		return "empty"
 	}
-	return bounded(text, maxShown)
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) > maxShown {
+		text = text[:maxShown-3] + "..."
+	}
+	return text
 }
 
 // shownAudience returns the audience of a token for a reason.
 func shownAudience(all []string) string {
-	switch len(all) {
-	case 0:
-		return "missing"
-	case 1:
-		return shown(all[0])
+	if len(all) > 1 {
+		return fmt.Sprintf("%s and %d more", shown(all[0]), len(all)-1)
 	}
-	return fmt.Sprintf("%s and %d more", shown(all[0]), len(all)-1)
-}
-
-// bounded returns at most so many bytes of a text, with ? for each character that may not stand in
-// an error_description.
-func bounded(text string, most int) string {
-	var b strings.Builder
-	for _, r := range text {
-		if b.Len() == most-3 {
-			b.WriteString("...")
-			break
-		}
-		if r < ' ' || r > '~' || r == '"' || r == '\\' {
-			r = '?'
-		}
-		b.WriteByte(byte(r))
-	}
-	return b.String()
+	return shown(all[0])
 }

@@ -75,16 +75,16 @@ func TestNewKeyDuringRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t)
 		s.want(t, s.token, "valid")
-		set, _ := s.v.issuers[idpURL].keys.inForce(time.Now())
+		set, _ := s.v.known[Issuer{URL: idpURL}].keys.inForce(time.Now())
 		b := newKey("b", jose.ES256)
-		k := s.v.issuers[idpURL].keys
+		k := s.v.known[Issuer{URL: idpURL}].keys
 		answered := make(chan struct{})
 		read := k.read
 		var reads atomic.Int32
 		k.read = func(ctx context.Context) (*keySet, int, error) {
 			if reads.Add(1) == 1 {
 				<-answered
-				return &keySet{all: set.all, ids: set.ids}, 0, nil // as it was before the key
+				return &keySet{all: set.all}, 0, nil // as it was before the key
 			}
 			return read(ctx)
 		}
@@ -147,7 +147,7 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t)
 		s.want(t, s.token, "valid")
-		turns := s.v.issuers[idpURL].turns
+		turns := s.v.turns
 		for range cap(turns) {
 			turns <- struct{}{}
 		}
@@ -219,7 +219,7 @@ func TestRotationUnderLoad(t *testing.T) {
 func TestKeyRemovedDuringSlowRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t)
-		k := s.v.issuers[idpURL].keys
+		k := s.v.issuer(s.v.accepted[0], s.v.accepted).keys
 		read := k.read
 		k.read = func(ctx context.Context) (*keySet, int, error) {
 			set, left, err := read(ctx)

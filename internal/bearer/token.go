@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const maxScopes = 200
@@ -28,9 +30,13 @@ func (t *Token) Values(claim string) []string {
 	if !ok {
 		return nil
 	}
-	var elements []json.RawMessage
-	if json.Unmarshal(raw, &elements) != nil {
-		elements = []json.RawMessage{raw}
+	v, err := wire.Decode(raw)
+	if err != nil {
+		return nil
+	}
+	elements, ok := v.([]any)
+	if !ok {
+		elements = []any{v}
 	}
 	var all []string
 	for _, e := range elements {
@@ -39,6 +45,14 @@ func (t *Token) Values(claim string) []string {
 		}
 	}
 	return all
+}
+
+// size returns how many bytes the claims take.
+func (t *Token) size() (n int) {
+	for name, raw := range t.Claims {
+		n += len(name) + len(raw)
+	}
+	return n
 }
 
 // lookUp returns the member of an object that the name leads to.
@@ -60,13 +74,7 @@ func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bo
 }
 
 // textOf returns the text of a string, number or boolean.
-func textOf(raw json.RawMessage) (text string, ok bool) {
-	var v any
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return "", false
-	}
+func textOf(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
 		return v, !strings.ContainsRune(v, utf8.RuneError)

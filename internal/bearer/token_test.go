@@ -75,37 +75,43 @@ func TestScopes(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		key := func(n byte) (k [32]byte) { k[0] = n; return k }
-		c := newCache[int](3, 100)
+		key := func(n int) (k [32]byte) { k[0] = byte(n); return k }
+		c := newCache(3, 100)
+		put := func(n int, last time.Duration, bytes int) { c.put(key(n), verdict{}, last, bytes) }
 		check := func(want ...int) {
 			t.Helper()
 			var got []int
 			for n := range 10 {
-				if v, ok := c.get(key(byte(n))); ok {
-					got = append(got, v)
+				if _, ok := c.get(key(n)); ok {
+					got = append(got, n)
 				}
 			}
 			expect.List(t, got, want, "it keeps")
 		}
-		later := time.Now().Add(time.Minute)
-		for n := range 5 {
-			c.put(key(byte(n)), n, later, 1)
-		}
-		check(3, 4)
-		c.put(key(3), 33, later.Add(time.Minute), 1)
-		check(33, 4)
-		c.drop(key(4))
-		c.put(key(5), 5, later, 99)
-		check(33, 5)
-		c.put(key(6), 6, later, 1)
+		put(0, time.Second, 1)
+		put(1, time.Minute, 1)
+		put(2, time.Minute, 1)
+		check(0, 1, 2)
+		time.Sleep(time.Second)
+		check(1, 2)
+		put(3, time.Minute, 1) // in the place of 0
+		check(1, 2, 3)
+		put(3, time.Hour, 1)
+		check(1, 2, 3)
+		put(4, time.Minute, 1) // full of what counts
+		check(4)
+		put(5, time.Minute, 90)
+		check(4, 5)
+		put(6, time.Minute, 10)
 		check(6)
-		c.put(key(6), 66, later, 101)
+		put(6, time.Minute, 101)
 		check()
-		c.put(key(7), 7, later, 1)
+		put(7, time.Second, 1)
 		time.Sleep(time.Minute)
-		check()
-		if c.bytes != 0 {
-			t.Errorf("it counts %d bytes", c.bytes)
+		put(8, time.Minute, 100)
+		check(8)
+		if c.bytes != 100 || len(c.byKey) != 1 {
+			t.Errorf("it counts %d bytes of %d", c.bytes, len(c.byKey))
 		}
 	})
 }

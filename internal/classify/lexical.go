@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 )
 
@@ -87,7 +86,7 @@ func encode(ctx context.Context, documents []document, folder string) error {
 	for i := range documents {
 		texts[i] = documents[i].text
 	}
-	store := embeddings.Open(encoder.Task, folder)
+	store := encoder.OpenStore(encoder.Task, folder)
 	for i, v := range store.Vectors(ctx, texts, runtime.GOMAXPROCS(0), 0) {
 		if documents[i].meaning = v; v == nil {
 			return context.Cause(ctx)

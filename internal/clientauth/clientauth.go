@@ -1,5 +1,5 @@
 // Package clientauth says who clients over HTTP are, and how they prove it: as principals of the configuration, or of an
-// identity provider.
+// identity provider. It reads the subjects of clients' certificates, too.
 package clientauth
 
 import (
@@ -86,10 +86,11 @@ type Proof struct {
 
 // A Refusal is why an access token does not let its client in.
 type Refusal struct {
-	Status int      // 401 if the token is bad, 403 if it is good but not enough
-	Scopes []string // that the client needs as well, if that is why; as the issuer names them
-	Reason string   // for the client and for logs; never has the token
-	Name   string   // of the token's user, for the audit log; "" if the token is bad or names no user
+	Status  int      // 401 if the token is bad, 403 if it is good but not enough
+	Genuine bool     // the issuer has issued it: it is not made up
+	Scopes  []string // that the client needs as well, if that is why; as the issuer names them
+	Reason  string   // for the client and for logs; never has the token
+	Name    string   // of the token's user, for the audit log; "" if the token is bad or names no user
 }
 
 func (e *Refusal) Error() string { return e.Reason }

@@ -1,4 +1,5 @@
-// Package clusternode has the values that a router exchanges with its node in a cluster.
+// Package clusternode has the values that a router exchanges with its node in a cluster, the node's key, and the lock
+// that says which of its routers shares.
 package clusternode
 
 import (

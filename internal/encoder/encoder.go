@@ -5,7 +5,7 @@
 // The weights are int8, with a scale for each row. Activations are brought to int16 before each
 // product of matrices, so the sums are whole numbers, and the vectors equal on every platform.
 //
-// A [Model] is immutable, and many goroutines may use it. tools/train/encoder makes its file.
+// A [Model] is immutable, and many goroutines may use it. A [Store] keeps vectors in memory and on disk. tools/train/encoder makes its file.
 package encoder
 
 import (

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/typo"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A NameError says that a name means no tool or prompt, or several.
@@ -61,7 +61,7 @@ func nearest[T comparable](ctx context.Context, n *Names[T], name string) []stri
 		}
 		id := n.id(t)
 		_, own := n.key(t)
-		if s := max(similarity(own), similarity(id)); s >= minSimilarity || typo.Similar(name, id) {
+		if s := max(similarity(own), similarity(id)); s >= minSimilarity || prose.Similar(name, id) {
 			all = append(all, near{id, s})
 		}
 	}

@@ -3,7 +3,7 @@
 // tool that later claims to do less harm than before is doubted until a person has confirmed
 // the new hints.
 //
-// All functions are pure.
+// [DefinitionChanges] describes how the definition of a tool changed. All functions are pure.
 package hints
 
 import (

@@ -14,7 +14,7 @@ import (
 
 // A Query asks for items by words.
 type Query struct {
-	Words        []string // as [analysis.Words] returns them
+	Words        []string // as [Words] returns them
 	Capabilities []string // only items that have all of these tags
 	AtLeast      int      // if not 0, how many of Capabilities are enough
 	Servers      []string // if not empty, only items of these servers

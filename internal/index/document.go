@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -67,7 +66,7 @@ const maxFieldWords = 1000
 var seed = maphash.MakeSeed()
 
 // newDocument returns the item as words.
-func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
+func newDocument(i registry.Item, stems Stemmer) *Document {
 	d := &Document{Item: i, Text: sentence(i)}
 	var schema any
 	if i.Tool != nil {

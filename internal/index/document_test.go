@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/schemas"
@@ -18,7 +17,7 @@ func TestDocument(t *testing.T) {
 		"filter":{"type":"object","properties":{"color":{"enum":["red","blue",1,null]}}},
 		"tags":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"label":{}}}]}},
 		"odd":true}}`)
-	d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer))
+	d := newDocument(registry.Item{Tool: &tool}, make(Stemmer))
 	in := func(f Field) string {
 		var words []string
 		for _, term := range d.Terms {
@@ -55,7 +54,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool := tool("s", "name", strings.Repeat("much ", 100_000))
 			tool.InputSchema = json.RawMessage(schema)
-			d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer))
+			d := newDocument(registry.Item{Tool: &tool}, make(Stemmer))
 			for f, n := range d.Len {
 				if n > maxFieldWords {
 					t.Errorf("%d words in field %d", n, f)
@@ -67,7 +66,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 
 // A name that is written as two words in one is found by either.
 func TestDocumentOfJoinedNames(t *testing.T) {
-	d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "q", Description: "Queries MySQL"}}, make(analysis.Stemmer))
+	d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "q", Description: "Queries MySQL"}}, make(Stemmer))
 	for _, word := range []string{"mysql", "sql"} {
 		if _, ok := d.Term(word); !ok {
 			t.Errorf("the tool lacks %q", word)
@@ -77,7 +76,7 @@ func TestDocumentOfJoinedNames(t *testing.T) {
 
 func TestSame(t *testing.T) {
 	same := func(name, schema string) uint64 {
-		return newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: name, InputSchema: json.RawMessage(schema)}}, make(analysis.Stemmer)).Same
+		return newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: name, InputSchema: json.RawMessage(schema)}}, make(Stemmer)).Same
 	}
 	if same("read", `{"a":1,"b":2}`) != same("read", `{"b":2, "a":1}`) {
 		t.Error("equal tools differ")
@@ -91,7 +90,7 @@ func TestSame(t *testing.T) {
 // steps, and with few words.
 func TestHostileSchemas(t *testing.T) {
 	for name, schema := range schemas.Hostile() {
-		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "a", Server: "s", InputSchema: json.RawMessage(schema)}}, make(analysis.Stemmer))
+		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "a", Server: "s", InputSchema: json.RawMessage(schema)}}, make(Stemmer))
 		if n := len(d.Terms); n > int(NumFields)*maxFieldWords {
 			t.Errorf("%s: %d words", name, n)
 		}

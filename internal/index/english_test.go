@@ -8,7 +8,7 @@ import (
 
 // Each stem of the list is found, and what is next to it in the order is not.
 func TestEnglish(t *testing.T) {
-	stems := strings.Split(strings.TrimSuffix(english, "\n"), "\n")
+	stems := strings.Split(strings.TrimSuffix(englishText, "\n"), "\n")
 	if len(stems) < 40_000 || !slices.IsSorted(stems) {
 		t.Fatalf("%d stems, sorted: %v", len(stems), slices.IsSorted(stems))
 	}

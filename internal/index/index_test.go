@@ -14,7 +14,6 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -83,34 +82,34 @@ func want(t testing.TB, what string, got []string, want ...string) {
 
 func TestSearch(t *testing.T) {
 	r := open(t)
-	want(t, "in the empty registry", hits(t, r, Query{Words: analysis.Words("anything")}))
+	want(t, "in the empty registry", hits(t, r, Query{Words: Words("anything")}))
 	replace(t, r, "github", tool("github", "createPullRequest", "Open a pull request", "git"), tool("github", "list_issues", "All issues of a repository", "git", "web"))
 	replace(t, r, "weather", tool("weather", "get_forecast", "Weather for the days to come", "web"))
 
-	want(t, "camelCase", hits(t, r, Query{Words: analysis.Words("pull")}), "github:createPullRequest")
-	want(t, "stems and case", hits(t, r, Query{Words: analysis.Words("FORECASTS")}), "weather:get_forecast")
-	want(t, "server", hits(t, r, Query{Words: analysis.Words("github issue")}), "github:list_issues", "github:createPullRequest")
+	want(t, "camelCase", hits(t, r, Query{Words: Words("pull")}), "github:createPullRequest")
+	want(t, "stems and case", hits(t, r, Query{Words: Words("FORECASTS")}), "weather:get_forecast")
+	want(t, "server", hits(t, r, Query{Words: Words("github issue")}), "github:list_issues", "github:createPullRequest")
 	want(t, "given words", hits(t, r, Query{Words: []string{"forecast"}}), "weather:get_forecast")
-	want(t, "one server", hits(t, r, Query{Words: analysis.Words("github forecast"), Servers: []string{"weather"}}), "weather:get_forecast")
-	want(t, "all capabilities", hits(t, r, Query{Words: analysis.Words("github"), Capabilities: []string{"git", "Web"}}), "github:list_issues")
-	want(t, "one capability of two", hits(t, r, Query{Words: analysis.Words("github forecast"), Capabilities: []string{"git", "mail"}, AtLeast: 1}), "github:list_issues", "github:createPullRequest")
-	want(t, "limit", hits(t, r, Query{Words: analysis.Words("github"), Limit: 1}), "github:list_issues")
-	want(t, "nothing", hits(t, r, Query{Words: analysis.Words("chocolate")}))
-	want(t, "no words", hits(t, r, Query{Words: analysis.Words("?!")}))
-	want(t, "stop words only", hits(t, r, Query{Words: analysis.Words("the of")}))
+	want(t, "one server", hits(t, r, Query{Words: Words("github forecast"), Servers: []string{"weather"}}), "weather:get_forecast")
+	want(t, "all capabilities", hits(t, r, Query{Words: Words("github"), Capabilities: []string{"git", "Web"}}), "github:list_issues")
+	want(t, "one capability of two", hits(t, r, Query{Words: Words("github forecast"), Capabilities: []string{"git", "mail"}, AtLeast: 1}), "github:list_issues", "github:createPullRequest")
+	want(t, "limit", hits(t, r, Query{Words: Words("github"), Limit: 1}), "github:list_issues")
+	want(t, "nothing", hits(t, r, Query{Words: Words("chocolate")}))
+	want(t, "no words", hits(t, r, Query{Words: Words("?!")}))
+	want(t, "stop words only", hits(t, r, Query{Words: Words("the of")}))
 
 	replace(t, r, "weather", tool("weather", "tide_table", "High and low water"))
-	want(t, "what is gone", hits(t, r, Query{Words: analysis.Words("forecast")}))
-	want(t, "what is new", hits(t, r, Query{Words: analysis.Words("tides")}), "weather:tide_table")
+	want(t, "what is gone", hits(t, r, Query{Words: Words("forecast")}))
+	want(t, "what is new", hits(t, r, Query{Words: Words("tides")}), "weather:tide_table")
 	r.Remove("github")
-	want(t, "removed server", hits(t, r, Query{Words: analysis.Words("github")}))
+	want(t, "removed server", hits(t, r, Query{Words: Words("github")}))
 }
 
 func TestSearchTakesQuerySyntaxAsText(t *testing.T) {
 	r := open(t)
 	replace(t, r, "s", tool("s", "find_file", "Find a file"), tool("s", "other", "Something else"))
 	for _, text := range []string{`+file -file`, `"file`, `name:file^9`, `fi\le file~2`, `/file[/`, `file*`, `_id:"s:other" file`, `{"match_all":{}} file`} {
-		want(t, text, hits(t, r, Query{Words: analysis.Words(text)}), "s:find_file")
+		want(t, text, hits(t, r, Query{Words: Words(text)}), "s:find_file")
 	}
 }
 
@@ -130,7 +129,7 @@ func TestScoresAreBM25(t *testing.T) {
 		tools = append(tools, tool("s", fmt.Sprintf("t%d", n), text.String()))
 	}
 	replace(t, r, "s", tools...)
-	found, err := searchTools(r, t.Context(), Query{Words: analysis.Words("zebra")})
+	found, err := searchTools(r, t.Context(), Query{Words: Words("zebra")})
 	expect.OK(t, err)
 	if len(found) != 8 {
 		t.Fatalf("found %d tools", len(found))
@@ -160,7 +159,7 @@ func TestSearchOrdersTiesByID(t *testing.T) {
 	for _, server := range []string{"c", "a", "b"} {
 		replace(t, r, server, tool(server, "same_name", "same words"))
 	}
-	want(t, "ties", hits(t, r, Query{Words: analysis.Words("same name")}), "a:same_name", "b:same_name", "c:same_name")
+	want(t, "ties", hits(t, r, Query{Words: Words("same name")}), "a:same_name", "b:same_name", "c:same_name")
 }
 
 // Of many items with one score, those with the first IDs are found, whatever segment they are in.
@@ -176,9 +175,9 @@ func TestTiesBeyondTheLimit(t *testing.T) {
 		expect.OK(t, err)
 	}
 	replace(t, r, "d", tool("d", "x", "Same words, same words"))
-	want(t, "the first", hits(t, r, Query{Words: analysis.Words("same words"), Limit: 7}), "d:x", "a:x0", "a:x1", "a:x2", "a:x3", "a:x4", "b:x0")
+	want(t, "the first", hits(t, r, Query{Words: Words("same words"), Limit: 7}), "d:x", "a:x0", "a:x1", "a:x2", "a:x3", "a:x4", "b:x0")
 	replace(t, r, "a", tool("a", "x9", "Other ones"))
-	want(t, "the first", hits(t, r, Query{Words: analysis.Words("same words"), Limit: 3}), "d:x", "b:x0", "b:x1")
+	want(t, "the first", hits(t, r, Query{Words: Words("same words"), Limit: 3}), "d:x", "b:x0", "b:x1")
 }
 
 // After many updates the index of bleve is made again; searches meanwhile find what does not change.
@@ -189,20 +188,20 @@ func TestIndexIsMadeAgain(t *testing.T) {
 	var searches sync.WaitGroup
 	searches.Go(func() {
 		for ctx.Err() == nil {
-			want(t, "meanwhile", hits(t, r, Query{Words: analysis.Words("steady")}), "stays:steady")
+			want(t, "meanwhile", hits(t, r, Query{Words: Words("steady")}), "stays:steady")
 		}
 	})
 	for i := range 3*maxUpdates + 1 {
 		replace(t, r, "s", tool("s", "changing", fmt.Sprintf("version%d", i)))
-		want(t, "the new version", hits(t, r, Query{Words: analysis.Words(fmt.Sprintf("version%d", i))}), "s:changing")
-		want(t, "the old version", hits(t, r, Query{Words: analysis.Words(fmt.Sprintf("version%d", i-1))}))
+		want(t, "the new version", hits(t, r, Query{Words: Words(fmt.Sprintf("version%d", i))}), "s:changing")
+		want(t, "the old version", hits(t, r, Query{Words: Words(fmt.Sprintf("version%d", i-1))}))
 	}
 	cancel()
 	searches.Wait()
 	if n := r.tools.updates; n > maxUpdates {
 		t.Errorf("%d updates since the index was made", n)
 	}
-	want(t, "in the end", hits(t, r, Query{Words: analysis.Words("steady changing")}), "s:changing", "stays:steady")
+	want(t, "in the end", hits(t, r, Query{Words: Words("steady changing")}), "s:changing", "stays:steady")
 }
 
 // A search that began before the index of bleve was replaced or closed goes on with the next, or fails.
@@ -214,11 +213,11 @@ func TestSearchOfAnEarlierCollection(t *testing.T) {
 		replace(t, r, "s", tool("s", "one", "common"), tool("s", fmt.Sprint("x", i), "common"))
 		tools(t, r)
 	}
-	if found, err := before.Search(t.Context(), Query{Words: analysis.Words("common")}); err != nil || len(found) != 1 || found[0].Tool.Name != "one" {
+	if found, err := before.Search(t.Context(), Query{Words: Words("common")}); err != nil || len(found) != 1 || found[0].Tool.Name != "one" {
 		t.Errorf("found %v, %v", listed(found), err)
 	}
 	expect.OK(t, r.Close())
-	if _, err := before.Search(t.Context(), Query{Words: analysis.Words("common")}); !errors.Is(err, errClosed) {
+	if _, err := before.Search(t.Context(), Query{Words: Words("common")}); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -248,7 +247,7 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx, zap.NewNop()) }()
-	if found, err := searchTools(r, t.Context(), Query{Words: analysis.Words("one")}); err != nil || len(found) > 0 {
+	if found, err := searchTools(r, t.Context(), Query{Words: Words("one")}); err != nil || len(found) > 0 {
 		t.Errorf("a search of nothing: %v, %v", found, err)
 	}
 	replace(t, r, "s", tool("s", "one", ""))
@@ -262,11 +261,11 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 	}
 	cancel()
 	expect.OK(t, <-done)
-	if _, err := searchTools(r, t.Context(), Query{Words: analysis.Words("one")}); !errors.Is(err, errClosed) {
+	if _, err := searchTools(r, t.Context(), Query{Words: Words("one")}); !errors.Is(err, errClosed) {
 		t.Errorf("search after Run: %v", err)
 	}
 	replace(t, r, "s", tool("s", "two", ""))
-	if _, err := searchTools(r, t.Context(), Query{Words: analysis.Words("two")}); !errors.Is(err, errClosed) {
+	if _, err := searchTools(r, t.Context(), Query{Words: Words("two")}); !errors.Is(err, errClosed) {
 		t.Errorf("search of news after Run: %v", err)
 	}
 	want(t, "the catalog after Run", ids(r.Snapshot().Tools()), "s:two")
@@ -287,7 +286,7 @@ func TestFirstSearch(t *testing.T) {
 	if !r.tools.awaitsSearch(r.Snapshot()) {
 		t.Errorf("the index of %d tools does not wait for a search", maxUnsearched)
 	}
-	if hits, err := searchTools(r, t.Context(), Query{Words: analysis.Words("common"), Limit: len(all)}); len(hits) != maxUnsearched || err != nil {
+	if hits, err := searchTools(r, t.Context(), Query{Words: Words("common"), Limit: len(all)}); len(hits) != maxUnsearched || err != nil {
 		t.Errorf("the first search finds %d of %d tools: %v", len(hits), maxUnsearched, err)
 	}
 	replace(t, r, "s", all[0])
@@ -305,11 +304,11 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	r.tools.writing <- struct{}{} // someone is indexing
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := searchTools(r, ctx, Query{Words: analysis.Words("one")}); !errors.Is(err, context.Canceled) {
+	if _, err := searchTools(r, ctx, Query{Words: Words("one")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	<-r.tools.writing
-	want(t, "after the wait", hits(t, r, Query{Words: analysis.Words("one")}), "s:one")
+	want(t, "after the wait", hits(t, r, Query{Words: Words("one")}), "s:one")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -336,7 +335,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 		work.Go(func() {
 			for range 50 {
-				found, err := searchTools(r, ctx, Query{Words: analysis.Words("common steady")})
+				found, err := searchTools(r, ctx, Query{Words: Words("common steady")})
 				if err != nil {
 					t.Error(err)
 				}
@@ -356,7 +355,7 @@ func TestConcurrentUse(t *testing.T) {
 					return
 				}
 				within := c.Within(r.Snapshot().Filtered(named("steady"), nil))
-				found, err := c.Search(ctx, Query{Words: analysis.Words("common"), Within: within})
+				found, err := c.Search(ctx, Query{Words: Words("common"), Within: within})
 				if err != nil || slices.ContainsFunc(found, func(h Hit) bool { return h.Tool.Name != "steady" }) {
 					t.Errorf("found %v, %v", listed(found), err)
 				}
@@ -424,7 +423,7 @@ func others(t *testing.T, r *searchable, q Query) []string {
 
 func TestSearchOthers(t *testing.T) {
 	r := open(t)
-	want(t, "in the empty registry", others(t, r, Query{Words: analysis.Words("anything")}))
+	want(t, "in the empty registry", others(t, r, Query{Words: Words("anything")}))
 	o := everything("post")
 	o.Resources[0].Title = "Tides"
 	offer(t, r, "post", o)
@@ -432,18 +431,18 @@ func TestSearchOthers(t *testing.T) {
 
 	const draft, harbour, message, ledger = "prompt post:draft", "resource post:file:///notes/harbour.md",
 		"template post:mail://{folder}/{message}", "resource archive:db://ledger"
-	want(t, "name", others(t, r, Query{Words: analysis.Words("drafting")}), draft)
-	want(t, "argument", others(t, r, Query{Words: analysis.Words("topic")}), draft)
-	want(t, "argument's description", others(t, r, Query{Words: analysis.Words("what is it about?")}), draft)
-	want(t, "title", others(t, r, Query{Words: analysis.Words("tide")}), harbour)
-	want(t, "words of a URI", others(t, r, Query{Words: analysis.Words("ledger")}), ledger)
-	want(t, "words of a template", others(t, r, Query{Words: analysis.Words("folder")}), message)
-	want(t, "server", others(t, r, Query{Words: analysis.Words("archive")}), ledger)
-	want(t, "resources", others(t, r, Query{Words: analysis.Words("post"), Capabilities: []string{registry.KindResource}}), message, harbour)
-	want(t, "prompts of a server", others(t, r, Query{Words: analysis.Words("draft ledger topic"), Servers: []string{"archive"}}), ledger)
-	want(t, "tools", others(t, r, Query{Words: analysis.Words("send")}))
+	want(t, "name", others(t, r, Query{Words: Words("drafting")}), draft)
+	want(t, "argument", others(t, r, Query{Words: Words("topic")}), draft)
+	want(t, "argument's description", others(t, r, Query{Words: Words("what is it about?")}), draft)
+	want(t, "title", others(t, r, Query{Words: Words("tide")}), harbour)
+	want(t, "words of a URI", others(t, r, Query{Words: Words("ledger")}), ledger)
+	want(t, "words of a template", others(t, r, Query{Words: Words("folder")}), message)
+	want(t, "server", others(t, r, Query{Words: Words("archive")}), ledger)
+	want(t, "resources", others(t, r, Query{Words: Words("post"), Capabilities: []string{registry.KindResource}}), message, harbour)
+	want(t, "prompts of a server", others(t, r, Query{Words: Words("draft ledger topic"), Servers: []string{"archive"}}), ledger)
+	want(t, "tools", others(t, r, Query{Words: Words("send")}))
 	r.Remove("post")
-	want(t, "what is gone", others(t, r, Query{Words: analysis.Words("draft")}))
+	want(t, "what is gone", others(t, r, Query{Words: Words("draft")}))
 }
 
 // What is no tool changes nothing in the search for tools.
@@ -463,7 +462,7 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 		}
 	}
 	expect.Equal(t, r.tools.updates, 1, "updates of the index of tools")
-	want(t, "search", hits(t, r, Query{Words: analysis.Words("letter")}), "s:send_letter")
+	want(t, "search", hits(t, r, Query{Words: Words("letter")}), "s:send_letter")
 }
 
 // One ID may mean one thing of each kind.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -50,7 +49,7 @@ func TestHistoryDoesNotMatter(t *testing.T) {
 				if i%2 == 0 {
 					text = strings.Join(strings.Fields(text)[:3], " ")
 				}
-				q := Query{Words: analysis.Words(text), Limit: limit}
+				q := Query{Words: Words(text), Limit: limit}
 				wanted, err := want.Search(t.Context(), q)
 				expect.OK(t, err)
 				found, err := got.Search(t.Context(), q)
@@ -88,7 +87,7 @@ func TestSearchIsLimited(t *testing.T) {
 		}
 		replace(t, r, server, tools...)
 	}
-	q := Query{Words: analysis.Words(strings.Join(strings.Fields(r.Snapshot().Tools()[7].Description)[:12], " ") + " web"), Limit: 1000}
+	q := Query{Words: Words(strings.Join(strings.Fields(r.Snapshot().Tools()[7].Description)[:12], " ") + " web"), Limit: 1000}
 	all := hits(t, r, q)
 	for limit := 1; limit < 12; limit++ {
 		q.Limit = limit

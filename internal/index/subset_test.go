@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -59,7 +58,7 @@ func TestSubset(t *testing.T) {
 		}
 		for _, text := range queries {
 			for _, limit := range []int{1, 10, all} {
-				q := Query{Words: analysis.Words(text), Limit: 2 * all}
+				q := Query{Words: Words(text), Limit: 2 * all}
 				whole, err := c.Search(t.Context(), q)
 				expect.OK(t, err)
 				whole = slices.DeleteFunc(whole, func(h Hit) bool { return !filter(h.Tool) })
@@ -118,7 +117,7 @@ func TestSubsetAfterEdit(t *testing.T) {
 	within := c.Within(r.Snapshot().Filtered(named("shown"), nil))
 	check := func() {
 		t.Helper()
-		found, err := c.Search(t.Context(), Query{Words: analysis.Words("copy"), Within: within})
+		found, err := c.Search(t.Context(), Query{Words: Words("copy"), Within: within})
 		if err != nil || len(found) != 1 || found[0].Tool.ID != "s:shown" {
 			t.Errorf("found %v, %v", listed(found), err)
 		}
@@ -217,7 +216,7 @@ func TestCorrectWithin(t *testing.T) {
 	replace(t, r, "s", tool("s", "a", "zyxwvution of all"), tool("s", "b", "nothing"))
 	c, err := r.Tools(t.Context())
 	expect.OK(t, err)
-	word := analysis.Words("zyxwvution")[0]
+	word := Words("zyxwvution")[0]
 	wrong := word[:len(word)-1] + "q"
 	if got := c.Correct(wrong); got != word {
 		t.Fatalf("%s is %s, want %s", wrong, got, word)

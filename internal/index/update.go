@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -79,7 +78,7 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 		x.next = ready.clone()
 	}
 	changed := outdated(x.next.docs, wanted)
-	stems := make(analysis.Stemmer)
+	stems := make(Stemmer)
 	for ids := range slices.Chunk(changed, batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
@@ -109,7 +108,7 @@ func remembered(dataDir string, ask func() map[string]string) shellRecord {
 		}
 	}
 	if data, err := json.Marshal(r); err == nil && kept {
-		_ = atomicfile.Write(path, data, false) // else the shell is asked again
+		_ = safefile.Write(path, data, false) // else the shell is asked again
 	}
 	return r
 }

@@ -1,4 +1,5 @@
-// Package prose counts and lists things in sentences for people.
+// Package prose counts and lists things in sentences for people, and finds the word that a misspelled one was probably
+// meant to be.
 package prose
 
 import (

@@ -1,6 +1,5 @@
-// Package reference describes references to secrets, which stand in a configuration in
-// place of their values: ${keyring:NAME}, ${file:PATH}, ${cmd:COMMAND},
-// ${op://vault/item/field}, ${user:NAME} and ${claim:NAME}.
+// Package reference expands variables, and describes references to secrets, which stand in a configuration in
+// place of their values: ${keyring:NAME}, ${file:PATH}, ${cmd:COMMAND}, ${op://vault/item/field}, ${user:NAME} and ${claim:NAME}.
 //
 // A reference is resolved when a program starts or a request is sent. Only references that
 // a trusted file has are resolved: the value of a variable may look like one, and stays

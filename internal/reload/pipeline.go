@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/filewatch"
 )
 
 const (
@@ -66,9 +65,9 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 	if p.Log == nil {
 		p.Log = zap.NewNop()
 	}
-	f := feed{Pipeline: p, watcher: new(filewatch.Watcher), out: out, sent: first, latest: first}
+	f := feed{Pipeline: p, watcher: new(watcher), out: out, sent: first, latest: first}
 	if p.Watch {
-		f.watcher = filewatch.New(p.Log)
+		f.watcher = newWatcher(p.Log)
 		f.read()
 	}
 	defer f.watcher.Close()
@@ -110,7 +109,7 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 // A feed is the state of a pipeline that runs.
 type feed struct {
 	Pipeline
-	watcher *filewatch.Watcher
+	watcher *watcher
 	out     chan<- config.Config
 
 	sent, latest config.Config
@@ -202,7 +201,7 @@ func (p Pipeline) judge(err error) {
 func filesOf(c config.Config) []string {
 	files := slices.Clone(c.Files)
 	if folder := c.Router.Scripts.Folder; folder != "" {
-		files = append(files, filepath.Join(folder, filewatch.Any))
+		files = append(files, filepath.Join(folder, anyFile))
 	}
 	for _, s := range c.Servers {
 		if s.EnvFile != "" {

@@ -1,5 +1,6 @@
 // Package safefile opens files at places where strangers may have put something else: a
-// device, a FIFO, a link, a file without an end, a file that another user can change.
+// device, a FIFO, a link, a file without an end, a file that another user can change. It replaces files atomically, and
+// locks them between processes.
 package safefile
 
 import (

@@ -1,5 +1,6 @@
 // Package script runs programs in JavaScript that call tools. A script has bounds of time, memory and calls that hold
-// against hostile code, and no file, network or process.
+// against hostile code, and no file, network or process. [Declare] writes tools as TypeScript declarations for the models
+// that write scripts; it is bounded too: parts of a schema beyond a bound are any.
 package script
 
 import (

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
@@ -59,7 +58,7 @@ func write(dataDir string, approved map[string]Approval) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(pathIn(dataDir), data, true)
+	return safefile.Write(pathIn(dataDir), data, true)
 }
 
 // An Approval is the record of an approved text of one file. The digest alone decides; the other

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/filelock"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -31,7 +30,7 @@ func Lock(ctx context.Context, path, doing string) (unlock func(), err error) {
 	retry := time.NewTicker(lockPause)
 	defer retry.Stop()
 	for {
-		locked, err := filelock.Try(f)
+		locked, err := safefile.TryLock(f)
 		if locked {
 			return func() { f.Close() }, nil
 		}

@@ -28,7 +28,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
@@ -209,7 +208,7 @@ func (v *Vault) write(values map[string]string) error {
 	if len(data) > maxFile {
 		return fmt.Errorf("all %s together are larger than %d MiB; %s", v.of.noun, maxFile>>20, v.of.smaller)
 	}
-	return atomicfile.Write(filepath.Join(v.folder, v.of.file()), data, true)
+	return safefile.Write(filepath.Join(v.folder, v.of.file()), data, true)
 }
 
 // read reads the file. Without one, there are no secrets.
@@ -316,7 +315,7 @@ func (v *Vault) keep(ctx context.Context, k *key) (inFile bool, err error) {
 	if v.keyring != nil && v.keyring.set(ctx, v.of.account(k.id()), v.of.keyText(k)) == nil {
 		return false, nil
 	}
-	return true, atomicfile.Write(filepath.Join(v.folder, v.of.key()), []byte(v.of.keyText(k)+"\n"), true)
+	return true, safefile.Write(filepath.Join(v.folder, v.of.key()), []byte(v.of.keyText(k)+"\n"), true)
 }
 
 func (v *Vault) readKey(path string) (*key, error) {

@@ -1,4 +1,4 @@
-// Package wire reads and writes JSON-RPC messages as bytes.
+// Package wire reads and writes JSON-RPC messages as bytes, and reads streams of server-sent events.
 //
 // A router passes on most of a message unchanged, so decoding would be nearly the whole cost of
 // a call. [Parse] finds the envelope (id, method, params, result, error) in one validating scan

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
-	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -54,7 +53,7 @@ func (a *answer) read(response *http.Response) error {
 
 // readStream reads an answer from a stream of events, which [DONE] ends.
 func (a *answer) readStream(r io.Reader) error {
-	for events := sse.NewReader(r, a.limit); ; {
+	for events := wire.NewEventReader(r, a.limit); ; {
 		event, err := events.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong):

@@ -63,6 +63,29 @@ func testClaude(t *testing.T, claude []string) {
 		u.quietLog()
 	})
 
+	// The model finds a tool, loads it by its name with the loader of Claude Code, and calls it.
+	t.Run("load", func(t *testing.T) {
+		u, m := newClaude(t, "auto",
+			func(request) move {
+				return move{tool: "mcp__metarouter__find_tools", arguments: map[string]any{"query": "return the arguments as text"}}
+			},
+			func(r request) move {
+				expect.Contains(t, r.result, `"name":"work__echo"`, "find_tools answers")
+				return move{tool: "ToolSearch", arguments: map[string]any{"query": "select:work__echo"}}
+			},
+			func(request) move {
+				return move{tool: "mcp__metarouter__work__echo", arguments: map[string]any{"message": "hello"}}
+			},
+			lastWord)
+		u.write(entries{"work": fake("-tools", "echo,pid")}, map[string]any{"toolBudget": 1})
+		u.env = append(u.env, "ENABLE_TOOL_SEARCH=true")
+		u.run(metarouter, "install", "claude-code", "--write")
+		expect.Equal(t, u.use("-p", "say hello", "--allowedTools", "mcp__metarouter"), "{\"message\":\"hello\"}\n", "the session ends with")
+		if first := m.asked()[0].tools; !slices.Contains(first, "mcp__metarouter__find_tools") || slices.Contains(first, "mcp__metarouter__work__echo") {
+			t.Errorf("the model is offered %q", first)
+		}
+	})
+
 	// A script with a call that a person has to approve. In print mode, Claude Code closes the question at once, and the
 	// script ends with the calls that it made. A hook answers in the person's place.
 	t.Run("script", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // A model plays a language model for a client: it answers each request of the conversation with
-// the next turn. It speaks Anthropic's Messages API and Google's Gemini API, both as streams.
+// the next turn. It speaks Anthropic's Messages API, OpenAI's Responses API and Google's Gemini API, all as streams.
 type model struct {
 	t   *testing.T
 	url string
@@ -50,6 +50,7 @@ func playModel(t *testing.T, turns ...turn) *model {
 	m := &model{t: t, turns: turns}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/messages", m.messages)
+	mux.HandleFunc("POST /v1/responses", m.responses)
 	mux.HandleFunc("POST /v1beta/models/", m.generateContent)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -132,6 +133,48 @@ func (m *model) messages(w http.ResponseWriter, r *http.Request) {
 		{"type": "content_block_stop", "index": 0},
 		{"type": "message_delta", "delta": map[string]any{"stop_reason": stop}, "usage": map[string]any{"output_tokens": 1}},
 		{"type": "message_stop"},
+	} {
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event["type"], quote(event))
+	}
+}
+
+// responses speaks the Responses API. A tool of a namespace is called NAMESPACE.NAME.
+func (m *model) responses(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Tools []struct{ Type, Name string }
+		Input []struct {
+			Output json.RawMessage
+			Tools  []struct{ Tools []struct{ Name string } } // that a search has found
+		}
+	}
+	m.read(r, &body)
+	var asked request
+	for _, tool := range body.Tools {
+		asked.tools = append(asked.tools, tool.Type+" "+tool.Name)
+	}
+	for _, item := range body.Input {
+		if item.Output != nil || item.Tools != nil {
+			asked.result = textOf(item.Output)
+		}
+		for _, set := range item.Tools {
+			for _, tool := range set.Tools {
+				asked.result += tool.Name + " "
+			}
+		}
+	}
+	id, next := m.next(asked)
+	item := map[string]any{"type": "message", "role": "assistant", "content": []any{map[string]any{"type": "output_text", "text": next.text}}}
+	if namespace, tool, _ := strings.Cut(next.tool, "."); tool != "" {
+		item = map[string]any{"type": "function_call", "namespace": namespace, "name": tool, "arguments": string(quote(next.arguments))}
+	} else if next.tool != "" {
+		item = map[string]any{"type": next.tool + "_call", "execution": "client", "arguments": next.arguments}
+	}
+	item["id"], item["call_id"] = fmt.Sprintf("item_%d", id), fmt.Sprintf("call_%d", id)
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, event := range []map[string]any{
+		{"type": "response.created", "response": map[string]any{"id": "r"}},
+		{"type": "response.output_item.done", "output_index": 0, "item": item},
+		{"type": "response.completed", "response": map[string]any{"id": "r", "usage": map[string]any{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}},
 	} {
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event["type"], quote(event))
 	}

@@ -23,7 +23,7 @@ import (
 // aloneVariable is set in the run of TestRealClients that has no network but its own loopback.
 const aloneVariable = "METAROUTER_E2E_ALONE"
 
-// The command lines of Claude Code and of Gemini, each with a home folder of its own, use the
+// The command lines of Claude Code, Codex and Gemini, each with a home folder of its own, use the
 // router as they are installed. The test plays their language models. They run in a network
 // namespace in which there is nothing but this test.
 func TestRealClients(t *testing.T) {
@@ -37,6 +37,8 @@ func TestRealClients(t *testing.T) {
 	expect.OK(t, raiseLoopback())
 	claude := []string{filepath.Join(modules, "@anthropic-ai", "claude-code-linux-"+npmArchitecture(), "claude")}
 	gemini := []string{node, filepath.Join(modules, "@google", "gemini-cli", "bundle", "gemini.js")}
+	codex, _ := filepath.Glob(filepath.Join(modules, "@openai", "codex-linux-"+npmArchitecture(), "vendor", "*", "bin", "codex"))
+	t.Run("codex", func(t *testing.T) { testCodex(t, codex) })
 	t.Run("claude", func(t *testing.T) { testClaude(t, claude) })
 	t.Run("gemini", func(t *testing.T) { testGemini(t, gemini) })
 }

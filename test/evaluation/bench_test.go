@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -117,7 +116,7 @@ func BenchmarkRealFind(b *testing.B) {
 	sizes(b, func(b *testing.B, tools []registry.NormalizedTool, queries []evaluation.Example) {
 		r, err := evaluation.Register(tools)
 		expect.OK(b, err)
-		s := selector.New(r, selector.Options{Vectors: embeddings.Open(encoder.Tool, os.Getenv("METAROUTER_VECTORS"))})
+		s := selector.New(r, selector.Options{Vectors: encoder.OpenStore(encoder.Tool, os.Getenv("METAROUTER_VECTORS"))})
 		defer s.Close()
 		expect.OK(b, s.Encode(b.Context()))
 		var took []time.Duration

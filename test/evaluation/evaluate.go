@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -76,7 +75,7 @@ func evaluated(ctx context.Context, tools []registry.NormalizedTool, folder stri
 	if err != nil {
 		return nil, err
 	}
-	s := selector.New(r, selector.Options{Log: log, Vectors: embeddings.Open(encoder.Tool, folder)})
+	s := selector.New(r, selector.Options{Log: log, Vectors: encoder.OpenStore(encoder.Tool, folder)})
 	if err := s.Encode(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -39,7 +39,7 @@ func PeerModules(t testing.TB) string {
 	return modules(t, "testdata/peers")
 }
 
-// ClientModules returns the node_modules of the command lines of Claude Code and Gemini.
+// ClientModules returns the node_modules of the command lines of Claude Code, Codex and Gemini.
 func ClientModules(t testing.TB) string {
 	t.Helper()
 	return modules(t, "testdata/clients")

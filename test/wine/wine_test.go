@@ -156,7 +156,7 @@ func (m *machine) kill(t *testing.T) {
 // the two that are skipped.
 func (m *machine) packages(t *testing.T) {
 	for _, name := range []string{
-		"internal/atomicfile", "internal/filewatch", "internal/program", "server/internal/stdio",
+		"internal/program", "internal/reload", "internal/safefile", "server/internal/stdio",
 		"supervisor", "internal/process", "supervisor/internal/transport",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -108,9 +107,9 @@ func (t *trainer) picker(ctx context.Context, tools []registry.NormalizedTool) (
 
 var stores sync.Map // of vectors, by folder: one for all scenes
 
-func storeOf(folder string) *embeddings.Store {
-	s, _ := stores.LoadOrStore(folder, embeddings.Open(encoder.Tool, folder))
-	return s.(*embeddings.Store)
+func storeOf(folder string) *encoder.Store {
+	s, _ := stores.LoadOrStore(folder, encoder.OpenStore(encoder.Tool, folder))
+	return s.(*encoder.Store)
 }
 
 // someQueries of a corpus are enough to fit a few numbers.

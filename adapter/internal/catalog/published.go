@@ -34,7 +34,7 @@ func (p *published) offer(server string) registry.Offer {
 	l := p.registry.Snapshot().Offer(server)
 	return registry.Offer{
 		Tools: values(l.Tools), Prompts: values(l.Prompts), Resources: values(l.Resources), Templates: values(l.Templates),
-		Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Instructions: l.Instructions, Suspect: l.Suspect, Dropped: l.Dropped, LastSeen: l.LastSeen, Confirmed: l.Confirmed,
+		Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions, Suspect: l.Suspect, Dropped: l.Dropped, LastSeen: l.LastSeen, Confirmed: l.Confirmed,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -38,7 +38,9 @@ func logChanges(log *zap.Logger, server string, before, after []registry.Normali
 }
 
 // differ reports whether two definitions differ in what matters to a model's use of the tool.
-func differ(a, b json.RawMessage) bool { return !bytes.Equal(a, b) && changes.Diff(a, b, 0) != nil }
+func differ(a, b json.RawMessage) bool {
+	return !bytes.Equal(a, b) && hints.DefinitionChanges(a, b, 0) != nil
+}
 
 func byServerName(tools []registry.NormalizedTool) map[string]*registry.NormalizedTool {
 	all := make(map[string]*registry.NormalizedTool, len(tools))

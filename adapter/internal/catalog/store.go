@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -92,7 +91,7 @@ func (s store) replace(path string, body []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, append([]byte(header(body)), body...), false)
+	return safefile.Write(path, append([]byte(header(body)), body...), false)
 }
 
 // parse reads a file of the store, which may be about a server, and calls f with the bytes behind

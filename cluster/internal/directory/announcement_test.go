@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-func identity(t testing.TB) *nodeidentity.Identity {
+func identity(t testing.TB) *clusternode.Identity {
 	t.Helper()
-	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
+	id, err := clusternode.OpenIdentity(filepath.Join(t.TempDir(), "node.nk"))
 	expect.OK(t, err)
 	return id
 }

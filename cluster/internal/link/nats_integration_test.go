@@ -21,7 +21,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -33,13 +33,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type node struct {
 	*link.Link
 	t   testing.TB
-	id  *nodeidentity.Identity
+	id  *clusternode.Identity
 	log *observer.ObservedLogs
 }
 
-func newIdentity(t testing.TB) *nodeidentity.Identity {
+func newIdentity(t testing.TB) *clusternode.Identity {
 	t.Helper()
-	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
+	id, err := clusternode.OpenIdentity(filepath.Join(t.TempDir(), "node.nk"))
 	expect.OK(t, err)
 	return id
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 // A world is a roster, and other nodes as the directory shows them.
@@ -59,13 +59,13 @@ func newWorld(t *testing.T) *world {
 
 // A node signs announcements.
 type node struct {
-	id *nodeidentity.Identity
+	id *clusternode.Identity
 	a  directory.Announcement
 }
 
 func (w *world) node(name string, trusted bool) *node {
 	w.t.Helper()
-	id, err := nodeidentity.Open(filepath.Join(w.t.TempDir(), "node.nk"))
+	id, err := clusternode.OpenIdentity(filepath.Join(w.t.TempDir(), "node.nk"))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package keys knows the keys of a configuration file from its schema: which stand where, which
-// values they take, and which key was probably meant by another one.
+// values they take, and which key was probably meant by another one. It knows keys and files of other clients, too.
 package keys
 
 import (

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/typo"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A level is the place of an object in a file: "" is the file itself, and others are the keys that
@@ -81,7 +81,7 @@ func Nearest(key string, known []string) (string, bool) {
 			words = append(words, spelling)
 		}
 	}
-	word, ok := typo.Nearest(key, words)
+	word, ok := prose.Nearest(key, words)
 	if !slices.Contains(known, word) {
 		word = meant[word]
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // Text reads a string.
@@ -66,7 +66,7 @@ func (n *Node) among(s string, isText bool) error {
 	}
 	last := len(words) - 1
 	says := fmt.Sprintf("must be %s or %s", strings.Join(quoted[:last], ", "), quoted[last])
-	like, ok := typo.Nearest(s, words)
+	like, ok := prose.Nearest(s, words)
 	switch {
 	case isText && slices.Contains(words, s):
 		return nil

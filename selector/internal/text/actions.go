@@ -3,7 +3,7 @@ package text
 import (
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
@@ -18,7 +18,7 @@ var actionEnds = lazy.Regexp(`[.!?;]\s+|\n+|[。！？；]|,?\s+(?:and\s+)?then\
 func Actions(text string) (all []string) {
 	text = text[:min(len(text), MaxTask)]
 	cuts := actionEnds().FindAllStringIndex(text, -1)
-	begin, stems := 0, make(analysis.Stemmer)
+	begin, stems := 0, make(index.Stemmer)
 	for _, cut := range append(cuts, []int{len(text), len(text)}) {
 		end := cut[0]
 		words := content(english(text[begin:end]), stems)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -33,8 +33,8 @@ func TestEnglish(t *testing.T) {
 		"Lösche die Datei im Branch master":        "delete file branch master",
 		"Lösche /tmp/Bericht.csv":                  "delete tmp csv",
 	} {
-		got := analysis.Words(english(task))
-		for _, w := range analysis.Words(want) {
+		got := index.Words(english(task))
+		for _, w := range index.Words(want) {
 			if !slices.Contains(got, w) {
 				t.Errorf("%q is %q, want %q among the words", task, got, want)
 			}

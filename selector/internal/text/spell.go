@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/index"
 )
 
 // maxSpelled bounds how much of a task is searched for a word, in bytes.
@@ -15,7 +15,7 @@ const maxSpelled = 4 << 10
 func Speller(task string) func(stem string) string {
 	plain, whole := plainWords(task[:min(len(task), maxSpelled)]), make(map[string]string)
 	for _, w := range plain {
-		if stems := analysis.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
+		if stems := index.Words(w); len(stems) == 1 && whole[stems[0]] == "" {
 			whole[stems[0]] = w
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Task is a task as words.
 type Task struct {
-	Words []string // as [analysis.Words] returns them, each once, in the order of their first appearance; the English ones first
+	Words []string // as [index.Words] returns them, each once, in the order of their first appearance; the English ones first
 	Plain string   // in English, as far as it is translated; "" if there is nothing to search for
 	Steps []Step   // at least one, if there are words
 }
@@ -33,7 +33,7 @@ const (
 
 // content returns the words of a text in English without numbers and chatter, such as "please", or all if there are no
 // others.
-func content(text string, stems analysis.Stemmer) []string {
+func content(text string, stems index.Stemmer) []string {
 	all := stems.Words(text)
 	words := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return wordLists().chatter[w] || strings.Trim(w, "0123456789") == "" })
 	if len(words) == 0 {
@@ -44,7 +44,7 @@ func content(text string, stems analysis.Stemmer) []string {
 
 // Parse returns a task as words.
 func Parse(text string) Task {
-	stems := make(analysis.Stemmer)
+	stems := make(index.Stemmer)
 	original := text[:min(len(text), MaxTask)]
 	text = english(original)
 	t := Task{Plain: strings.Join(strings.Fields(text), " ")}
@@ -100,7 +100,7 @@ var chatterList string
 //go:embed actions.txt
 var actionList string
 
-// lists holds the word lists in the form that analysis.Words gives to words.
+// lists holds the word lists in the form that index.Words gives to words.
 type lists struct {
 	chatter map[string]bool // how people ask, whatever they ask for
 	actions map[string]bool // with which a task may begin
@@ -110,7 +110,7 @@ var wordLists = sync.OnceValue(func() lists { return lists{wordSet(chatterList),
 
 func wordSet(list string) map[string]bool {
 	set := make(map[string]bool)
-	for _, w := range analysis.Words(list) {
+	for _, w := range index.Words(list) {
 		set[w] = true
 	}
 	return set

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 // A Writer takes messages to a client: the stdout of a pipe, or the stream of one
@@ -68,15 +67,15 @@ type Options struct {
 
 // Budgets are common to the servers of one router.
 type Budgets struct {
-	suspended     *budget.Quota
-	modern, plain *budget.Budget // of clients without a session
+	suspended     *Quota
+	modern, plain *Budget // of clients without a session
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
 	return &Budgets{
-		suspended: budget.NewQuota(maxSuspended, maxAllSuspended),
-		modern:    budget.New(maxVisitors), plain: budget.New(maxVisitors),
+		suspended: NewQuota(maxSuspended, maxAllSuspended),
+		modern:    NewBudget(maxVisitors), plain: NewBudget(maxVisitors),
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 // The transports of clients.
@@ -73,14 +72,14 @@ const (
 type visitors struct {
 	transport, revision string
 	read                func(identity []byte) (name, version string)
-	byID                *budget.Map[visitorID, *ClientInfo]
+	byID                *Map[visitorID, *ClientInfo]
 }
 
 // A visitorID tells visitors apart. principal is a name.
 type visitorID struct{ principal, identity string }
 
-func newVisitors(b *budget.Budget, transport, revision string, read func(identity []byte) (name, version string)) *visitors {
-	return &visitors{transport, revision, read, budget.NewMap(b, dropLongestSilent)}
+func newVisitors(b *Budget, transport, revision string, read func(identity []byte) (name, version string)) *visitors {
+	return &visitors{transport, revision, read, NewMap(b, dropLongestSilent)}
 }
 
 // note counts a request of the client with the principal and the identity. It returns the client's name; "" if

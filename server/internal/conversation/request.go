@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/legacy"
 )
 
 // A Request is a request of a client, until it is answered or cancelled. It is the
@@ -141,11 +140,11 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	case r.clients.Raw != nil:
 		return r.clients.Raw(r, result), nil
 	case !r.modern:
-		return legacy.Adapt(r.Method, r.Revision(), result), nil
+		return adapt(r.Method, r.Revision(), result), nil
 	case r.how.Cacheable:
 		result = cacheable(result)
 	}
-	return completed(legacy.Adapt(r.Method, session.Modern, result), r.clients.Info), nil
+	return completed(adapt(r.Method, session.Modern, result), r.clients.Info), nil
 }
 
 // panicked logs a panic, which is an error of this request alone.

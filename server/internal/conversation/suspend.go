@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 const (
@@ -27,8 +26,8 @@ const (
 
 // suspensions are the requests that wait for their clients to come back.
 type suspensions struct {
-	prefix string        // of each requestState
-	quota  *budget.Quota // of those in byState, by principal
+	prefix string // of each requestState
+	quota  *Quota // of those in byState, by principal
 
 	mu      sync.Mutex // guards the fields below
 	byState map[string]*suspension

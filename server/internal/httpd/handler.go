@@ -170,7 +170,7 @@ func (h *Handler) Close(ctx context.Context) {
 	h.work.cut()
 	h.sessions.removeAll()
 	h.work.running.Wait()
-	h.clients.Wait()
+	h.clients.Close()
 	for _, b := range h.backends.All() {
 		b.Clients.AbandonVisitorsOf(func(conversation.Identity) bool { return true })
 	}

@@ -72,10 +72,10 @@ func (s *settings) current() *rules {
 		return before
 	}
 	next := newRules(o, before, s)
-	s.rules.Store(next)
 	if before != nil {
-		s.revoke(before, next)
+		s.revoke(before, next) // first, so that no request by the next rules finds a login that they do not permit
 	}
+	s.rules.Store(next)
 	return next
 }
 

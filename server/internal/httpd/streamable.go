@@ -18,7 +18,7 @@ const (
 	// lazily is how long a reply waits for an answer before it begins a stream, and
 	// longer how long if the answer may have a status of its own, which a stream that
 	// was begun can't have any more.
-	lazily = 50 * time.Millisecond
+	lazily = 500 * time.Millisecond
 	longer = 5 * time.Second
 
 	// keepAlive is how often something is written on an idle stream.

@@ -70,6 +70,6 @@ func account(l *login, w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		offer.Values = append(offer.Values, ownValue{name, set[name]})
 	}
-	writePage(w, status, loginPage(), offer, "'self'", "same-origin")
+	writePage(w, status, "login.html", offer, "'self'", "same-origin")
 	return nil
 }

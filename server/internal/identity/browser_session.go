@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -30,19 +31,11 @@ var errEdited = errors.New("the configuration of the issuer was edited")
 
 // A browserSession is a browser's login, by a token of the options or at an issuer. It does not change.
 type browserSession struct {
-	id    string    // the value of its cookie
-	until time.Time // it ends by itself
-	grant *Grant    // ends with the session
-	issued
-}
-
-// issued is what a login at an issuer has shown; zero for a login by a token of the options.
-type issued struct {
-	issuer   string
-	revision string          // of the issuer's configuration
-	resource string          // for which the token is
-	from     string          // the browser's address
-	tokens   *signin.Session // revoked at the logout
+	id     string // the value of its cookie
+	begun  time.Time
+	grant  *Grant          // ends with the session
+	from   string          // the browser's address
+	tokens *signin.Session // of the login at an issuer, revoked at the logout; nil for a token of the options
 }
 
 // browserSessions are the browsers that are logged in.
@@ -54,27 +47,25 @@ type browserSessions struct {
 }
 
 // begin begins a session of the principal of the grant, which ends with it.
-func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
-	now, g := time.Now(), *of
-	g.right = newRight(of.Context)
-	s := &browserSession{id: rand.Text(), until: now.Add(loginLife), grant: &g, issued: at}
+func (l *browserSessions) begin(of *Grant, from string, tokens *signin.Session) *browserSession {
+	g := *of
+	lasts, free := context.WithTimeout(of.Context, loginLife)
+	g.right = newRight(lasts)
+	context.AfterFunc(g.Context, free)
+	s := &browserSession{id: rand.Text(), begun: time.Now(), grant: &g, from: from, tokens: tokens}
 	l.mu.Lock()
-	var ended []*browserSession
+	defer l.mu.Unlock()
 	oldest := s
-	for _, other := range l.byID {
-		if !now.Before(other.until) {
-			ended = append(ended, other)
-		} else if other.until.Before(oldest.until) {
+	for id, other := range l.byID {
+		if other.grant.Context.Err() != nil {
+			delete(l.byID, id)
+		} else if other.begun.Before(oldest.begun) {
 			oldest = other
 		}
 	}
-	if len(l.byID)-len(ended) >= maxLogins {
-		ended = append(ended, oldest)
-	}
-	l.byID[s.id] = s
-	l.mu.Unlock()
-	for _, other := range ended {
-		l.end(other)
+	if l.byID[s.id] = s; len(l.byID) > maxLogins {
+		oldest.grant.revoke(ErrRevoked)
+		delete(l.byID, oldest.id)
 	}
 	return s
 }
@@ -83,49 +74,36 @@ func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
 func (l *browserSessions) get(cookie string) *browserSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.byID[cookie]; s != nil && time.Now().Before(s.until) && s.grant.Context.Err() == nil {
+	if s := l.byID[cookie]; s != nil && s.grant.Context.Err() == nil {
 		return s
 	}
 	return nil
 }
 
-// end ends a session and its requests. It reports whether the session had not ended before.
-func (l *browserSessions) end(s *browserSession) bool {
-	l.mu.Lock()
-	had := l.byID[s.id] == s
-	delete(l.byID, s.id)
-	l.mu.Unlock()
-	s.grant.revoke(ErrRevoked)
-	return had
-}
-
-// edited ends the sessions that the rules do not permit any more.
-func (l *browserSessions) edited(r *Rules) {
-	l.mu.Lock()
+// edited forgets the sessions that have ended, and records those at issuers that an edit has ended.
+func (l *browserSessions) edited() {
 	var ended []*browserSession
-	for _, s := range l.byID {
-		if !s.fits(r) {
+	l.mu.Lock()
+	maps.DeleteFunc(l.byID, func(_ string, s *browserSession) bool {
+		over := s.grant.Context.Err() != nil
+		if over && s.tokens != nil && context.Cause(s.grant.Context) == ErrRevoked {
 			ended = append(ended, s)
 		}
-	}
+		return over
+	})
 	l.mu.Unlock()
 	for _, s := range ended {
-		l.forbid(s)
+		l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
+		l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.Issuer, Reason: errEdited.Error()})
 	}
-}
-
-// forbid ends a session that the rules do not permit any more.
-func (l *browserSessions) forbid(s *browserSession) {
-	if !l.end(s) || s.issuer == "" {
-		return
-	}
-	l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
-	l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.issuer, Reason: errEdited.Error()})
 }
 
 // logOut ends a session, and has its issuer forget its tokens.
 func (l *browserSessions) logOut(s *browserSession) {
-	if l.end(s); s.tokens != nil {
+	l.mu.Lock()
+	delete(l.byID, s.id)
+	l.mu.Unlock()
+	if s.grant.revoke(ErrRevoked); s.tokens != nil {
 		l.revoke(s.tokens)
 	}
 }
@@ -139,21 +117,8 @@ func (l *browserSessions) revoke(tokens *signin.Session) {
 	}
 }
 
-// fits reports whether the token, or else the issuer, is in the configuration as it was at the login. Rules are in force
-// a moment before the logins end that they do not permit.
-func (s *browserSession) fits(r *Rules) bool {
-	g := s.grant
-	return s.issuer == "" && g.Context.Err() == nil && r.grants[g.Principal] != nil || s.issuer != "" && s.issued.fits(r)
-}
-
-// fits reports whether the issuer is in the configuration as it was at the login.
-func (s *issued) fits(r *Rules) bool {
-	i := r.issuers[s.issuer]
-	return i != nil && i.Context.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
-}
-
-// During returns the context of a page's request, which ends with the grant and the login of its client, and, if
-// it lasts, as [Sender.Lasting] says. stop must be called.
+// During returns the context of a page's request, which ends with the grant of its client, and, if it lasts,
+// as [Sender.Lasting] says. stop must be called.
 func (i *Identifier) During(r *http.Request, c *Sender, lasts bool) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	unfollow, unrevoke := context.AfterFunc(i.ctx, cancel), context.AfterFunc(c.Grant.Context, cancel)
@@ -161,15 +126,10 @@ func (i *Identifier) During(r *http.Request, c *Sender, lasts bool) (ctx context
 	if lasts {
 		ctx, leave = c.Lasting(ctx)
 	}
-	unlimited := func() {}
-	if c.session != nil {
-		ctx, unlimited = context.WithDeadline(ctx, c.session.until)
-	}
 	return ctx, func() {
 		unfollow()
 		unrevoke()
 		cancel()
-		unlimited()
 		leave()
 	}
 }

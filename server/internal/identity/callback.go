@@ -3,7 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"html/template"
 	"net/http"
 	"sync"
@@ -26,12 +26,12 @@ const (
 	callbackTime = time.Minute
 )
 
-//go:embed callback.html
-var callbackText string
+//go:embed callback.html login.html
+var files embed.FS
 
-var callbackPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("callback").Parse(callbackText)) })
+var pages = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(files, "*.html")) })
 
-// A loginAnswer is the text of callbackPage.
+// A loginAnswer is the text of callback.html.
 type loginAnswer struct {
 	Title, Text string
 	Wrong       bool
@@ -92,14 +92,14 @@ func notGet(w http.ResponseWriter, r *http.Request) *Denial {
 // answerLogin shows a page about a login. Its URL has a code: no other site learns it as a referrer.
 func answerLogin(w http.ResponseWriter, c *Sender, status int, a loginAnswer) {
 	a.Home = c.Rules.At("/")
-	writePage(w, status, callbackPage(), a, "'none'", "no-referrer")
+	writePage(w, status, "callback.html", a, "'none'", "no-referrer")
 }
 
 // writePage answers with a page about a login, which no other site may keep or frame. forms says where
 // its forms may go, referrer how much other pages learn of its URL.
-func writePage(w http.ResponseWriter, status int, of *template.Template, says any, forms, referrer string) {
+func writePage(w http.ResponseWriter, status int, name string, says any, forms, referrer string) {
 	var page bytes.Buffer
-	if err := of.Execute(&page, says); err != nil {
+	if err := pages().ExecuteTemplate(&page, name, says); err != nil {
 		panic(err) // the page is a part of the program
 	}
 	h := w.Header()

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -56,18 +55,4 @@ func TestPrefixOf(t *testing.T) {
 		expect.Equal(t, prefixOf(public), want, "%s", public)
 	}
 	expect.Equal(t, (&Rules{Prefix: "/a b"}).At("/login"), "/a%20b/login")
-}
-
-// What was good is remembered, within bounds.
-func TestGoodTokens(t *testing.T) {
-	var good goodTokens
-	for i := range 2*maxGood + 1 {
-		good.add(strconv.Itoa(i))
-		if len(good.seen) > maxGood {
-			t.Fatalf("%d are remembered", len(good.seen))
-		}
-	}
-	if !good.has(strconv.Itoa(2*maxGood)) || good.has("0") {
-		t.Error("the last is forgotten, or the first is not")
-	}
 }

@@ -89,11 +89,7 @@ func (c *Sender) Unknown(r *http.Request) *Denial {
 	case c.wait > 0:
 		return Busy(http.StatusTooManyRequests, c.wait, "busy: too many access tokens from this address were refused")
 	case !refused:
-		wait := retryIssuer
-		if c.wrong == errRevisions {
-			wait = time.Second
-		}
-		return Busy(http.StatusServiceUnavailable, wait, "busy: the access token can't be verified now: its issuer does not answer, or was just edited")
+		return Busy(http.StatusServiceUnavailable, retryIssuer, "busy: the access token can't be verified now: its issuer does not answer, or was just edited")
 	case refusal.Status != http.StatusForbidden:
 		return &Denial{
 			Status: http.StatusUnauthorized, Why: refusal.Reason, Challenge: c.challenge("invalid_token", refusal.Reason, c.scopesToAsk()),
@@ -208,7 +204,7 @@ func (c *Sender) challenge(wrong, why string, scopes []string) string {
 
 // scopesToAsk returns the scopes that a client without a good token needs for the request.
 func (c *Sender) scopesToAsk() []string {
-	all := c.Rules.works()
+	all := c.Rules.works
 	switch {
 	case len(all) == 0:
 		return nil

@@ -2,12 +2,10 @@ package identity
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -18,8 +16,8 @@ const (
 	// judging bounds how long the [clientauth.Authenticator] may take for a token.
 	judging = 10 * time.Second
 
-	// refusedPerMinute is how many refused tokens of one address are answered with a challenge;
-	// more must wait. Good tokens never wait: behind a proxy, all clients have one address.
+	// refusedPerMinute is how many made-up tokens of one address are answered with a challenge;
+	// more must wait. Tokens of an issuer never wait: behind a proxy, all clients have one address.
 	refusedPerMinute = 60
 
 	// retryIssuer is after which time a client shall try again if its issuer can't be asked.
@@ -98,7 +96,7 @@ func (i *Identifier) certified(leaf *x509.Certificate) string {
 // proves no principal. c.wrong says why not.
 func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) {
 	token := bearerOf(r)
-	if token == "" || i.Authenticator == nil || len(c.Rules.listed) == 0 {
+	if token == "" || i.Authenticator == nil || !c.Rules.byIssuers {
 		return nil, false
 	}
 	if c.Rules.PublicURL == "" {
@@ -108,12 +106,12 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 	resource := c.Rules.PublicURL + c.Resource
 	proof, g, err := i.judge(r.Context(), c.Rules, token, resource)
 	if err != nil {
-		if c.wrong = err; isRefused(err) && !i.good.has(token) { // the client of a good one that has expired must learn that
+		c.wrong = err
+		if refusal := refusalOf(err); refusal != nil && !refusal.Genuine { // the client of one that has expired must learn that
 			c.wait = i.refusals.Take(Network(r.RemoteAddr), 1, 1)
 		}
 		return nil, true
 	}
-	i.good.add(token)
 	c.proof, c.proves = &proof, i.tokenProves(c.Rules, token, resource, proof)
 	return g, true
 }
@@ -144,10 +142,12 @@ func bearerOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// isRefused reports whether err says that an access token is bad.
-func isRefused(err error) bool {
-	refusal, is := errors.AsType[*clientauth.Refusal](err)
-	return is && refusal.Status != http.StatusForbidden
+// refusalOf returns why an access token is bad; nil if it is not, or can't be judged.
+func refusalOf(err error) *clientauth.Refusal {
+	if refusal, is := errors.AsType[*clientauth.Refusal](err); is && refusal.Status != http.StatusForbidden {
+		return refusal
+	}
+	return nil
 }
 
 // tokenProves returns a function that reports whether an access token still proves the
@@ -200,7 +200,7 @@ func (c *Sender) Lasting(ctx context.Context) (_ context.Context, stop func()) {
 // request that it denies.
 func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Sender, html bool) (served bool, d *Denial) {
 	switch {
-	case !c.IsIn() && c.wrong != nil && !isRefused(c.wrong): // a login would not help
+	case !c.IsIn() && c.wrong != nil && refusalOf(c.wrong) == nil: // a login would not help
 		return false, c.Unknown(r)
 	case IsCallback(r.URL.Path):
 		return true, i.login.callback(w, r, c)
@@ -208,32 +208,4 @@ func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Sender, h
 		return false, nil
 	}
 	return i.login.serve(w, r, c, html)
-}
-
-// maxGood bounds the tokens that are remembered.
-const maxGood = 10_000
-
-// goodTokens are the hashes of access tokens that were good. Their clients learn at
-// once when one has expired, also if many bad tokens come from the same address, which may be a
-// proxy's. All are forgotten when there are too many.
-type goodTokens struct {
-	mu   sync.Mutex // guards seen
-	seen map[[sha256.Size]byte]bool
-}
-
-// add notes that a token is good.
-func (t *goodTokens) add(token string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.seen == nil || len(t.seen) >= maxGood {
-		t.seen = make(map[[sha256.Size]byte]bool)
-	}
-	t.seen[sha256.Sum256([]byte(token))] = true
-}
-
-// has reports whether a token was good.
-func (t *goodTokens) has(token string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.seen[sha256.Sum256([]byte(token))]
 }

@@ -8,7 +8,6 @@ package identity
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,9 +57,8 @@ type Options struct {
 // common is shared by all parts of an Identifier.
 type common struct {
 	Options
-	ctx     context.Context // ends with the handler
-	running *sync.WaitGroup // goroutines that outlive their request
-	trail   *trail
+	ctx   context.Context // ends with the handler
+	trail *trail
 }
 
 // bounded returns a context for requests to issuers, which ends with the handler.
@@ -78,17 +76,14 @@ func (m *common) bounded(ctx context.Context, most time.Duration) (context.Conte
 type Identifier struct {
 	*common
 	refusals *rate.Limiter // of each address, for tokens that the authenticator refuses
-	good     goodTokens    // that it has let in
 	login    *login
 }
 
-// New returns an Identifier that works until ctx ends. [Identifier.Wait] must be called then.
+// New returns an Identifier that works until ctx ends. [Identifier.Close] must be called then.
 func New(ctx context.Context, o Options) *Identifier {
-	running := new(sync.WaitGroup)
-	m := &common{o, ctx, running, newTrail(ctx, o.Audit, running)}
+	m := &common{o, ctx, newTrail(o.Audit)}
 	return &Identifier{common: m, refusals: perMinute(refusedPerMinute), login: newLogin(m)}
 }
 
-// Wait waits for all goroutines, which end soon after the context of [New]. No request may be served
-// any more.
-func (i *Identifier) Wait() { i.running.Wait() }
+// Close completes the audit log. No request may be served any more.
+func (i *Identifier) Close() { i.trail.count() }

@@ -2,12 +2,9 @@ package identity
 
 import (
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
-	"html/template"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -29,12 +26,6 @@ const (
 	// triesPerMinute is how often one address may try to log in.
 	triesPerMinute = 5
 )
-
-//go:embed login.html
-var loginText string
-
-// loginPage asks for the token, or where to log in.
-var loginPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("login").Parse(loginText)) })
 
 // A login lets browsers see the pages, by a cookie for a token.
 type login struct {
@@ -70,12 +61,7 @@ func (l *login) bySession(r *http.Request, rules *Rules) *browserSession {
 	if err != nil {
 		return nil
 	}
-	s := l.sessions.get(cookie.Value)
-	if s != nil && !s.fits(rules) {
-		l.sessions.forbid(s)
-		return nil
-	}
-	return s
+	return l.sessions.get(cookie.Value)
 }
 
 // IsLogin reports whether the path is one of logins on the page.
@@ -131,7 +117,7 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 		l.ask(w, c, http.StatusForbidden, e.Reason)
 	default:
 		e.Outcome = audit.OK
-		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], issued{}))
+		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], Hostname(r.RemoteAddr), nil))
 		http.Redirect(w, r, c.Rules.At(homeOf(who)), http.StatusSeeOther)
 	}
 	l.record(r, e)
@@ -141,7 +127,7 @@ var errForeignLogout = conversation.InvalidRequest("only the router's own dashbo
 
 // letIn gives the browser a cookie.
 func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
-	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
+	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.tokens != nil))
 }
 
 // setCookie sets a cookie for so many seconds; -1 deletes it.
@@ -157,14 +143,14 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	}
 	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)
-		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: s.issuer})
+		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: c.Grant.issuer})
 	}
 	setCookie(w, cookieName(l.Port, c.Rules), "", -1, http.SameSiteStrictMode, false)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// A loginOffer is the content of loginPage.
+// A loginOffer is the content of login.html, which asks for the token, or where to log in.
 type loginOffer struct {
 	Try, Begin string // where its forms go
 	Problem    string // of the last try
@@ -185,5 +171,5 @@ func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string
 	}
 	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return (p.Admin || hasAccounts(l)) && p.Hash != "" })
 	w.Header().Set("WWW-Authenticate", c.Challenge())
-	writePage(w, status, loginPage(), offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
+	writePage(w, status, "login.html", offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
 }

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/signin"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// No login by a token lets a request in under rules without the token, also before an edit has ended the login.
+// No login by a token lets a request in under rules without the token.
 func TestLoginWithoutItsToken(t *testing.T) {
 	one, demoted := clientauth.Principal{Name: "one", Hash: "1", Admin: true}, clientauth.Principal{Name: "one", Hash: "1"}
 	other := clientauth.Principal{Name: "other", Hash: "2", Admin: true}
-	before := NewRules([]clientauth.Principal{one}, nil, "", nil, nil)
-	l := New(t.Context(), Options{Port: "1"}).login
+	who := New(t.Context(), Options{Port: "1"})
 	for name, tt := range map[string]struct {
 		now []clientauth.Principal
 		in  bool
@@ -23,10 +24,13 @@ func TestLoginWithoutItsToken(t *testing.T) {
 		"no admin's":             {[]clientauth.Principal{demoted}, false},
 		"no tokens at all":       {nil, false},
 	} {
-		s := l.sessions.begin(before.grants[one], issued{})
+		before := NewRules([]clientauth.Principal{one}, nil, "", nil, nil)
+		s := who.login.sessions.begin(before.grants[one], "", nil)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.AddCookie(&http.Cookie{Name: cookieName("1", before), Value: s.id})
-		if in := l.bySession(r, NewRules(tt.now, nil, "", before, nil)); (in == s) != tt.in {
+		now := NewRules(tt.now, nil, "", before, nil)
+		who.Revoke(before, now, func(func(conversation.Identity) bool) {})
+		if in := who.login.bySession(r, now); (in == s) != tt.in {
 			t.Errorf("%s: let in %v, want %v", name, in == s, tt.in)
 		}
 	}
@@ -67,7 +71,7 @@ func TestCookieIsSecure(t *testing.T) {
 	} {
 		w, s := httptest.NewRecorder(), &browserSession{}
 		if tt.sso {
-			s.issuer = "https://id.example"
+			s.tokens = new(signin.Session)
 		}
 		l := New(t.Context(), Options{Port: "1"}).login
 		r := httptest.NewRequest(http.MethodGet, tt.target, nil)

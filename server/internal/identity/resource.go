@@ -3,6 +3,8 @@ package identity
 import (
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -57,15 +59,12 @@ func (r *Rules) Metadata(path string) []byte {
 		return nil
 	}
 	var servers, scopes []string
-	for _, i := range r.works() {
+	for _, i := range r.works {
 		servers = append(servers, i.URL)
 		scopes = append(append(scopes, i.Read...), i.Call...)
 	}
-	return wire.Marshal(struct {
-		Resource string   `json:"resource"`
-		Servers  []string `json:"authorization_servers"`
-		Scopes   []string `json:"scopes_supported,omitempty"`
-		Methods  []string `json:"bearer_methods_supported"`
-		Name     string   `json:"resource_name"`
-	}{r.PublicURL + of, servers, strings.Fields(scopeOf(scopes)), []string{"header"}, "metarouter"})
+	return wire.Marshal(oauthex.ProtectedResourceMetadata{
+		Resource: r.PublicURL + of, AuthorizationServers: servers, ScopesSupported: strings.Fields(scopeOf(scopes)),
+		BearerMethodsSupported: []string{"header"}, ResourceName: "metarouter",
+	})
 }

@@ -23,7 +23,8 @@ type Rules struct {
 	Prefix    string                  // its path; may be ""
 	current   func() *Rules           // returns the rules that are in force
 	tokens    []clientauth.Principal  // requests must have the token of one of them
-	listed    []clientauth.Issuer     // of the configuration, mistakes too
+	byIssuers bool                    // issuers let clients in, mistakes too
+	works     []clientauth.Issuer     // those without mistakes, the one first that clients need a token of; nil without a PublicURL
 	issuers   map[string]*issuerGrant // by URL
 	grants    map[clientauth.Principal]*Grant
 }
@@ -36,14 +37,24 @@ func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, public
 	}
 	r := &Rules{
 		Public: len(tokens) == 0 && len(issuers) == 0, PublicURL: strings.TrimRight(publicURL, "/"),
-		current: current, tokens: tokens, listed: issuers, issuers: newIssuerGrants(issuers, before.issuers),
+		current: current, tokens: tokens, byIssuers: len(issuers) > 0,
 	}
 	r.Prefix = prefixOf(r.PublicURL)
+	known := before.issuers
+	if before.PublicURL != r.PublicURL { // other tokens are needed
+		known = nil
+	}
+	r.issuers = newIssuerGrants(issuers, known)
+	for _, i := range issuers {
+		if i.URL != "" && r.PublicURL != "" {
+			r.works = append(r.works, i)
+		}
+	}
 	r.grants = newGrants(tokens, r.Public, before.grants)
 	return r
 }
 
-// Revoke ends the grants of before that next has not, and the logins of browsers. Sessions and requests
+// Revoke ends the grants of before that next has not, before next is in force. Sessions, requests and logins of browsers
 // follow their grant. abandon has to give up the suspended requests of these clients.
 func (i *Identifier) Revoke(before, next *Rules, abandon func(these func(conversation.Identity) bool)) {
 	for who, g := range before.grants {
@@ -58,7 +69,7 @@ func (i *Identifier) Revoke(before, next *Rules, abandon func(these func(convers
 			abandon(func(of conversation.Identity) bool { return of.Issuer == url })
 		}
 	}
-	i.login.sessions.edited(next)
+	i.login.sessions.edited()
 }
 
 // holder returns the principal that has the token.
@@ -172,15 +183,13 @@ func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant
 		if i.URL == "" || grants[i.URL] != nil {
 			continue
 		}
-		if grants[i.URL] = before[i.URL]; !grants[i.URL].same(i) {
-			grants[i.URL] = &issuerGrant{i, newRight(context.Background())}
+		g := before[i.URL]
+		if g == nil || g.Revision != i.Revision || !slices.Equal(g.Read, i.Read) || !slices.Equal(g.Call, i.Call) || !slices.Equal(g.Admin, i.Admin) {
+			g = &issuerGrant{i, newRight(context.Background())}
 		}
+		grants[i.URL] = g
 	}
 	return grants
-}
-
-func (g *issuerGrant) same(i clientauth.Issuer) bool {
-	return g != nil && g.Revision == i.Revision && slices.Equal(g.Read, i.Read) && slices.Equal(g.Call, i.Call) && slices.Equal(g.Admin, i.Admin)
 }
 
 // grantOf returns the grant of the principal that was proved. It reports false if the token was
@@ -193,16 +202,5 @@ func (r *Rules) grantOf(p clientauth.Proof) (*Grant, bool) {
 	return &Grant{Principal: p.Principal, issuer: i.URL, right: i.right}, true
 }
 
-// works returns the issuers without mistakes, the one first that clients need a token of; nil if the
-// router does not know its public URL.
-func (r *Rules) works() (all []clientauth.Issuer) {
-	for _, i := range r.listed {
-		if i.URL != "" && r.PublicURL != "" {
-			all = append(all, i)
-		}
-	}
-	return all
-}
-
 // HasIssuers reports whether issuers let clients in, so that there are metadata for them.
-func (r *Rules) HasIssuers() bool { return len(r.works()) > 0 }
+func (r *Rules) HasIssuers() bool { return len(r.works) > 0 }

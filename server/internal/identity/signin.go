@@ -35,7 +35,7 @@ func (l *login) signIns(r *Rules) []clientauth.Issuer {
 	if l.Authenticator == nil {
 		return nil
 	}
-	return slices.DeleteFunc(r.works(), func(at clientauth.Issuer) bool { return at.ClientID == "" })
+	return slices.DeleteFunc(slices.Clone(r.works), func(at clientauth.Issuer) bool { return at.ClientID == "" })
 }
 
 // begin sends a browser to an issuer, after a click on our own page.
@@ -120,29 +120,28 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 // the answer and an event for the audit log.
 func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
-	resource := pageResource(c.Rules)
-	proof, err := l.Authenticator.Token(ctx, tokens.Access(), resource)
+	proof, err := l.Authenticator.Token(ctx, tokens.Access(), pageResource(c.Rules))
 	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
-		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + missing(refusal.Scopes)
+		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + missing(refusal.Scopes) + "."
 		return http.StatusForbidden, e
 	case err != nil:
 		e.Outcome, e.Reason = audit.Failed, "The token of the issuer can't be checked now: "+cleaned.Text(err.Error())
 		return http.StatusServiceUnavailable, e
 	}
 	e.Principal = proof.Principal.Name
-	at := issued{issuer: tokens.Issuer, revision: proof.Revision, resource: resource, from: Hostname(r.RemoteAddr), tokens: tokens}
+	now := c.Rules.current()
+	g, ok := now.grantOf(proof)
 	switch {
-	case proof.Issuer != tokens.Issuer || !at.fits(c.Rules.current()): // now
+	case !ok || proof.Issuer != tokens.Issuer || now.PublicURL != c.Rules.PublicURL:
 		e.Reason = "The configuration of the issuer was edited meanwhile."
 		return http.StatusForbidden, e
 	case !proof.Principal.Admin && !hasAccounts(l):
-		e.Reason = notAdmin(c.Rules, proof)
+		e.Reason = notAdmin(now.issuers[proof.Issuer], proof)
 		return http.StatusForbidden, e
 	}
-	s := l.sessions.begin(&Grant{Principal: proof.Principal, issuer: at.issuer, right: right{Context: context.Background()}}, at)
-	l.sessions.edited(c.Rules.current()) // an edit since then has not seen the session
+	s := l.sessions.begin(g, Hostname(r.RemoteAddr), tokens)
 	l.letIn(w, r, c, s)
 	e.Outcome = audit.OK
 	l.record(r, e)
@@ -151,20 +150,15 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 }
 
 // notAdmin says why a user with a good token does not get to the page.
-func notAdmin(r *Rules, p clientauth.Proof) string {
-	i := r.issuers[p.Issuer]
-	if i == nil {
-		return errEdited.Error()
+func notAdmin(i *issuerGrant, p clientauth.Proof) string {
+	text := cleaned.Text(p.Principal.Name) + " may use tools, but not this page"
+	if !hasScope(p.Scopes, i.Admin) {
+		text += missing(i.Admin[:min(1, len(i.Admin))])
 	}
-	who := cleaned.Text(p.Principal.Name) + " may use tools, but not this page. "
-	switch {
-	case len(i.Admins) == 0:
-		return who + `No user of this issuer may: the configuration has no "admins" for it.`
-	case !hasScope(p.Scopes, i.Admin):
-		return who + "The token lacks a scope" + missing(i.Admin[:min(1, len(i.Admin))]) +
-			" An administrator also has one of these claims: " + strings.Join(i.Admins, ", ") + "."
+	if len(i.Admins) == 0 {
+		return text + `. No user of this issuer may: the configuration has no "admins" for it.`
 	}
-	return who + "An administrator has one of these claims, which the token does not have: " + strings.Join(i.Admins, ", ") + "."
+	return text + ". An administrator has one of these claims: " + strings.Join(i.Admins, ", ") + "."
 }
 
 // missing says which scopes a token needs.
@@ -172,7 +166,7 @@ func missing(scopes []string) string {
 	if len(scopes) == 0 {
 		return ""
 	}
-	return ". The issuer has to grant: " + strings.Join(scopes, ", ") + "."
+	return ". The issuer has to grant: " + strings.Join(scopes, ", ")
 }
 
 // refuse says why a login at an issuer has failed, and keeps it in the audit log.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -74,10 +75,11 @@ func (s *signInTest) edit(f func(*allowed)) {
 	s.options.Issuers = append([]clientauth.Issuer{}, s.options.Issuers...)
 	f(&s.options)
 	before := s.rules.Load()
-	s.rules.Store(NewRules(s.options.Tokens, s.options.Issuers, s.options.PublicURL, before, s.rules.Load))
+	next := NewRules(s.options.Tokens, s.options.Issuers, s.options.PublicURL, before, s.rules.Load)
 	if before != nil {
-		s.who.Revoke(before, s.rules.Load(), func(func(conversation.Identity) bool) {})
+		s.who.Revoke(before, next, func(func(conversation.Identity) bool) {})
 	}
+	s.rules.Store(next)
 }
 
 // ServeHTTP serves the pages /, /router/ and /stream to administrators.
@@ -140,7 +142,7 @@ func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 	s.edit(func(*allowed) {})
 	t.Cleanup(func() {
 		cancel()
-		s.who.Wait()
+		s.who.Close()
 	})
 	return s
 }
@@ -230,19 +232,6 @@ func (s *signInTest) page(cookie []string) int {
 		s.t.Errorf("the page is %s", text)
 	}
 	return r.StatusCode
-}
-
-// only returns the session of the only browser.
-func (s *signInTest) only() *browserSession {
-	s.t.Helper()
-	all := s.who.login.sessions.byID
-	if len(all) != 1 {
-		s.t.Fatalf("%d sessions", len(all))
-	}
-	for _, one := range all {
-		return one
-	}
-	return nil
 }
 
 func (s *signInTest) taken() []audit.Event {
@@ -481,16 +470,14 @@ func TestSignInBegins(t *testing.T) {
 	}
 }
 
-// A login, and its streams, end with an edit that forbids it, and by themselves after an hour.
+// A login, and its streams, end with an edit that forbids it.
 func TestSignInEnds(t *testing.T) {
-	hour := func(s *signInTest) { s.only().until = time.Now() }
 	edits := func(f func(*allowed)) func(*signInTest) { return func(s *signInTest) { s.edit(f) } }
 	for name, tt := range map[string]struct {
 		change func(*signInTest)
 		ends   bool
 		events int
 	}{
-		"an hour":                    {hour, true, 0},
 		"the issuer was edited":      {edits(func(o *allowed) { o.Issuers[0].Revision = "2" }), true, 1},
 		"the issuer was removed":     {edits(func(o *allowed) { o.Issuers, o.Tokens = nil, []clientauth.Principal{{Hash: "x"}} }), true, 1},
 		"there is a new publicUrl":   {edits(func(o *allowed) { o.PublicURL = "https://other.example/router" }), true, 1},
@@ -501,7 +488,9 @@ func TestSignInEnds(t *testing.T) {
 			s := newSignInTest(t, fakeissuer.Options{})
 			cookie := s.logIn()
 			s.taken()
-			one := s.only()
+			var one *browserSession // the only one
+			for _, one = range s.who.login.sessions.byID {
+			}
 			tt.change(s)
 			ctx, stop := s.who.During(s.request(http.MethodGet, "/stream", ""), &Sender{Grant: one.grant, session: one}, true)
 			defer stop()
@@ -521,21 +510,35 @@ func TestSignInEnds(t *testing.T) {
 
 // Only so many browsers are logged in. One more ends the oldest login, and those of an hour ago end anyway.
 func TestSignInsAreBounded(t *testing.T) {
-	s := newSignInTest(t, fakeissuer.Options{})
-	first := s.logIn()
-	l := &s.who.login.sessions
-	one := s.only()
-	for range maxLogins - 1 {
-		l.begin(one.grant, one.issued)
-	}
-	expect.Equal(t, s.page(first), 200, "the first")
-	last := s.logIn()
-	expect.Equal(t, s.page(first), 401, "the first")
-	expect.Equal(t, s.page(last), 200, "the last")
-	expect.Equal(t, len(l.byID), maxLogins, "sessions")
-	for _, one := range l.byID {
-		one.until = one.until.Add(-loginLife)
-	}
-	expect.Equal(t, s.page(s.logIn()), 200, "after an hour")
-	expect.Equal(t, len(l.byID), 1, "sessions")
+	synctest.Test(t, func(t *testing.T) {
+		l := &New(t.Context(), Options{}).login.sessions
+		g := &Grant{right: newRight(t.Context())}
+		begin := func() *browserSession {
+			time.Sleep(time.Millisecond)
+			return l.begin(g, "", nil)
+		}
+		check := func(s *browserSession, in bool, what string) {
+			t.Helper()
+			if (l.get(s.id) == s) != in || (s.grant.Context.Err() == nil) != in {
+				t.Errorf("%s: logged in %v", what, !in)
+			}
+		}
+		first := begin()
+		for range maxLogins - 1 {
+			begin()
+		}
+		check(first, true, "the first")
+		last := begin()
+		check(first, false, "the first, with one more")
+		expect.Equal(t, len(l.byID), maxLogins, "sessions")
+		time.Sleep(loginLife - time.Second)
+		check(last, true, "the last")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		check(last, false, "the last, after an hour")
+		check(begin(), true, "one more")
+		expect.Equal(t, len(l.byID), 1, "sessions")
+		g.revoke(ErrRevoked)
+		check(begin(), false, "without the right")
+	})
 }

@@ -2,12 +2,11 @@ package identity
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -27,19 +26,17 @@ const (
 
 // A trail records in the audit log who was refused and who came, unless there is too much of it.
 type trail struct {
-	record   audit.Recorder  // may be nil
-	ctx      context.Context // ends with the handler
-	running  *sync.WaitGroup // of the handler
-	of, all  *rate.Limiter   // of refusals, by action and address, and by action
+	record   audit.Recorder // may be nil
+	of, all  *rate.Limiter  // of refusals, by action and address, and by action
 	arrivals *rate.Limiter
+	leftOut  atomic.Int64 // refusals since the last one that was recorded
 
-	mu      sync.Mutex      // guards the fields below
-	leftOut int             // how many refusals were not recorded in the minute that is under way
-	seen    map[string]bool // principals of issuers, by Hash
+	mu   sync.Mutex      // guards seen
+	seen map[string]bool // principals of issuers, by Hash
 }
 
-func newTrail(ctx context.Context, record audit.Recorder, running *sync.WaitGroup) *trail {
-	return &trail{record: record, ctx: ctx, running: running, of: perMinute(maxRefusedOf), all: perMinute(maxRefused), arrivals: perMinute(maxCame)}
+func newTrail(record audit.Recorder) *trail {
+	return &trail{record: record, of: perMinute(maxRefusedOf), all: perMinute(maxRefused), arrivals: perMinute(maxCame)}
 }
 
 // perMinute returns a limiter for so many a minute.
@@ -57,37 +54,26 @@ func (i *Identifier) Refused(r *http.Request, c *Sender, why string) {
 
 // refused records something that was refused or has failed.
 func (t *trail) refused(e audit.Event) {
-	switch {
-	case t.record == nil:
-		return
-	case t.of.Take(e.Action+" "+e.From, 1, 1) == 0 && t.all.Take(e.Action, 1, 1) == 0:
-		t.record(e)
+	if t.of.Take(e.Action+" "+e.From, 1, 1) > 0 || t.all.Take(e.Action, 1, 1) > 0 {
+		t.leftOut.Add(1)
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leftOut++; t.leftOut == 1 {
-		t.running.Go(t.endMinute)
-	}
+	t.count()
+	t.record.Record(e)
 }
 
-// endMinute waits for a minute, and records how many refusals were left out.
-func (t *trail) endMinute() {
-	minute, cancel := context.WithTimeout(t.ctx, time.Minute)
-	defer cancel()
-	<-minute.Done()
-	t.mu.Lock()
-	leftOut := t.leftOut
-	t.leftOut = 0
-	t.mu.Unlock()
-	t.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
+// count records how many refusals were left out since it was called last.
+func (t *trail) count() {
+	if n := t.leftOut.Swap(0); n > 0 {
+		t.record.Record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused before", n)})
+	}
 }
 
 // came records the first request of an issuer's principal. If too many come at once, it is a later
 // request.
 func (t *trail) came(r *http.Request, who clientauth.Principal) {
 	t.mu.Lock()
-	first := t.record != nil && !t.seen[who.Hash] && t.arrivals.Take("", 1, 1) == 0
+	first := !t.seen[who.Hash] && t.arrivals.Take("", 1, 1) == 0
 	if first {
 		if t.seen == nil || len(t.seen) >= maxSeen {
 			t.seen = make(map[string]bool)
@@ -98,7 +84,7 @@ func (t *trail) came(r *http.Request, who clientauth.Principal) {
 	if first {
 		e := eventOf(r, who)
 		e.Outcome, e.Reason = audit.OK, "the first request since the router has started"
-		t.record(e)
+		t.record.Record(e)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -186,7 +185,7 @@ func TestHandlersAreBounded(t *testing.T) {
 		t.Errorf("after the client has left: %.500s", got)
 	}
 
-	s.results = newResults(budget.New(maxAllKeptBytes), anyTool)
+	s.results = newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
 	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {

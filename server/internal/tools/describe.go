@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/declaration"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -37,7 +37,7 @@ const maxDescribed = 1 << 20
 func (f *finder) describe(ctx context.Context, a describeArguments, c *toolCall) (json.RawMessage, error) {
 	described, size := []Description{}, 0
 	seen := make(map[string]bool) // servers
-	err := declaration.Each(ctx, a.IDs, func(id string) error {
+	err := script.Each(ctx, a.IDs, func(id string) error {
 		for _, d := range f.describeID(ctx, id, c.declares) {
 			if n := len(d.Definition) + len(d.Declaration); size > 0 && size+n > maxDescribed {
 				d = Description{ID: d.ID, Kind: d.Kind, Error: fmt.Sprintf("its definition of %d bytes makes the answer too long; describe it alone", n)}
@@ -91,7 +91,7 @@ func (f *finder) describeItem(i registry.Item, declares bool) Description {
 			return d
 		}
 		if d.Capabilities, d.Doubt = i.Tool.Capabilities, i.Tool.Doubt; declares {
-			d.Declaration = selector.Declare(i.Tool, i.Tool.Description, declaration.Full)
+			d.Declaration = selector.Declare(i.Tool, i.Tool.Description, script.Full)
 		} else {
 			d.Definition = i.Tool.Definition
 		}

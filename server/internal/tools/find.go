@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
@@ -74,12 +74,12 @@ type foundItem struct {
 	Instructions string          `json:"server_instructions,omitempty"` // of the server, with its first item, if the budget allows
 }
 
-// A handle says how to use a prompt, resource or template; it is empty for tools.
+// A handle says how to use a prompt, resource or template; it is empty for tools that are not listed.
 type handle struct {
 	Kind        string                    `json:"kind,omitempty"`
 	URI         string                    `json:"uri,omitempty"`          // for resources/read
 	URITemplate string                    `json:"uri_template,omitempty"` // of such URIs
-	Name        string                    `json:"name,omitempty"`         // for prompts/get
+	Name        string                    `json:"name,omitempty"`         // for prompts/get; of a tool in direct mode, as it is listed
 	Arguments   []registry.PromptArgument `json:"arguments,omitempty"`    // for prompts/get
 }
 
@@ -106,11 +106,12 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 		limit = min(limit, sureLimit)
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
-	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure, c.declares)
+	direct := !f.Catalog.View().Options.Search // clients load the schemas themselves
+	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure && !direct, c.declares)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}
-	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking, c.declares)
+	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking, direct, c.declares)
 	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
@@ -128,9 +129,12 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 }
 
 // hint proposes the next step after an answer that is not sure.
-func hint(r selector.Ranking, scripts bool) string {
+func hint(r selector.Ranking, direct, scripts bool) string {
 	runs := "call_tool"
-	if scripts {
+	switch {
+	case direct && !r.Sure && len(r.Candidates) > 0:
+		return "None of these is a sure match. Search again with other words, or load one of them by its name."
+	case scripts:
 		runs = "run_script"
 	}
 	switch {
@@ -235,11 +239,14 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 		return f.otherDetails(c)
 	}
 	bare := foundItem{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
+	if view := f.Catalog.View(); !view.Options.Search {
+		bare.Name = view.Names.Exposed(c.Tool)
+	}
 	sentence := firstSentence(c.Tool.Description)
 	if declares {
 		full, brief, line := bare, bare, bare
-		full.Declaration = selector.Declare(c.Tool, c.Tool.Description, declaration.Full)
-		brief.Declaration, line.Declaration = selector.Declare(c.Tool, sentence, declaration.Brief), selector.Declare(c.Tool, sentence, declaration.Line)
+		full.Declaration = selector.Declare(c.Tool, c.Tool.Description, script.Full)
+		brief.Declaration, line.Declaration = selector.Declare(c.Tool, sentence, script.Brief), selector.Declare(c.Tool, sentence, script.Line)
 		return []foundItem{full, brief, line, bare}
 	}
 
@@ -258,12 +265,12 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 
 // signature returns the tool in one line, as [declaration.Signature] does.
 func signature(t *registry.NormalizedTool) string {
-	return declaration.Signature(t.Name, t.InputSchema, wire.Member(t.Definition, "outputSchema"))
+	return script.Signature(t.Name, t.InputSchema, wire.Member(t.Definition, "outputSchema"))
 }
 
 // outputType returns the type of the structured content that the tool declares; "" if it declares nothing.
 func outputType(t *registry.NormalizedTool) string {
-	return declaration.Result(wire.Member(t.Definition, "outputSchema"))
+	return script.Result(wire.Member(t.Definition, "outputSchema"))
 }
 
 // otherDetails is details for a prompt, resource or template.

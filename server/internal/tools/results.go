@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -37,7 +36,7 @@ const (
 // results keeps texts that were longer than the limit.
 type results struct {
 	exists func(tool string) bool // reports whether the clients may still use the tool
-	share  *budget.Share
+	share  *conversation.Share
 	links  links
 
 	mu    sync.Mutex  // guards the fields below
@@ -46,7 +45,7 @@ type results struct {
 }
 
 // newResults returns a store for clients that may use the tools that exist.
-func newResults(b *budget.Budget, exists func(tool string) bool) *results {
+func newResults(b *conversation.Budget, exists func(tool string) bool) *results {
 	r := &results{exists: exists, sizes: make(map[any]int)}
 	r.share = b.Share(r.dropOldest)
 	return r

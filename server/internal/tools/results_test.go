@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -17,7 +17,7 @@ func anyTool(string) bool { return true }
 // A text is not shown any more when the tool that gave it is not allowed any more.
 func TestKeptResultOfForbiddenTool(t *testing.T) {
 	allowed := "a:b"
-	r := newResults(budget.New(maxAllKeptBytes), func(tool string) bool { return tool == allowed })
+	r := newResults(conversation.NewBudget(maxAllKeptBytes), func(tool string) bool { return tool == allowed })
 	uri := r.keep("me", "a:b", "text")
 	allowed = "a:c"
 	if text, ok := r.find("me", uri); ok || text != "" {
@@ -28,7 +28,7 @@ func TestKeptResultOfForbiddenTool(t *testing.T) {
 // What is kept is its session's alone, and not for ever, nor without bound.
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newResults(budget.New(maxAllKeptBytes), anyTool)
+		r := newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
 		held := func() (bytes, texts int) {
 			r.mu.Lock() // which timers want too
 			defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func TestKeptResults(t *testing.T) {
 func TestPiecesOfInvalidText(t *testing.T) {
 	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
 	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
-	s := runner{Options: new(Options), results: newResults(budget.New(maxAllKeptBytes), anyTool)}
+	s := runner{Options: new(Options), results: newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)}
 	var cut struct {
 		Meta struct{ Truncated *Truncation } `json:"_meta"`
 	}
@@ -106,7 +106,7 @@ func TestPiecesOfInvalidText(t *testing.T) {
 
 // Many short texts count for what it takes to keep them.
 func TestKeptShortResults(t *testing.T) {
-	r := newResults(budget.New(maxAllKeptBytes), anyTool)
+	r := newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
 	for range maxKeptBytes / keptOverhead * 5 / 4 {
 		r.keep("me", "a:b", "short")
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/example"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -160,7 +160,7 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 	var reasons []string
 	if len(p.Missing) > 0 {
 		reasons = append(reasons, "arguments are missing: "+strings.Join(p.Missing, ", "))
-		p.Example = example.Arguments(tool.InputSchema, args)
+		p.Example = schema.ExampleArguments(tool.InputSchema, args)
 	} else if routed.Unchecked {
 		reasons = append(reasons, "the arguments could not be compared with the tool's schema; call_tool runs the tool all the same")
 	} else if len(p.Problems) > 0 {

@@ -112,6 +112,11 @@ var inCode = map[string]string{
 	"describe_tools": "TypeScript declarations of up to 20 tools, with full descriptions, by their ids; of resources and prompts, the definitions.",
 }
 
+// inDirect is the description of find_tools in direct mode.
+const inDirect = `Search the tools of all connected servers by what you want to do. "name" of a match is its name in this server's list of tools: ` +
+	`load it by this name, with your client's prefix before it, and call it. If no match is sure ("sure": false), the ten nearest are named. ` +
+	`With kinds it finds resources and prompts, too: read a resource by its uri (resources/read; fill in a uri_template first), get a prompt by its name (prompts/get).`
+
 // Allows reports whether clients may call one of our own tools.
 func (s Settings) Allows(own string) bool {
 	if own == scriptTool {
@@ -122,8 +127,12 @@ func (s Settings) Allows(own string) bool {
 
 // Definition returns the definition of one of our own tools as clients see it.
 func (s Settings) Definition(own *registry.NormalizedTool) json.RawMessage {
-	if text, changed := inCode[own.Name]; changed && s.Code {
-		return wire.SetMember(own.Definition, "description", wire.AppendString(nil, text))
+	text, changed := inCode[own.Name]
+	switch {
+	case s.Direct && own.Name == "find_tools":
+		text = inDirect
+	case !changed || !s.Code:
+		return own.Definition
 	}
-	return own.Definition
+	return wire.SetMember(own.Definition, "description", wire.AppendString(nil, text))
 }

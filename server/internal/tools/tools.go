@@ -26,7 +26,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -85,17 +84,18 @@ type Settings struct {
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 	Code           bool    // the mode is "code"
 	Scripts        bool    // clients may run scripts
+	Direct         bool    // clients are shown all tools
 }
 
 // Budgets are common to the servers of one router.
 type Budgets struct {
-	results *budget.Budget // in bytes
-	scripts *budget.Quota  // that run or are suspended, by principal
+	results *conversation.Budget // in bytes
+	scripts *conversation.Quota  // that run or are suspended, by principal
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
-	return &Budgets{results: budget.New(maxAllKeptBytes), scripts: budget.NewQuota(maxScripts, math.MaxInt)}
+	return &Budgets{results: conversation.NewBudget(maxAllKeptBytes), scripts: conversation.NewQuota(maxScripts, math.MaxInt)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
@@ -117,7 +116,7 @@ func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 		after = c.read(hash) // another router may have found out more
 		change(&after)
 		if b, err := json.Marshal(after); err == nil && os.MkdirAll(c.dir, 0o700) == nil {
-			atomicfile.Write(filepath.Join(c.dir, hash), b, false)
+			safefile.Write(filepath.Join(c.dir, hash), b, false)
 		}
 	}
 	c.known[hash] = after

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/containers"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
@@ -19,7 +19,7 @@ const containerLabel = "metarouter.server"
 //
 // The process of such a command is only a client. The container may go on when the client is killed.
 func contain(c process.Command, entry config.Server) process.Command {
-	run, _ := containers.Of(entry.Command, c.Args)
+	run, _ := commandline.ContainerOf(entry.Command, c.Args)
 	if run == nil {
 		return c
 	}

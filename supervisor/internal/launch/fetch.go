@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A fetch is the work of npx and uvx before they run the server: they look its packages up, and
 // bring them into their cache if they are not there.
 type fetch struct {
-	use      packages.Use
+	use      commandline.Packages
 	packages []string
 	cached   []string // those that npx had before, as name@version
 }
@@ -29,7 +29,7 @@ func fetchOf(entry config.Server) (f fetch, ok bool) {
 	if entry.Transport != config.Stdio {
 		return fetch{}, false
 	}
-	use, ok := packages.Of(entry.Command, entry.Args)
+	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
 	f.use = use
 	for _, spec := range use.Specs {
 		f.packages = append(f.packages, spec.Text)

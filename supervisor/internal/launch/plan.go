@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -209,6 +208,6 @@ func (l *Launcher) keep(c process.Command, p *plan, hide func(string) string) {
 		return
 	}
 	if err == nil && file != "" && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-		atomicfile.Write(file, b, false) // if it fails, the runner is asked again
+		safefile.Write(file, b, false) // if it fails, the runner is asked again
 	}
 }

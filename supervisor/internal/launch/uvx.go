@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
@@ -24,7 +24,7 @@ var uvOptions = []string{"--from", "--with", "--python", "-p", "--index-url", "-
 
 // askUVX returns the command by which uvx runs the program reporter where it would run the package's. ok is false for options
 // that are not known, and for a package that may be something else.
-func askUVX(c process.Command, use packages.Use, reporter string) (asked process.Command, ok bool) {
+func askUVX(c process.Command, use commandline.Packages, reporter string) (asked process.Command, ok bool) {
 	spec := use.Specs[0]
 	m := fromPyPI().FindStringSubmatch(spec.Text)
 	if m == nil || use.Program >= len(c.Args) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -32,7 +32,7 @@ func TestAskUVX(t *testing.T) {
 		"uvx --default-index https://a.example/simple/ a b": "",
 	} {
 		words := strings.Fields(line)
-		use, _ := packages.Of(words[0], words[1:])
+		use, _ := commandline.PackagesOf(words[0], words[1:])
 		got := ""
 		if asked, ok := askUVX(process.Command{Args: words[1:]}, use, "/reporter"); ok {
 			got = strings.Join(asked.Args, " ")
@@ -56,7 +56,7 @@ func TestPythonPackageOf(t *testing.T) {
 		f, _ := fetchOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]})
 		expect.Equal(t, f.exact(), want, "%s", line)
 	}
-	if _, ok := askUVX(process.Command{Args: []string{"a"}, Env: []string{"UV_ENV_FILE=.env"}}, packages.Use{Specs: []packages.Spec{{Text: "a"}}}, "/reporter"); ok {
+	if _, ok := askUVX(process.Command{Args: []string{"a"}, Env: []string{"UV_ENV_FILE=.env"}}, commandline.Packages{Specs: []commandline.Package{{Text: "a"}}}, "/reporter"); ok {
 		t.Error("variables of a file are kept")
 	}
 }

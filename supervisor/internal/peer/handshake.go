@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -193,7 +195,10 @@ func readDiscovered(answer Reply) (info session.Info, bothEras, ok bool) {
 	return r.Meta.ServerInfo.info(session.Modern, r.Instructions, r.Capabilities), bothEras, true
 }
 
-type implementation struct{ Name, Version, Title string }
+type implementation struct {
+	Name, Version, Title, WebsiteURL string
+	Icons                            json.RawMessage
+}
 
 // maxSaid bounds the bytes of a server's short texts about itself. Each result of its
 // tools has the version.
@@ -203,9 +208,30 @@ func brief(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxSaid)
 
 func (i implementation) info(revision, instructions string, capabilities json.RawMessage) session.Info {
 	return session.Info{
-		ProtocolVersion: revision, Name: brief(i.Name), Version: brief(i.Version), Title: brief(i.Title),
+		ProtocolVersion: revision, Name: brief(i.Name), Version: brief(i.Version), Look: i.look(),
 		Instructions: instructions, Capabilities: capabilities,
 	}
+}
+
+// maxIcons bounds the bytes of a server's icons, which may be whole pictures.
+const maxIcons = 64 << 10
+
+// look returns how the server wants to be shown. A URL and icons that are too long are left out.
+func (i implementation) look() json.RawMessage {
+	shown := make(map[string]any)
+	if i.Title != "" {
+		shown["title"] = plain.Visible(brief(i.Title))
+	}
+	if i.WebsiteURL != "" && len(i.WebsiteURL) <= maxSaid {
+		shown["websiteUrl"] = i.WebsiteURL
+	}
+	if bytes.HasPrefix(i.Icons, []byte("[")) && len(i.Icons) <= maxIcons {
+		shown["icons"] = i.Icons
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	return wire.Marshal(shown)
 }
 
 // initialized ends the legacy handshake with the answer to initialize.

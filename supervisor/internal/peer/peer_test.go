@@ -378,8 +378,12 @@ const initializeResult = `{"protocolVersion":"2025-06-18","capabilities":{"tools
 // A server's long name is cut; each result of its tools would have the version.
 func TestLongServerInfo(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
-	info := implementation{long, long, long}.info(session.Modern, "", nil)
-	for _, said := range []string{info.Name, info.Version, info.Title} {
+	info := implementation{Name: long, Version: long, Title: long, WebsiteURL: long, Icons: []byte(`["` + long + `"]`)}.info(session.Modern, "", nil)
+	var look map[string]string
+	if err := json.Unmarshal(info.Look, &look); err != nil || len(look) != 1 {
+		t.Errorf("%d bytes: %v", len(info.Look), err)
+	}
+	for _, said := range []string{info.Name, info.Version, look["title"]} {
 		if len(said) > maxSaid || !utf8.ValidString(said) {
 			t.Errorf("%d bytes, valid: %v", len(said), utf8.ValidString(said))
 		}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -24,12 +23,12 @@ func TestBatchIsBounded(t *testing.T) {
 // What a server says of retrying is kept within bounds, and backed off from.
 func TestReconnectPause(t *testing.T) {
 	var at position
-	at.note(sse.Event{Retry: time.Millisecond})
+	at.note(wire.Event{Retry: time.Millisecond})
 	for _, want := range []time.Duration{1, 2, 4, 8} {
 		expect.Equal(t, at.wait(), want*leastRetry, "waits")
 	}
-	at.note(sse.Event{})
+	at.note(wire.Event{})
 	expect.Equal(t, at.wait(), leastRetry, "waits … after an event")
-	at.note(sse.Event{Retry: 24 * time.Hour})
+	at.note(wire.Event{Retry: 24 * time.Hour})
 	expect.Equal(t, at.wait(), mostRetry, "waits … at most")
 }

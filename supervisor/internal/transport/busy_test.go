@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/sse"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -148,7 +148,7 @@ func TestLastEvent(t *testing.T) {
 func TestOpenEvent(t *testing.T) {
 	in, out := io.Pipe()
 	o := new(peer.Outgoing)
-	stream := sse.NewReader(in, 1000)
+	stream := wire.NewEventReader(in, 1000)
 	stream.Open = &o.OpenEvent
 	ended := make(chan error)
 	go func() {

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -19,7 +18,7 @@ import (
 // Events is the open event stream of a server of revision 2024-11-05.
 type Events struct {
 	site   *Site
-	stream *sse.Reader
+	stream *wire.EventReader
 	body   io.Closer
 	to     string          // the url to which messages are posted
 	ctx    context.Context // of the stream, and of all requests of the session
@@ -52,7 +51,7 @@ func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
 		body, _, _ := readRefusal(resp)
 		return nil, s.statusError(resp, body)
 	}
-	e.stream, e.body = sse.NewReader(resp.Body, wire.MaxLine), resp.Body
+	e.stream, e.body = wire.NewEventReader(resp.Body, wire.MaxLine), resp.Body
 	if e.to, err = endpoint(e.stream, resp.Request.URL); err != nil {
 		resp.Body.Close()
 		return nil, err
@@ -85,7 +84,7 @@ func (l *SSE) Start() {
 }
 
 // endpoint waits for the first event, which says where messages are posted.
-func endpoint(stream *sse.Reader, base *url.URL) (string, error) {
+func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 	for {
 		ev, err := stream.Next()
 		if err != nil {

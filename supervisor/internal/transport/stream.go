@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -43,7 +42,7 @@ type position struct {
 	tries int           // connections since the last event
 }
 
-func (at *position) note(ev sse.Event) {
+func (at *position) note(ev wire.Event) {
 	if ev.HasID {
 		at.id = ev.ID
 	}
@@ -162,7 +161,7 @@ func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, er
 // read receives the messages on the stream of the request o, or on the server's own if
 // o is nil, until the answer has come or the stream ends.
 func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revision string) (answered bool, err error) {
-	stream := sse.NewReader(body, wire.MaxLine)
+	stream := wire.NewEventReader(body, wire.MaxLine)
 	if o != nil {
 		stream.Open = &o.OpenEvent
 	}
@@ -189,7 +188,7 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 
 // isMessage reports whether the event holds a message. In answer to a request, some servers name
 // the event otherwise.
-func isMessage(ev sse.Event, answers bool) bool {
+func isMessage(ev wire.Event, answers bool) bool {
 	switch {
 	case len(ev.Data) == 0:
 		return false

@@ -105,7 +105,7 @@ type route struct {
 var routes = []route{
 	{"GET /{$}", anyPage, nil, file(dashboard.Index)},
 	{"GET /dashboard/page/{file...}", anyPage, nil, file(dashboard.File)},
-	{"GET /schema.json", anyPage, nil, file(schema)},
+	{"GET /schema.json", anyPage, nil, file(serveSchema)},
 	{"GET /dashboard/events", ownPage, nil, (*API).events}, // the calls of all clients
 
 	{"GET /dashboard/tools", ownPage, listTools, nil}, // of all profiles
@@ -137,7 +137,7 @@ func file(serve http.HandlerFunc) func(*API, http.ResponseWriter, *http.Request)
 	return func(_ *API, w http.ResponseWriter, r *http.Request) { serve(w, r) }
 }
 
-func schema(w http.ResponseWriter, _ *http.Request) {
+func serveSchema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Write(config.Schema())

@@ -12,8 +12,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -154,7 +154,7 @@ func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed sele
 	case !asked.DryRun:
 		fitting := Fitting(q.Context(), q.view, t, routed.Arguments)
 		if answer.Route.Missing = routed.Missing; len(routed.Missing) > 0 {
-			answer.Route.Example = example.Arguments(t.InputSchema, fitting)
+			answer.Route.Example = schema.ExampleArguments(t.InputSchema, fitting)
 		}
 		answer.NotRun = whyNotRun(routed, picked.Places, asked.Yes, fitting)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/example"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -45,7 +45,7 @@ func Merge(schema, object json.RawMessage, pairs []string) (json.RawMessage, err
 // Sample returns a command that calls the tool with args, completed by values such as
 // the tool's schema asks for. A shell can run it as it is.
 func Sample(t *registry.NormalizedTool, args json.RawMessage) string {
-	args = example.Arguments(t.InputSchema, args)
+	args = schema.ExampleArguments(t.InputSchema, args)
 	command := []string{"metarouter", "call", commandline.Quote(t.ID)}
 	var pairs []string
 	_ = wire.Members(args, func(key string, value []byte) bool {
@@ -73,7 +73,7 @@ const maxKept = 20
 // completed by [Sample]. An argument is kept unless it adds a fault.
 func Fitting(ctx context.Context, r selector.Provider, t *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
 	faults := func(args json.RawMessage) int {
-		return len(r.Check(ctx, t, example.Arguments(t.InputSchema, args)).Faults)
+		return len(r.Check(ctx, t, schema.ExampleArguments(t.InputSchema, args)).Faults)
 	}
 	kept := json.RawMessage("{}")
 	least, n := faults(kept), 0
@@ -103,8 +103,7 @@ func SampleWithOptional(t *registry.NormalizedTool) string {
 	if first == "" {
 		return ""
 	}
-	schema := wire.SetMember(t.InputSchema, "required", wire.Marshal([]string{first}))
-	return Sample(t, example.Arguments(schema, nil))
+	return Sample(t, schema.ExampleArguments(wire.SetMember(t.InputSchema, "required", wire.Marshal([]string{first})), nil))
 }
 
 func Same(a, b json.RawMessage) bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -221,7 +221,7 @@ func showTool(q *query) (any, error) {
 
 // changesOf returns how the definition of a tool changed since a person last looked.
 func changesOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) []string {
-	return changes.Diff(snapshot.Offer(t.Server).LastSeen[t.ServerName()], t.Definition, maxDiff)
+	return hints.DefinitionChanges(snapshot.Offer(t.Server).LastSeen[t.ServerName()], t.Definition, maxDiff)
 }
 
 func listCapabilities(q *query) (any, error) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -19,7 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -269,7 +267,7 @@ func (x *inquiry) explainChange(a *Reasons, t *registry.NormalizedTool) {
 	case seen == nil:
 		a.say("it is new since you last looked, or it changed and the definition before was not kept. To be warned no more, run: metarouter tools --seen --server %s", t.Server)
 	default:
-		a.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", strings.Join(changes.Diff(seen, t.Definition, most), "; "), t.Server)
+		a.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", strings.Join(hints.DefinitionChanges(seen, t.Definition, most), "; "), t.Server)
 	}
 }
 
@@ -320,7 +318,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Reasons) {
 		for _, t := range x.snapshot.Server(of) {
 			theirs = append(theirs, t.Name)
 		}
-		if like, ok := typo.Nearest(name, theirs); ok {
+		if like, ok := prose.Nearest(name, theirs); ok {
 			a.say("server %q has no tool %q; did you mean %s:%s?", of, name, of, like)
 			return
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -159,9 +158,9 @@ func (c *apiClient) send(ctx context.Context, method, path string, parameters ur
 		}
 	}
 	if c.alone != nil {
-		progress.ShowServers(c.Err, c.alone, work)
+		service.ShowServers(c.Err, c.alone, work)
 	} else {
-		progress.ShowAsking(c.Err, work)
+		service.ShowAsking(c.Err, work)
 	}
 	if ctx.Err() != nil {
 		return console.Interrupted

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
@@ -39,6 +40,11 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 		return printUnusable(e, err)
 	case err != nil:
 		return err
+	}
+	if p, err := clients.ThisSystem(); err == nil && !clients.NamesMode(used) {
+		for _, m := range clients.Misfits(p) {
+			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
+		}
 	}
 	if !e.JSON {
 		d = d.PinOnce(pin)

@@ -10,7 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
@@ -33,7 +33,7 @@ func printServers(e *Env, servers []serverrow.Row) error {
 		return nil
 	}
 	columns, colours := e.Page()
-	lines := progress.Table(servers, columns, colours)
+	lines := service.ServersTable(servers, columns, colours)
 	for _, s := range servers {
 		if s.Several != "" {
 			lines = append(lines, console.Hang(s.Name+" has ", s.Several, columns)...)

@@ -14,9 +14,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
-	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -74,7 +74,7 @@ func isPlainSample(t *registry.NormalizedTool) bool {
 	}
 	n := 0
 	ok := true
-	_ = wire.Members(example.Arguments(t.InputSchema, nil), func(key string, value []byte) bool {
+	_ = wire.Members(schema.ExampleArguments(t.InputSchema, nil), func(key string, value []byte) bool {
 		n++
 		text, isText := wire.String(value)
 		ok = ok && isWord(key) && (isText && isWord(text) || !isText && isWord(string(value)))
@@ -95,7 +95,7 @@ func skillText(servers []wordsOfServer, flags string) string {
 	for _, s := range servers {
 		if s.sample != nil {
 			tool, words = s.sample.ID, strings.NewReplacer("_", " ", "-", " ", ".", " ").Replace(s.sample.Name)
-			arguments := example.Arguments(s.sample.InputSchema, nil)
+			arguments := schema.ExampleArguments(s.sample.InputSchema, nil)
 			object = string(arguments)
 			pairs = strings.TrimPrefix(admin.Sample(s.sample, nil), "metarouter call "+tool+" ")
 			break

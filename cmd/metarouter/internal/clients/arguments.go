@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -143,17 +142,4 @@ func IsBehindDash(args []string, dash int, option string) bool {
 	return dash >= 0 && slices.ContainsFunc(args[dash:], func(arg string) bool {
 		return arg == option || strings.HasPrefix(arg, option+"=")
 	})
-}
-
-// Dashed returns the command line "add NAME COMMAND …" with "--" before the command.
-func Dashed(args []string) string {
-	at := slices.Index(args, "add") + 1
-	if at == 0 || len(args) < at+2 || strings.HasPrefix(args[at], "-") || strings.HasPrefix(args[at+1], "-") {
-		return "metarouter add NAME -- COMMAND ARGUMENT"
-	}
-	words := secret.Words(slices.Insert(slices.Clone(args), at+1, "--"), "…")
-	for i := range words {
-		words[i] = commandline.Quote(words[i])
-	}
-	return "metarouter " + strings.Join(words, " ")
 }

@@ -35,6 +35,7 @@ type Client struct {
 	format    format                                       // of its file
 	dialect   dialect                                      // nil if package config reads its entries
 	entry     func(e RouterEntry, earlier []string) fields // our entry in its dialect; nil for the usual one
+	mode      []string                                     // arguments of our entry: how it sees many tools; nil leaves that to the configuration
 
 	// The paths that the user's file may have, the usual one first. A path begins with a name in
 	// braces, as [System.folders] has it. Those for Windows, if there are any, take their place there.
@@ -67,13 +68,20 @@ var (
 	settingsKeys = []string{"mcp", "servers"} // in the settings of VS Code, where older versions kept servers
 )
 
+// The modes of clients that do not put the definitions of all tools before the model, but have it search them. docs/clients.md has
+// the sources.
+var (
+	defers = []string{"--mode", "direct"}
+	loads  = append(slices.Clone(defers), "--find-tools") // it loads tools by their names, too
+)
+
 var table = []Client{
 	{
 		Name: "claude-desktop", Title: "Claude Desktop", keys: claudeKeys, files: []string{"{claude}/claude_desktop_config.json"},
 		Restart: "quit Claude Desktop completely (its tray icon too) and start it again; while it runs, it may overwrite its file",
 	},
 	{
-		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true,
+		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true, mode: loads,
 		files: []string{"{CLAUDE_CONFIG_DIR|~}/.claude.json"}, projects: []string{".mcp.json"},
 		Restart: "start claude again (its command /mcp shows the servers); if a session that was running has overwritten the file, repeat this command",
 	},
@@ -88,7 +96,7 @@ var table = []Client{
 		Restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
 	},
 	{
-		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true,
+		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true, mode: defers,
 		files: []string{"{vscode}/mcp.json"}, projects: []string{".vscode/mcp.json"},
 		Restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
 	},
@@ -98,7 +106,7 @@ var table = []Client{
 		Restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
 	},
 	{
-		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true, dialect: opencode,
+		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true, dialect: opencode, mode: defers, // but see inFile
 		entry: func(e RouterEntry, earlier []string) fields {
 			return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.arguments(earlier)...)}}
 		},
@@ -107,7 +115,7 @@ var table = []Client{
 		Restart:  "start opencode again",
 	},
 	{
-		Name: "codex", Title: "Codex", keys: []string{"mcp_servers"}, withholds: true, format: inTOML, dialect: codex,
+		Name: "codex", Title: "Codex", keys: []string{"mcp_servers"}, withholds: true, format: inTOML, dialect: codex, mode: loads,
 		entry: func(e RouterEntry, earlier []string) fields {
 			all := fields{{"command", e.Command}, {"args", e.arguments(earlier)}}
 			if len(e.Variables) > 0 {
@@ -121,7 +129,7 @@ var table = []Client{
 	{
 		Name: "goose", Title: "Goose", keys: []string{"extensions"}, inherits: true, parts: true, format: inYAML, dialect: goose,
 		entry: func(e RouterEntry, earlier []string) fields {
-			return fields{{"enabled", true}, {"type", "stdio"}, {"name", EntryName}, {"description", "MCP servers behind metarouter"},
+			return fields{{"enabled", true}, {"type", "stdio"}, {"name", cmp.Or(e.Only, EntryName)}, {"description", "MCP servers behind metarouter"},
 				{"cmd", e.Command}, {"args", e.arguments(earlier)}, {"timeout", 300}}
 		},
 		files: []string{"{xdg}/goose/config.yaml"}, windows: []string{"{config}/Block/goose/config/config.yaml"},
@@ -266,6 +274,9 @@ type Source struct {
 
 	keys []string // from the root to the servers
 }
+
+// Keys returns the keys that lead from the root of the file to its servers.
+func (s Source) Keys() []string { return s.keys }
 
 // UserSources returns the files of the user's servers if file is the user's file. Their
 // Data is not read yet.

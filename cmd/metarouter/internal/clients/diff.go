@@ -2,106 +2,80 @@ package clients
 
 import (
 	"bytes"
-	"fmt"
+	"hash/maphash"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
+	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // Diff returns the difference of two texts in the unified format, with everything that may be a
 // secret hidden; "" if they are equal. Values that differ only where they are hidden are shown as
-// changed all the same.
-func Diff(path string, old, new []byte) string { return shownDiff(path, old, new, masked) }
+// changed all the same. JSON with long lines is shown with more lines than the file has.
+func Diff(path string, old, new []byte) string {
+	a, b := lines(old), lines(new)
+	long := func(line string) bool { return len(line) > maxLine }
+	if from, toA, toB := changed(a, b); slices.ContainsFunc(a[from:toA], long) || slices.ContainsFunc(b[from:toB], long) {
+		x, errA := hujson.Format(bytes.TrimPrefix(old, bom))
+		y, errB := hujson.Format(bytes.TrimPrefix(new, bom))
+		if errA == nil && errB == nil {
+			old, new = x, y
+		}
+	}
+	return shownDiff(path, old, new, masked)
+}
 
 // TextDiff is Diff for a text that is no configuration: nothing is hidden.
 func TextDiff(path string, old, new []byte) string {
-	return shownDiff(path, old, new, func(_ string, data []byte, _, to int) []string {
-		return append(lines(data), make([]string, to)...) // at least to lines, as masked
-	})
+	return shownDiff(path, old, new, func(_ string, data []byte, _, _ int) []string { return lines(data) })
 }
 
-// hunk matches the first line of a hunk: where it begins in both files, and how many lines of them it has.
-var hunk = lazy.Regexp(`(?m)^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$`)
+// context is how many lines around a change are shown, and may be masked.
+const context = 3
 
-// shownDiff is Diff with the lines of a file as show returns them; masked is such a function.
+// changed returns the lines of two texts between those that are equal at their beginning and at their end, from from to toA and toB, with
+// context.
+func changed(a, b []string) (from, toA, toB int) {
+	for from < min(len(a), len(b)) && a[from] == b[from] {
+		from++
+	}
+	for toA, toB = len(a), len(b); toA > from && toB > from && a[toA-1] == b[toB-1]; toA, toB = toA-1, toB-1 {
+	}
+	return max(from-context, 0), min(toA+context, len(a)), min(toB+context, len(b))
+}
+
+// maxLine is how many characters of a line are shown.
+const maxLine = 400
+
+// shownDiff is Diff with the lines of a file as show returns them, at least those from from to to; masked is such a function.
 func shownDiff(path string, old, new []byte, show func(path string, data []byte, from, to int) []string) string {
 	if bytes.Equal(old, new) {
 		return ""
 	}
-	header := fmt.Sprintf("--- %s\n+++ %s\n", path, path)
-	script := string(diff.Diff("", ended(old), "", ended(new)))
-	hunks := hunk().FindAllStringSubmatch(script, -1)
-	if hunks == nil { // only the ends of lines have changed
-		return header
-	}
-	// Of a large file, only the lines that are shown are masked.
-	first, last := spanOf(hunks[0]), spanOf(hunks[len(hunks)-1])
-	shownA := show(path, old, first.a, last.a+last.countA+1)
-	shownB := show(path, new, first.b, last.b+last.countB+1)
+	from, toA, toB := changed(lines(old), lines(new))
+	script := string(diff.Diff(path, ended(show(path, old, from, toA)), path, ended(show(path, new, from, toB))))
+	_, hunks, _ := strings.Cut(script, "\n+++ "+path+"\n")
 	var out strings.Builder
-	out.WriteString(header)
-	var at span
-	for line := range strings.Lines(script[hunk().FindStringIndex(script)[0]:]) {
-		switch line[0] {
-		case '@':
-			at = spanOf(hunk().FindStringSubmatch(line))
-			out.WriteString(line)
-		case '+':
-			fmt.Fprintf(&out, "+%s\n", short(shownB[at.b], shownA[max(at.a-1, 0)]))
-			at.b++
-		case '-':
-			fmt.Fprintf(&out, "-%s\n", short(shownA[at.a], shownB[at.b]))
-			at.a++
-		default:
-			fmt.Fprintf(&out, " %s\n", short(shownA[at.a], ""))
-			at.a, at.b = at.a+1, at.b+1
+	out.WriteString("--- " + path + "\n+++ " + path + "\n")
+	for line := range strings.Lines(marks().ReplaceAllString(hunks, "")) {
+		if shown := []rune(line); len(shown) > maxLine+2 {
+			line = string(shown[:maxLine]) + "…\n"
 		}
+		out.WriteString(line)
 	}
 	return out.String()
 }
 
-// A span is the lines of a hunk in both files: the first one, counted from 0, and their number.
-type span struct{ a, countA, b, countB int }
-
-func spanOf(hunk []string) (s span) {
-	fmt.Sscan(strings.Join(hunk[1:], " "), &s.a, &s.countA, &s.b, &s.countB)
-	s.a, s.b = s.a-min(s.countA, 1), s.b-min(s.countB, 1) // a hunk without lines of a file has the number of the line before
-	return s
-}
-
-// ended returns the lines of a file, each with its end.
-func ended(data []byte) (text []byte) {
-	for _, line := range lines(data) {
+// ended returns lines as a text, each with its end.
+func ended(lines []string) (text []byte) {
+	for _, line := range lines {
 		text = append(append(text, line...), '\n')
 	}
 	return text
-}
-
-// short cuts a line that fills the screen, as in a file of one line, to where it begins
-// to differ from the line that it replaces or is replaced by.
-func short(line, other string) string {
-	const most, before = 400, 40
-	text, theirs := []rune(line), []rune(other)
-	if len(text) <= most {
-		return line
-	}
-	alike := 0
-	for alike < min(len(text), len(theirs)) && text[alike] == theirs[alike] {
-		alike++
-	}
-	from, start, end := max(0, alike-before), "", ""
-	if from >= len(text) {
-		from = 0
-	}
-	if from > 0 {
-		start = "…"
-	}
-	if from+most < len(text) {
-		end = "…"
-	}
-	return start + string(text[from:min(len(text), from+most)]) + end
 }
 
 func lines(data []byte) []string {
@@ -110,4 +84,15 @@ func lines(data []byte) []string {
 		return nil
 	}
 	return strings.Split(text, "\n")
+}
+
+// Hidden values differ by a mark behind them, which is taken out of what is shown.
+var (
+	marks = lazy.Regexp("\u2063[0-9a-z]+\u2063")
+	seed  = maphash.MakeSeed()
+)
+
+// mark returns the mark of a hidden value.
+func mark(value string) string {
+	return "\u2063" + strconv.FormatUint(maphash.String(seed, value), 36) + "\u2063"
 }

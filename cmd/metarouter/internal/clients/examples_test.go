@@ -45,7 +45,7 @@ func (e example) variants(t *testing.T) map[string][]byte {
 	}
 }
 
-var entry = RouterEntry{Command: `C:\Program Files\metarouter\metarouter.exe`, Configs: []string{"/home/ada/<config>/mcp.json"}}
+var entry = RouterEntry{Command: `C:\Program Files\metarouter\metarouter.exe`, Configs: []string{"/home/ada/<config>/mcp.json"}, Chosen: true}
 
 // Our entry goes into each client's file and out again, and nothing else changes by a
 // byte; a second time there is nothing to do.
@@ -139,7 +139,7 @@ func TestImportLosesNothing(t *testing.T) {
 				others, err := Others(c, s, path, own)
 				expect.OK(t, err)
 				for _, o := range others {
-					if o.Ours != o.Name || len(o.Lacks) > 0 || o.Broken != "" {
+					if o.Ours != o.Name || o.Stays != "" {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -73,7 +72,7 @@ func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string
 		if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
 			return "", err
 		}
-		return "", atomicfile.WriteMode(f.target, data, f.mode&keep)
+		return "", safefile.WriteMode(f.target, data, f.mode&keep)
 	}
 	if f.mode&0o200 == 0 {
 		return "", fmt.Errorf("%s is read-only; nothing was written", f.Path)
@@ -81,7 +80,7 @@ func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string
 	if backup, err = f.copy(now); err != nil {
 		return "", err
 	}
-	if err := atomicfile.WriteMode(f.target, data, f.mode&keep); err != nil {
+	if err := safefile.WriteMode(f.target, data, f.mode&keep); err != nil {
 		return "", errors.Join(err, os.Remove(backup)) // of what is still there
 	}
 	if old := f.Backups(); len(old) > maxBackups {
@@ -125,7 +124,7 @@ func (f File) copy(now time.Time) (string, error) {
 		return "", fmt.Errorf("keep a copy: %w", err)
 	}
 	_, err = to.Write(f.raw)
-	err = errors.Join(err, atomicfile.Own(to, f.target), to.Sync(), to.Close())
+	err = errors.Join(err, safefile.Own(to, f.target), to.Sync(), to.Close())
 	if err != nil {
 		return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))
 	}

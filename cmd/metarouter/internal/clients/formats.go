@@ -10,6 +10,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // The formats of files that are not JSON. Servers are read from them, and nothing is written into them.
@@ -96,6 +98,9 @@ func (f format) decode(s Source) (map[string]any, error) {
 	return root, nil
 }
 
+// bareKey matches a key that TOML and YAML have without quotes.
+var bareKey = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
 const tooManyKeys = "%s has more than %d keys; remove those that are not needed"
 
 // keysOf returns the number of keys and aliases in YAML.
@@ -124,9 +129,9 @@ func lineIn(err error) string {
 	return fmt.Sprintf("line %d", line)
 }
 
-// Lines returns the lines of our entry for a client's file in TOML or YAML, which a person writes there; nil if the file
-// has the entry already. An entry of our name that starts another program is an error.
-func Lines(c Client, s Source, e RouterEntry) ([]string, error) {
+// Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there; nil if the file
+// has the entry already. An entry for all servers that starts another program is an error.
+func Lines(c Client, s Source, name string, e RouterEntry) ([]string, error) {
 	d, err := openSource(c, s)
 	if err != nil {
 		return nil, err
@@ -135,8 +140,8 @@ func Lines(c Client, s Source, e RouterEntry) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := member(v, EntryName); v != nil && m != nil {
-		if err := notOurs(c, s, d, *m); err != nil {
+	if m := member(v, name); v != nil && m != nil {
+		if err := notOurs(c, s, d, *m); err != nil && e.Only == "" {
 			return nil, err
 		}
 		if !slices.ContainsFunc(c.written(e, stringsOf(member(&m.Value, "args"))), func(f field) bool {
@@ -146,15 +151,18 @@ func Lines(c Client, s Source, e RouterEntry) ([]string, error) {
 			return nil, nil
 		}
 	}
-	return c.format.lines(s.keys[0], c.written(e, nil)), nil
+	return c.format.lines(s.keys[0], name, c.written(e, nil)), nil
 }
 
 // lines returns our entry as it is written into the file.
-func (f format) lines(key string, all fields) []string {
+func (f format) lines(key, name string, all fields) []string {
 	colon, indent := ": ", "    "
-	lines := []string{key + ":", "  " + EntryName + ":"}
+	if !bareKey().MatchString(name) {
+		name = quoted(name)
+	}
+	lines := []string{key + ":", "  " + name + ":"}
 	if f == inTOML {
-		lines, colon, indent = []string{"[" + key + "." + EntryName + "]"}, " = ", ""
+		lines, colon, indent = []string{"[" + key + "." + name + "]"}, " = ", ""
 	}
 	for _, one := range all { // a string or an array of JSON is one of TOML and of YAML too
 		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))

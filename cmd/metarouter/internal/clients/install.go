@@ -22,10 +22,14 @@ type RouterEntry struct {
 	// Variables are the environment variables that our servers need, for clients that do
 	// not pass all of theirs on.
 	Variables []string
+
+	Only   string // the server that the entry shows as itself; "" for all servers
+	Chosen bool   // the configuration names a mode, so that the entry names none
+	mode   []string
 }
 
 // arguments returns the arguments of the entry. It keeps further arguments that an
-// earlier entry of ours had after "serve".
+// earlier entry of ours had after "serve", the mode too.
 func (e RouterEntry) arguments(earlier []string) []string {
 	args := append(slices.Clone(e.Before), "serve")
 	for _, path := range e.Configs {
@@ -34,9 +38,15 @@ func (e RouterEntry) arguments(earlier []string) []string {
 	if e.Data != nil {
 		args = append(args, "--data", *e.Data)
 	}
+	switch {
+	case e.Only != "":
+		args = append(args, "--only", e.Only)
+	case !slices.Contains(earlier, "--mode"):
+		args = append(args, e.mode...)
+	}
 	for i := slices.Index(earlier, "serve") + 1; 0 < i && i < len(earlier); i++ {
 		name, _, whole := strings.Cut(earlier[i], "=")
-		if name == "--config" || name == "--data" && e.Data != nil {
+		if name == "--config" || name == "--only" || name == "--data" && e.Data != nil {
 			if !whole {
 				i++
 			}
@@ -47,13 +57,22 @@ func (e RouterEntry) arguments(earlier []string) []string {
 	return args
 }
 
-// elsewhere lists the keys of an entry for a server on the network.
-var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
+// elsewhere lists the keys of an entry for a server on the network, and starting those of any entry that say how its server starts.
+var (
+	elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
+	starting  = append(slices.Clone(compared), "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
+)
 
 // Install adds our entry to the servers of a client's file, or updates it. It returns the
 // data unchanged if the entry is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
 func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
+	return putEntry(c, s, EntryName, e, nil, false)
+}
+
+// putEntry adds an entry of ours under a name, or updates it. If anew is set, the present entry is a server of the client's own, or
+// reaches a router by a URL: of it stay the keys that say nothing of how the server starts. reaches are the fields of the entry, nil for the usual ones.
+func putEntry(c Client, s Source, name string, e RouterEntry, reaches fields, anew bool) ([]byte, error) {
 	d, err := open(s.Path, s.Data)
 	if err != nil {
 		return nil, err
@@ -65,14 +84,24 @@ func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
 	}
 	var m *hujson.ObjectMember
 	if v != nil {
-		m = member(v, EntryName)
+		m = member(v, name)
 	}
-	if m == nil {
-		err := d.addServers(s.keys, field{EntryName, c.written(e, nil)})
+	c = inFile(c, s.keys)
+	fresh := reaches
+	if reaches == nil {
+		fresh = c.written(e, nil)
+	}
+	switch {
+	case m == nil:
+		err := d.addServers(s.keys, field{name, fresh})
 		return d.bytes(), err
-	}
-	if object(&m.Value) == nil {
-		d.set(m, c.written(e, nil))
+	case anew || object(&m.Value) == nil:
+		for _, i := range items(&m.Value) {
+			if !slices.Contains(starting, i.key) {
+				fresh = append(fresh, field{i.key, i.value.Value})
+			}
+		}
+		d.set(m, fresh)
 		return d.bytes(), nil
 	}
 	if err := notOurs(c, s, d, *m); err != nil {
@@ -80,8 +109,16 @@ func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
 		d.remove(&m.Value, func(i item) bool { return slices.Contains(elsewhere, i.key) })
-		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
+		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, name, e, nil, false)
 	}
+	if d.update(m, c, e); len(d.splices) == 0 {
+		return s.Data, nil
+	}
+	return d.bytes(), nil
+}
+
+// update brings an entry of ours that starts metarouter up to date.
+func (d *document) update(m *hujson.ObjectMember, c Client, e RouterEntry) {
 	var missing []field
 	fresh := c.written(e, slices.Concat(stringsOf(member(&m.Value, "command")), stringsOf(member(&m.Value, "args"))))
 	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
@@ -101,10 +138,6 @@ func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
 		}
 	}
 	d.add(&m.Value, missing...)
-	if len(d.splices) == 0 {
-		return s.Data, nil
-	}
-	return d.bytes(), nil
 }
 
 // notOurs returns an error if the entry of our name starts another program.
@@ -129,9 +162,20 @@ func keysIn(c Client, d *document, keys []string) []string {
 	return deeper
 }
 
+// inFile returns the client of a file with its servers at these keys: opencode 1 puts all tools before the model.
+func inFile(c Client, keys []string) Client {
+	if c.Name == "opencode" && len(keys) == 1 {
+		c.mode = nil
+	}
+	return c
+}
+
 // written returns the fields of our entry. earlier are the arguments of the entry that it
 // replaces.
 func (c Client) written(e RouterEntry, earlier []string) (all fields) {
+	if !e.Chosen {
+		e.mode = c.mode
+	}
 	if c.entry != nil {
 		return c.entry(e, earlier)
 	}

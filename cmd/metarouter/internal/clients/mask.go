@@ -16,12 +16,16 @@ import (
 const hidden = "•••"
 
 // masked are the lines of data from from to to, with the values of objects such as env and headers, and
-// whatever else looks like a secret, hidden; at their places among to lines, of which the
-// others are empty. No value of JSON goes over the end of a line.
+// whatever else looks like a secret, hidden, and with a [mark]; at their places among all lines, of which the
+// others are empty; a line of a file that can't be read is hidden. No value of JSON goes over the end of a line.
 func masked(path string, data []byte, from, to int) []string {
-	all := make([]string, to)
+	raw := lines(data)
+	all := make([]string, len(raw))
 	d, err := open(path, data)
 	if err != nil || len(bytes.TrimSpace(bytes.TrimPrefix(data, bom))) == 0 {
+		for i := from; i < to; i++ {
+			all[i] = hidden + mark(raw[i])
+		}
 		return all
 	}
 	shown := stretch{document: d, from: lineStart(d.data, from), to: lineStart(d.data, to)}
@@ -33,16 +37,6 @@ func masked(path string, data []byte, from, to int) []string {
 	said := lines(d.bytes())
 	copy(all[from:], said[min(from, len(said)):min(to, len(said))])
 	return all
-}
-
-// maskedValue is masked for the value of a key in one line of JSON; hidden if it is not JSON.
-func maskedValue(key, value string) string {
-	begin := "{" + quoted(key) + ":"
-	shown, ok := strings.CutPrefix(masked("entry", []byte(begin+value+"}"), 0, 1)[0], begin)
-	if !ok {
-		return hidden
-	}
-	return strings.TrimSuffix(shown, "}")
 }
 
 // Hides reports whether anything of data is hidden where it is shown.
@@ -120,10 +114,10 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		all = all || secret.Maybe(key)
 		switch s := value.String(); {
 		case value.Kind() == '0' && all:
-			d.splice(v.StartOffset, v.EndOffset, quoted(hidden))
+			d.splice(v.StartOffset, v.EndOffset, quoted(hidden+mark(value.String())))
 		case value.Kind() != '"' || s == "" || secret.Reference(s):
 		case all, secret.Begins(s), len(s) > 1000:
-			d.splice(v.StartOffset, v.EndOffset, quoted(hidden))
+			d.splice(v.StartOffset, v.EndOffset, quoted(hidden+mark(s)))
 		default:
 			d.show(v, s)
 		}
@@ -133,7 +127,7 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 // show hides the secrets in a string.
 func (d stretch) show(v *hujson.Value, s string) {
 	if shown := secret.HideMaybe(s, hidden); shown != s {
-		d.splice(v.StartOffset, v.EndOffset, quoted(shown))
+		d.splice(v.StartOffset, v.EndOffset, quoted(shown+mark(s)))
 	}
 }
 
@@ -148,7 +142,7 @@ func (d stretch) comments() {
 		}
 		for line := range strings.SplitSeq(string(d.data[at:to]), "\n") {
 			if shown := secret.HideMaybe(line, hidden); shown != line {
-				d.splice(at, at+len(line), shown)
+				d.splice(at, at+len(line), shown+mark(line))
 			}
 			at += len(line) + 1
 		}

@@ -68,7 +68,7 @@ var maskedDocuments = []string{
 }
 
 func maskedText(text string) string {
-	return strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n")
+	return marks().ReplaceAllString(strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n"), "")
 }
 
 // Secrets are hidden, and all else is shown.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -119,4 +120,38 @@ func (f Found) String() string {
 		return fmt.Sprintf("%s of %s for the folder %s, in %s", servers, f.Client.Title, f.Project, f.Path)
 	}
 	return fmt.Sprintf("%s of %s, in %s", servers, f.Client.Title, f.Path)
+}
+
+// NamesMode reports whether a configuration names a mode, so that the entries of clients need none.
+func NamesMode(c config.Config) bool { return c.Router.Mode != "" && c.Router.Mode != "auto" }
+
+// A Misfit is our entry in a client's file with a mode that is not the client's.
+type Misfit struct{ Problem, Fix string }
+
+// Misfits returns the entries of the user's files that do not fit their clients, where the configuration names no mode.
+func Misfits(p System) (all []Misfit) {
+	for _, c := range table {
+		source := read(c.UserSources(p, cmp.Or(FirstExisting(c.Files(p)...), c.Files(p)[0]))[0])
+		d, v, err := serversOf(c, source)
+		if err != nil || v == nil || member(v, EntryName) == nil {
+			continue
+		}
+		ours, err := c.convert(clientEntry{EntryName, source, d, *member(v, EntryName)}, source.Path)
+		if err != nil || !ours.server.Self {
+			continue
+		}
+		mode := "auto"
+		if i := slices.Index(ours.server.Args, "--mode"); i >= 0 && i+1 < len(ours.server.Args) {
+			mode = ours.server.Args[i+1]
+		}
+		right := inFile(c, keysIn(c, d, source.keys)).mode
+		at := fmt.Sprintf("the arguments of the entry %q in %s", EntryName, source.Path)
+		switch {
+		case right == nil && mode == "direct":
+			all = append(all, Misfit{c.Title + " puts the definitions of all tools before the model, and its entry lists all (--mode direct)", `take "--mode", "direct" out of ` + at})
+		case right != nil && (mode == "auto" || mode == "search"):
+			all = append(all, Misfit{c.Title + " searches tools itself, but its entry can hide them behind find_tools (mode " + mode + ")", `write "` + strings.Join(right, `", "`) + `" into ` + at})
+		}
+	}
+	return all
 }

@@ -76,7 +76,7 @@ func VerifyAudit(ctx context.Context, out *console.Console, file, head string) e
 		out.Note("note: %s before the first one were in files that are no longer kept", console.Counted(int(report.Removed), "event"))
 	}
 	for _, gap := range report.Gaps {
-		out.Note("note: %s:%d: %s", gap.File, gap.Line, gap.Reason)
+		out.Note("note: %s", gap)
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/script"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // Check prints every problem of the configuration files, and fails if there are errors.
@@ -179,7 +178,7 @@ func ServerNames(c config.Config) (names []string) {
 
 // Similar returns the known name that a misspelled or shortened name may stand for.
 func Similar(name string, known []string) (like string, ok bool) {
-	if like, ok = typo.Nearest(name, known); ok || len(name) < 3 {
+	if like, ok = prose.Nearest(name, known); ok || len(name) < 3 {
 		return like, ok
 	}
 	for _, k := range known {

@@ -29,7 +29,7 @@ const (
 // reads. The keys of "metarouter" come first, then the keys of a server.
 var (
 	harmless = set(
-		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold",
+		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold", "findTools",
 		"gateway.name", "gateway.prefix", "scripts.timeout", "scripts.cpu", "scripts.memory", "scripts.calls", "scripts.concurrent",
 		"http.maxBody", "http.maxBodyMemory", "http.maxConnections", "http.maxHeader", "http.maxBatch", "http.readTimeout", "http.maxSessions", "http.sessionTimeout", "http.rate",
 		"classification.timeout", "classification.max_retries", "classification.cache_categories", "classification.refresh_interval",

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -54,14 +55,15 @@ type Joiner struct {
 
 // A Client is what the process of a client says of the client.
 type Client struct {
-	Program  string   // see [Program]
-	Profile  string   // its choice; "" without one
-	Only     []string // the servers that it sees; all if it is empty
-	Mode     string   // its choice; "" for the configuration's
-	Names    string   // likewise
-	LogLevel string   // the least severe lines of the log that it wants
-	Folder   string   // in which it was started
-	Environ  []string // its variables, as of [os.Environ]
+	Program   string   // see [Program]
+	Profile   string   // its choice; "" without one
+	Only      []string // the servers that it sees; all if it is empty
+	Mode      string   // its choice; "" for the configuration's
+	Names     string   // likewise
+	FindTools bool     // whether direct mode lists find_tools, too
+	LogLevel  string   // the least severe lines of the log that it wants
+	Folder    string   // in which it was started
+	Environ   []string // its variables, as of [os.Environ]
 }
 
 // maxJoin bounds the request of a client's process, in bytes. Systems bound the variables of a process to less.
@@ -70,7 +72,7 @@ const maxJoin = 8 << 20
 // values returns the request of the client's process.
 func (c Client) values(t Terms, text string) url.Values {
 	v := url.Values{
-		"text": {text}, "program": {c.Program}, "profile": {c.Profile}, "only": c.Only, "mode": {c.Mode}, "names": {c.Names}, "level": {c.LogLevel}, "folder": {c.Folder},
+		"text": {text}, "program": {c.Program}, "profile": {c.Profile}, "only": c.Only, "mode": {c.Mode}, "names": {c.Names}, "find": {strconv.FormatBool(c.FindTools)}, "level": {c.LogLevel}, "folder": {c.Folder},
 		"variable": c.Environ,
 	}
 	for name, value := range t {
@@ -88,7 +90,7 @@ func clientOf(v url.Values) (c Client, t Terms, text string) {
 		}
 	}
 	return Client{
-		Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], Mode: v.Get("mode"), Names: v.Get("names"), LogLevel: v.Get("level"),
+		Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], Mode: v.Get("mode"), Names: v.Get("names"), FindTools: v.Get("find") == "true", LogLevel: v.Get("level"),
 		Folder: v.Get("folder"), Environ: v["variable"],
 	}, t, v.Get("text")
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/filelock"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -49,7 +48,7 @@ func (s Sockets) tryLock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := filelock.Try(f)
+	locked, err := safefile.TryLock(f)
 	if err == nil && !(locked && isFile(f, s.lockFile())) {
 		err = errLocked // by another process, or tidy has removed the file meanwhile, and others lock a new one
 	}

@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/containers"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -107,7 +106,7 @@ func startFaster(entry config.Server, s status.Status) string {
 			spec = arg
 		}
 	}
-	if use, ok := packages.Of(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
+	if use, ok := commandline.PackagesOf(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
 		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
 	}
 	if spec != "" && spec != s.Package {
@@ -124,7 +123,7 @@ func checkContainer(x *findings, entry config.Server) {
 	if entry.Transport != config.Stdio {
 		return
 	}
-	run, unknown := containers.Of(entry.Command, entry.Args)
+	run, unknown := commandline.ContainerOf(entry.Command, entry.Args)
 	if unknown != "" {
 		x.add(Warning, fmt.Sprintf("metarouter does not know its option %q, so it can't tell which argument is the image. It starts the container as it is written, and can't stop it if the router is killed.", plain.Line(unknown)),
 			`write it in its long form with "=": --option=VALUE, or --option=true if it has no value`)

@@ -12,7 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
-	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -132,7 +131,7 @@ func aboutCluster(c config.Cluster, seen *Cluster) string {
 // checkStrangers names the nodes that are not trusted.
 func checkStrangers(x *findings, nodes []clusternode.Info) {
 	strangers := slices.DeleteFunc(slices.Clone(nodes), func(n clusternode.Info) bool {
-		return n.Trusted || n.Self || nodekey.Check(n.Key) != nil // the key becomes part of a command
+		return n.Trusted || n.Self || clusternode.CheckKey(n.Key) != nil // the key becomes part of a command
 	})
 	for i, n := range strangers {
 		if i == maxStrangers {

@@ -9,14 +9,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
-	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -66,7 +64,7 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 	}
 	lost := func(key, word string) {
 		fix := fmt.Sprintf(`remove or correct it; the server's tools are %s`, some(theirs))
-		if like, ok := typo.Nearest(word, theirs); ok {
+		if like, ok := prose.Nearest(word, theirs); ok {
 			fix = fmt.Sprintf("write %q instead of %q", like, word)
 		}
 		x.add(Warning, fmt.Sprintf(`%q in "tools", %q of its entry matches no tool.`, word, key), fix)
@@ -198,7 +196,7 @@ func toolRows(entry config.Server, o registry.Listing) []toolRow {
 				if seen == nil {
 					return "", changed
 				}
-				return strings.Join(changes.Diff(seen, t.Definition, maxChanged), "; "), changed
+				return strings.Join(hints.DefinitionChanges(seen, t.Definition, maxChanged), "; "), changed
 			}},
 		{Warning, "tool claims to do less harm than you have confirmed, and is not believed", "tools claim to do less harm than you have confirmed, and are not believed", "{tools}",
 			"do you believe this of the server? To confirm it, run: metarouter trust --hints {server}", false,

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -38,7 +38,7 @@ func (System) KeyFiles() (secrets, logins string) {
 
 // Like knows the programs that usually start servers.
 func (System) Like(name string) string {
-	if like, ok := typo.Nearest(name, slices.Sorted(maps.Keys(installers))); ok {
+	if like, ok := prose.Nearest(name, slices.Sorted(maps.Keys(installers))); ok {
 		if _, err := program.Look(like); err == nil {
 			return like
 		}

@@ -1,6 +1,6 @@
 // Package edit carries out the commands that change configuration files, ours and the clients'.
 // Each shows the change, and writes it if the person asked for that. The rest of a file stays as it
-// is, byte for byte; package clients makes the texts.
+// is, byte for byte; package clients makes the texts. It carries out the commands on stored secrets, too.
 package edit
 
 import (
@@ -24,7 +24,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // notWritten ends the output without --write.
@@ -259,7 +258,7 @@ func noSuchServer(files []file, name string) error {
 		return console.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
 	}
 	like := ""
-	if s, ok := typo.Nearest(name, names); ok {
+	if s, ok := prose.Nearest(name, names); ok {
 		like = fmt.Sprintf("did you mean %q? ", s)
 	}
 	return console.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))

@@ -52,7 +52,7 @@ func TestEditWithScripts(t *testing.T) {
 }
 
 // Imports add up for each of our files; a damaged file of imports has none.
-func TestImports(t *testing.T) {
+func TestStored(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("AppData", t.TempDir())
@@ -65,11 +65,14 @@ func TestImports(t *testing.T) {
 		if step.damage != "" {
 			expect.OK(t, os.WriteFile(filepath.Join(filepath.Dir(own), "imported.json"), []byte(step.damage), 0o600))
 		}
-		more := map[string]string{}
+		var change func(map[string]string) map[string]string
 		if step.hash != "" {
-			more[step.hash] = "x"
+			change = func(all map[string]string) map[string]string {
+				all[step.hash] = "x"
+				return all
+			}
 		}
-		if got, err := imports(step.path, more); err != nil || fmt.Sprint(got) != step.want {
+		if got, err := stored(importedFile, step.path, change); err != nil || fmt.Sprint(got) != step.want {
 			t.Errorf("step %d: %v, %v, want %s", i, got, err, step.want)
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
-	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 )
 
 // Add puts an entry into the configuration in use, and offers to log in to the server if that may be
@@ -116,12 +115,12 @@ func noteOwnFile(e *Editor, path string) {
 // TrustNode adds the public key of a node to those that the configuration in use trusts.
 func TrustNode(e *Editor, key string) error {
 	return trusted(e, func(f file) ([]byte, error) {
-		if err := nodekey.Check(key); err != nil {
+		if err := clusternode.CheckKey(key); err != nil {
 			return nil, fmt.Errorf("the given text %w", err)
 		}
 		if file, err := configpath.NodeKey(); err == nil {
 			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) { // else there is no key yet
-				if own, err := nodeidentity.Public(file); err == nil && own == key {
+				if own, err := clusternode.Public(file); err == nil && own == key {
 					return nil, errors.New("this is the key of this machine, which it trusts anyway; run this command on the other one")
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -120,34 +119,4 @@ func startOf(expanded config.Config) func(config.Server) (asking, error) {
 		}
 		return start, nil
 	}
-}
-
-// pinImported puts the exact versions of the packages of imported servers into our file. The
-// entries are not trusted: npm is asked in an empty folder, and nothing of them runs.
-func pinImported(ctx context.Context, e *Editor, path string, done *clients.Imported) error {
-	c, err := config.ReadText(path, done.Data)
-	if err != nil {
-		return err
-	}
-	empty, err := os.MkdirTemp("", "metarouter-pin-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(empty)
-	// With this file, npm looks for settings of a project in no folder above.
-	if err := os.WriteFile(filepath.Join(empty, "package.json"), []byte("{}"), 0o600); err != nil {
-		return err
-	}
-	start := func(config.Server) (asking, error) { return asking{Dir: empty, Env: os.Environ()}, nil }
-	pins, err := findPins(ctx, e.Console, c, slices.Concat(done.Added, done.Replaced), start, nil)
-	if err != nil {
-		return err
-	}
-	for name, p := range pins {
-		if done.Data, err = clients.SetArgument(path, done.Data, name, p.Arg, p.Text); err != nil {
-			return err
-		}
-	}
-	noteFetch(e, pins)
-	return nil
 }

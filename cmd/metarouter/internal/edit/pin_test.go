@@ -85,35 +85,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Of an entry that is not trusted, npm gets the package's name, and nothing runs.
-func TestFindUntrusted(t *testing.T) {
-	dir, evil := t.TempDir(), t.TempDir()
-	ran := filepath.Join(evil, "ran")
-	for path, text := range map[string]string{
-		filepath.Join(dir, "npm"):  npm,
-		filepath.Join(dir, "uvx"):  "#!/bin/sh\ntouch " + ran,
-		filepath.Join(evil, "npm"): "#!/bin/sh\ntouch " + ran,
-		filepath.Join(evil, "uvx"): "#!/bin/sh\ntouch " + ran,
-	} {
-		expect.OK(t, os.WriteFile(path, []byte(text), 0o700))
-	}
-	start := asking{Dir: t.TempDir(), Env: []string{"PATH=" + dir + ":/usr/bin:/bin"}}
-	for command, want := range map[string]string{
-		"npx":         "a@2.0.1",
-		evil + "/npx": "a@2.0.1",
-		"uvx":         "uv would run it; run metarouter doctor --pin after the import",
-		evil + "/uvx": "uv would run it; run metarouter doctor --pin after the import",
-	} {
-		p, err := findPin(t.Context(), config.Server{Transport: config.Stdio, Command: command, Args: []string{"a"}, Cwd: evil, Env: map[string]string{"PATH": evil}}, start, "")
-		if got := p.Text; got != want && (err == nil || err.Error() != want) {
-			t.Errorf("%s: %q, %v", command, got, err)
-		}
-	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("a program of the entry ran")
-	}
-}
-
 func TestTaken(t *testing.T) {
 	for printed, want := range map[string]string{
 		`[{"version": "1.0.0", "dist-tags": {"latest": "1.0.0"}}, {"version": "1.2.0", "dist-tags": {"latest": "1.0.0"}}]`: "1.0.0",

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
@@ -38,7 +38,7 @@ var exact = lazy.Regexp(`^[0-9][0-9A-Za-z.+!_-]*$`)
 
 // An asking says how npm and uv are started for an entry.
 type asking struct {
-	Command string   // of the entry, with the values of variables; "" if the entry is not trusted, so that nothing of it may run
+	Command string   // of the entry, with the values of variables
 	Args    []string // of the entry, with the values of variables
 	Dir     string
 	Env     []string
@@ -46,11 +46,8 @@ type asking struct {
 
 // findPin returns the pin of an entry, as the file has it without the values of variables. runs
 // is the npm package that is known to run, as name@version, or "".
-//
-// For an entry that is not trusted, findPin starts only the npm of PATH, with the name of the
-// package. uv is not started for it: it would build and run the package of the entry.
 func findPin(ctx context.Context, entry config.Server, start asking, runs string) (pinned, error) {
-	use, ok := packages.Of(entry.Command, entry.Args)
+	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
 	if !ok || entry.Transport != config.Stdio || strings.HasPrefix(use.Specs[0].Text, "-") {
 		return pinned{}, errPinned
 	}
@@ -81,7 +78,7 @@ func findPin(ctx context.Context, entry config.Server, start asking, runs string
 var npmVersion = lazy.Regexp(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 
 // ofNPM returns the spec with the version that runs, else with the one that npm would take.
-func ofNPM(ctx context.Context, start asking, spec packages.Spec, runs string) (string, error) {
+func ofNPM(ctx context.Context, start asking, spec commandline.Package, runs string) (string, error) {
 	name, version := spec.Text, ""
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		name, version = name[:at], name[at+1:]
@@ -102,7 +99,7 @@ func ofNPM(ctx context.Context, start asking, spec packages.Spec, runs string) (
 	return name + "@" + version, nil
 }
 
-// npmOf returns the npm next to an npx; the one of PATH if the command is "".
+// npmOf returns the npm next to an npx.
 func npmOf(command string) string {
 	folder, name := filepath.Split(command)
 	return folder + "npm" + filepath.Ext(name)
@@ -112,7 +109,7 @@ func npmOf(command string) string {
 var pythonName = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?`)
 
 // ofUV returns the spec with the version that uvx takes.
-func ofUV(ctx context.Context, start asking, spec packages.Spec, _ string) (string, error) {
+func ofUV(ctx context.Context, start asking, spec commandline.Package, _ string) (string, error) {
 	match := pythonName().FindStringSubmatch(spec.Text)
 	if match == nil {
 		return "", errPinned
@@ -125,9 +122,6 @@ func ofUV(ctx context.Context, start asking, spec packages.Spec, _ string) (stri
 		return "", errPinned // a URL, a folder or something unknown
 	case !spec.From && (rest != "" && rest[0] != '@' || whole != name):
 		return "", fmt.Errorf("write %s after --from, so that its version can be pinned", spec.Text)
-	}
-	if start.Command == "" {
-		return "", errors.New("uv would run it; run metarouter doctor --pin after the import")
 	}
 	before := slices.Clone(start.Args[:spec.Arg])
 	if n := len(before); spec.From && n > 0 && before[n-1] == "--from" {

@@ -17,10 +17,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/browser"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -158,7 +156,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
 	}
 	var failed error
-	if progress.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) }); failed != nil {
+	if service.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) }); failed != nil {
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
 	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
@@ -196,14 +194,14 @@ func showCode(out *console.Console, p *login.Pending) {
 // showPage prints where a person logs in, and opens the browser if that may be. The channel gets
 // an error if the browser could not be opened; it is nil if it was not tried.
 func showPage(out *console.Console, p *login.Pending, o Options) <-chan error {
-	missing := browser.Missing(os.Getenv, runtime.GOOS)
+	missing := noBrowser(os.Getenv, runtime.GOOS)
 	var opened <-chan error
 	var err error
 	open := !o.NoBrowser && !o.Paste && missing == "" && console.IsTerminal(out.Streams[2])
 	switch {
 	case open:
 		out.Note("Log in to %s in your browser, which opens this page:", p.Server)
-		opened, err = browser.Open(p.URL, os.Getenv)
+		opened, err = openBrowser(p.URL, os.Getenv)
 	case o.Paste:
 		out.Note("Log in to %s: open this page in a browser of any machine:", p.Server)
 	default:

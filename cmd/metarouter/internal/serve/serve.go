@@ -38,6 +38,7 @@ import (
 // Flags has the flags and the command line of serve.
 type Flags struct {
 	Mode, Names string
+	FindTools   bool     // see [server.View]
 	Profile     string   // "" without one
 	Only        []string // servers; all if it is empty
 	Cluster     string   // URLs of NATS; "" if the configuration says
@@ -260,7 +261,7 @@ func (p *process) service(c config.Config) *service.Service {
 		Trusted:  p.trusted(),
 		Profile:  p.flags.Profile,
 		Only:     p.flags.Only,
-		View:     server.View{Mode: p.flags.Mode, Names: p.flags.Names},
+		View:     server.View{Mode: p.flags.Mode, Names: p.flags.Names, FindTools: p.flags.FindTools},
 		Watch:    !p.flags.NoWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  p.Options(p.log),

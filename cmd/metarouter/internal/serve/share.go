@@ -90,7 +90,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		Terms:   p.terms(c.Files),
 		Text:    func() string { return s.c.Text.Digest() },
 		Client: daemon.Client{
-			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, Mode: p.flags.Mode, Names: p.flags.Names, LogLevel: p.out.LogLevel,
+			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, Mode: p.flags.Mode, Names: p.flags.Names, FindTools: p.flags.FindTools, LogLevel: p.out.LogLevel,
 			Environ: os.Environ(),
 		},
 		Host:  append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
@@ -257,7 +257,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 			if len(client.Only) > 0 {
 				profiles = append(profiles, profile.Only(client.Only...))
 			}
-			chosen, ok := m.Seen(server.View{Mode: client.Mode, Names: client.Names}, profiles...)
+			chosen, ok := m.Seen(server.View{Mode: client.Mode, Names: client.Names, FindTools: client.FindTools}, profiles...)
 			if !ok {
 				return nil // since HasProfile was asked
 			}

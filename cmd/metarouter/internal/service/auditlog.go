@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -152,46 +153,14 @@ func summary(before, after config.Config) string {
 }
 
 // settingsThatDiffer returns the names of the keys of "metarouter" that differ, besides profiles.
-// Those of "http" and "cluster" are named one by one.
 func settingsThatDiffer(a, b config.Router) (names []string) {
-	within := func(prefix string) func(string) {
-		return func(name string) { names = append(names, prefix+keyOf(name)) }
-	}
-	compareFields(reflect.ValueOf(a), reflect.ValueOf(b), func(name string) {
-		if name != "HTTP" && name != "Profiles" && name != "Cluster" {
-			names = append(names, keyOf(name))
+	before, after := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range before.NumField() {
+		f := before.Type().Field(i)
+		if !f.IsExported() || f.Name == "Profiles" || reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+			continue
 		}
-	})
-	compareFields(reflect.ValueOf(a.HTTP), reflect.ValueOf(b.HTTP), within("http."))
-	if (a.Cluster == nil) != (b.Cluster == nil) {
-		return append(names, "cluster")
-	}
-	if a.Cluster != nil {
-		compareFields(reflect.ValueOf(*a.Cluster), reflect.ValueOf(*b.Cluster), within("cluster."))
+		names = append(names, cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)))
 	}
 	return names
-}
-
-// keyOf returns the key of the configuration that a field holds.
-func keyOf(field string) string {
-	switch field {
-	case "Issuers":
-		return "oauth"
-	case "PublicURL":
-		return "publicUrl"
-	case "URLs", "TLS":
-		return strings.ToLower(field)
-	case "TLSCert", "TLSKey":
-		return "tls" + field[len("TLS"):]
-	}
-	return strings.ToLower(field[:1]) + field[1:]
-}
-
-// compareFields calls differs with the names of the exported fields of two structs that differ.
-func compareFields(a, b reflect.Value, differs func(name string)) {
-	for i := range a.NumField() {
-		if a.Type().Field(i).IsExported() && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-			differs(a.Type().Field(i).Name)
-		}
-	}
 }

@@ -25,7 +25,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
@@ -103,7 +102,7 @@ func (s *Service) Run(ctx context.Context) error {
 		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
 		if s.Screen != nil {
-			g.Go(func() error { progress.ShowStart(ctx, s.Screen, r); return nil })
+			g.Go(func() error { ShowStart(ctx, s.Screen, r); return nil })
 		}
 		for _, listen := range s.Listeners {
 			g.Go(func() error { return listen(ctx, r, m) })
@@ -202,10 +201,14 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
 		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(cmp.Or(v.Mode, c.Router.Mode)),
+		FindTools:     c.Router.FindTools || v.FindTools,
 		Rules:         limits,
 		Profile:       strings.Join(applying, "+"),
 		LimitsResults: slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 }),
 		Classifies:    c.Router.Classification != nil,
+	}
+	if !c.Router.FindTools {
+		options.FindAbove = c.Router.ToolBudget
 	}
 	for _, choice := range chosen {
 		if servers := profile.OnlyOf(choice); len(servers) == 1 {

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -57,7 +57,7 @@ func (a *authorities) readFile() (p *pool, seen [sha256.Size]byte, err error) {
 		return nil, sha256.Sum256([]byte(err.Error())), err
 	}
 	seen = sha256.Sum256(data)
-	all, err := clientcert.Authorities(data)
+	all, err := clientauth.Authorities(data)
 	if err != nil {
 		return nil, seen, fmt.Errorf("%s: %w", a.file, err)
 	}

@@ -25,7 +25,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -95,7 +94,7 @@ func entry(profile string, attributes ...string) config.Certificate {
 	c := config.Certificate{Subject: strings.Join(attributes, ","), Profile: profile, Role: "use"}
 	for _, text := range attributes {
 		name, value, _ := strings.Cut(text, "=")
-		c.Attributes = append(c.Attributes, clientcert.Attribute{Name: name, Value: value})
+		c.Attributes = append(c.Attributes, clientauth.Attribute{Name: name, Value: value})
 	}
 	c.Name = c.Subject
 	return c
@@ -184,7 +183,7 @@ func TestParseAuthorities(t *testing.T) {
 		{"half of the second", string(one) + string(two[:len(two)/2]), "not whole"},
 		{"nonsense in PEM", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "its certificate 1"},
 	} {
-		if p, err := clientcert.Authorities([]byte(tt.text)); (err != nil) != (tt.want != "") || err != nil && (!strings.Contains(err.Error(), tt.want) || p != nil) {
+		if p, err := clientauth.Authorities([]byte(tt.text)); (err != nil) != (tt.want != "") || err != nil && (!strings.Contains(err.Error(), tt.want) || p != nil) {
 			t.Errorf("%s: %v", tt.what, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -37,17 +36,13 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 // admissionOf returns the rules of the configuration for clients without a token of its own.
 func (l *Listener) admissionOf(c config.Config) *admission {
 	now := &admission{issuers: issuersOf(c, l.key)}
+	for _, i := range now.issuers {
+		now.accepted = append(now.accepted, i.verified())
+	}
 	if l.asksFor(c.Router.HTTP) {
 		now.subjects = subjectsOf(c.Router)
 	}
 	return now
-}
-
-// openVerifier opens the verifier of the issuers' tokens. It takes over the issuers of the one before
-// that were not edited.
-func (l *Listener) openVerifier(before verifier, issuers []bearer.Issuer) verifier {
-	known, _ := before.(*bearer.Verifier)
-	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer"), Before: known})
 }
 
 // publicHost returns the host of the URL by which browsers reach the router, nil without one.

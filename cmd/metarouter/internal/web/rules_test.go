@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -232,43 +231,4 @@ func TestPrincipalsDiffer(t *testing.T) {
 			t.Error("a text that everyone can write down is a token of the principal")
 		}
 	}
-}
-
-// A proof follows the configuration in force when the token comes: rules, profiles and issuers.
-func TestProofFollowsConfiguration(t *testing.T) {
-	token := tokenOfClaims(t, `{"sub":"u","groups":["devs"]}`, "mcp:call")
-	w := newFakeWorld(routerWith(ruled(nil)), func(context.Context, string, string) (*bearer.Token, error) { return token, nil })
-	defer w.Close()
-	check := func(what, want string) {
-		t.Helper()
-		got, err := w.Token(t.Context(), "token", "https://tools.example.com/mcp")
-		if text := shortOf(got, err); !strings.HasPrefix(text, want) {
-			t.Errorf("%s: %q, want %q", what, text, want)
-		}
-		if now := w.now.Load().issuers; err == nil && (len(now) == 0 || got.Revision != now[0].revision) {
-			t.Errorf("%s: the revision is that of another configuration", what)
-		}
-	}
-	check("at first", "work")
-	r := routerWith(ruled(func(i *config.Issuer) { i.Profiles[0].Profile = "ops" }))
-	w.edit(r)
-	check("another profile", "ops")
-	r = routerWith(ruled(nil))
-	delete(r.Profiles, "work")
-	w.edit(r)
-	check("without the profile", "403 no profile")
-	w.edit(routerWith(ruled(func(i *config.Issuer) { i.Profiles = nil })))
-	check("without rules", "403 no rule")
-	w.edit(routerWith(ruled(func(i *config.Issuer) { i.URL = "https://other.example" })))
-	check("of an issuer that was removed", "401 the token is of an issuer")
-	w.edit(routerWith(config.Issuer{}))
-	check("with a mistake in the issuer", "401 access tokens")
-	r = routerWith(ruled(nil))
-	r.HTTP.PublicURL = ""
-	w.edit(r)
-	check("without a public URL", "401 access tokens")
-	w.edit(routerWith(ruled(nil)))
-	check("as at first", "work")
-	token.Expires = time.Time{}
-	check("without an end", "401 the token does not say")
 }

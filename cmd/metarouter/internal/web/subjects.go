@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // A subject is the principal of client certificates with some attributes. It is plain data.
 type subject struct {
-	attributes []clientcert.Attribute
+	attributes []clientauth.Attribute
 	hash       string // of the principal; "" lets no client in
 }
 
@@ -56,7 +56,7 @@ func find(leaf *x509.Certificate, all []subject) (hash string, m match) {
 	for _, s := range all {
 		n := len(s.attributes)
 		switch {
-		case n < most, n == 0, slices.ContainsFunc(s.attributes, func(a clientcert.Attribute) bool { return !a.In(leaf) }):
+		case n < most, n == 0, slices.ContainsFunc(s.attributes, func(a clientauth.Attribute) bool { return !a.In(leaf) }):
 		case n == most:
 			hash, m = "", ambiguous
 		case s.hash == "":

@@ -26,6 +26,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -227,8 +228,9 @@ func tokenOf(file string) (config.Token, error) {
 // calls finish for a while.
 func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
 	options := adapter.Follow(parts, l.optionsOf)
-	authenticator := newAuthenticator(adapter.Follow(parts, l.admissionOf), l.openVerifier, l.log.Named("http"))
-	defer authenticator.Close() // after the handler, which asks it
+	verifier := bearer.New(bearer.Options{Log: l.log.Named("bearer")})
+	defer verifier.Close() // after the handler, which asks it
+	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http")}
 	handler := s.Handler(server.HTTPOptions{
 		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
 	})

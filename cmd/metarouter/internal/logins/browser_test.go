@@ -1,0 +1,108 @@
+package logins
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
+
+// Over SSH and without a display no browser is opened, unless BROWSER says how.
+func TestMissing(t *testing.T) {
+	for _, tc := range []struct {
+		system, env string
+		missing     bool
+	}{
+		{"linux", "", true},
+		{"linux", "DISPLAY=:0", false},
+		{"linux", "WAYLAND_DISPLAY=wayland-0", false},
+		{"linux", "DISPLAY=:10 SSH_CONNECTION=1.2.3.4", true},
+		{"linux", "BROWSER=/vscode/browser.sh SSH_CONNECTION=1.2.3.4", false},
+		{"darwin", "", false},
+		{"darwin", "SSH_TTY=/dev/pts/1", true},
+		{"windows", "", false},
+	} {
+		getenv := func(name string) string {
+			for _, pair := range strings.Fields(tc.env) {
+				if value, ok := strings.CutPrefix(pair, name+"="); ok {
+					return value
+				}
+			}
+			return ""
+		}
+		expect.Equal(t, noBrowser(getenv, tc.system) != "", tc.missing, "%s with %q", tc.system, tc.env)
+	}
+}
+
+// What a server calls a page may be a file, a script or an option.
+func TestCheck(t *testing.T) {
+	for page, good := range map[string]bool{
+		"https://issuer.example/authorize?a=b&c=%20d#e": true,
+		"http://127.0.0.1:8080/x":                       true,
+		"https://bücher.example/":                       true,
+		"":                                              false,
+		"-https://issuer.example/":                      false,
+		"--help":                                        false,
+		"file://host/share/x.exe":                       false,
+		"vscode://host/open?x":                          false,
+		"file:///etc/passwd":                            false,
+		"javascript:alert(1)":                           false,
+		"ms-msdt:/id PCWDiagnostic":                     false,
+		`\\host\share\x.exe`:                            false,
+		"https:///path":                                 false,
+		"https:issuer.example":                          false,
+		"https://user:password@issuer.example/":         false,
+		"https://issuer.example/\n--option":             false,
+		"https://issuer.example/ --option":              false,
+		"https://issuer.example/'; calc":                false,
+		"https://issuer.example/\u202egnp.exe":          false,
+		"https://issuer.example/" + strings.Repeat("a", maxURL): false,
+	} {
+		expect.Equal(t, check(page) == nil, good, "%q", page)
+	}
+}
+
+// BROWSER names programs, with the place of the page or without.
+func TestNamed(t *testing.T) {
+	const page = "https://issuer.example/?a=b;c"
+	got := named(page, func(string) string { return "firefox: lynx -x  %s -y::w3m" })
+	want := [][]string{{"firefox", page}, {"lynx", "-x", page, "-y"}, {"w3m", page}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The program gets the page as one argument, whatever a shell would do with it, and what it ends
+// with is reported.
+func TestOpen(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the browser is a shell script")
+	}
+	folder := t.TempDir()
+	script, got := filepath.Join(folder, "browser"), filepath.Join(folder, "got")
+	expect.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nprintf '%s|' \"$@\" > "+got+"\nexit 3\n"), 0o700))
+	const page = "https://issuer.example/?a=$(id)&b=;c|d"
+	getenv := func(name string) string {
+		if name == "BROWSER" {
+			return script
+		}
+		return ""
+	}
+	ended, err := openBrowser(page, getenv)
+	expect.OK(t, err)
+	expect.Error(t, <-ended, "exit status 3", "the end")
+	if text, err := os.ReadFile(got); err != nil || string(text) != page+"|" {
+		t.Errorf("the program got %q %v", text, err)
+	}
+	os.Remove(got)
+	if _, err := openBrowser("file:///etc/passwd", getenv); err == nil {
+		t.Error("a file was opened")
+	}
+	if _, err := os.Stat(got); err == nil {
+		t.Error("the program was started for a file")
+	}
+}

@@ -1,0 +1,131 @@
+package keys
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
+)
+
+// inEntries are keys of entries that other clients and routers know, and that have no effect here.
+// Keys with a counterpart here are not among them, so that people learn of the counterpart.
+var inEntries = strings.Fields(`
+	alwaysLoad
+	dev gallery version sandbox sandboxEnabled
+	auth
+	autoApprove alwaysAllow networkTimeout watchPaths disabledForPrompts remoteConfigured
+	trust authProviderType targetAudience targetServiceAccount tcp extension extensionName instructions
+	isDefaultServer filterMapping deferTools
+	oauthScopes agentId
+	source settings remote
+	start_on_launch
+	active isActive official provider providerUrl logoUrl tags longRunning registryUrl searchKey installSource dxtVersion dxtPath
+	authentication keep_alive keepAlive sse_read_timeout include_tags exclude_tags
+	owner prompts resources options keepAliveInterval openapi proxy passthroughHeaders
+	maxRestarts restartOnExit restartDelay connectionTimeout requestTimeout
+	display_name bundled available_tools iconPath chatMenu serverInstructions customUserVars startup initTimeout requiresOAuth apiKey
+	requestOptions lifecycle directTools exposeResources bearerToken bearerTokenEnv tokenCacheDir clientName logging debug
+	managedBy metadata name title displayName description note notes icon icons id author homepage repository license category
+`)
+
+// inOAuth are keys of "oauth" that other clients know, and that have no effect here: the router
+// finds the endpoints, and begins a login when it is needed.
+var inOAuth = strings.Fields(`
+	enabled authorizationUrl tokenUrl registrationUrl issuer audiences tokenParamName
+`)
+
+// inFiles are keys that stand next to the servers in files that are about servers.
+var inFiles = strings.Fields(`
+	inputs sandbox name version description author license homepage repository keywords metadata
+`)
+
+// inGeneral are keys of files in which other clients keep all their settings, and of
+// plug-ins. Such a file may have any other key too.
+var inGeneral = strings.Fields(`
+	globalShortcut preferences scale locale darkMode userThemeMode isUsingBuiltInNodeForMcp isDxtAutoUpdatesEnabled hasTrackedInitialActivation
+	numStartups installMethod autoUpdates tipsHistory projects oauthAccount firstStartTime userID hasCompletedOnboarding cachedChangelog
+	permissions hooks statusLine enabledPlugins enabledMcpjsonServers disabledMcpjsonServers enableAllProjectMcpServers
+	general ui ide privacy context security telemetry advanced experimental selectedAuthType theme coreTools checkpointing autoAccept contextFileName
+	allowMCPServers excludeMCPServers extensions
+	context_servers languages lsp agent agents agent_servers features vim_mode buffer_font_size ui_font_size base_keymap
+	users groups systemConfig routing
+	commands skills providers models allowedTools toolAliases toolsSettings useLegacyMcpJson prompt
+`)
+
+// IsComment reports whether people use a key for comments, or a program for its own notes.
+func IsComment(key string) bool {
+	return key == "" || key == "comment" || key[0] == '_' || key[0] == '$' || key[0] == '#' || strings.HasPrefix(key, "//") || strings.HasPrefix(key, "x-")
+}
+
+// MayBeNull reports whether other clients write null for a key of an entry that is absent.
+func MayBeNull(key string) bool {
+	return slices.Contains([]string{"command", "args", "env", "cwd", "type", "url", "headers", "timeout", "oauth"}, key)
+}
+
+// InEntry reports whether another client knows a key of an entry.
+func InEntry(key string) bool { return slices.Contains(inEntries, key) }
+
+// InOAuth reports whether another client knows a key of "oauth".
+func InOAuth(key string) bool { return slices.Contains(inOAuth, key) }
+
+// InFile reports whether another client knows a key at the top level of a file.
+func InFile(key string) bool { return slices.Contains(inFiles, key) || isGeneral(key) }
+
+func isGeneral(key string) bool { return strings.Contains(key, ".") || slices.Contains(inGeneral, key) }
+
+// IsGeneral reports whether a file has all settings of another client, or is a plug-in's.
+func IsGeneral(root *hujson.Object) bool {
+	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return isGeneral(jsonc.Key(m)) })
+}
+
+// A File is a file of a client that is no JSON, and that 'metarouter import' reads.
+type ForeignFile struct {
+	Client, Title, Format string // such as "codex", "Codex" and "TOML"
+	Offset                int    // where its servers begin
+}
+
+var (
+	codexServers    = lazy.Regexp(`(?m)^[ \t]*\[?mcp_servers\b`)
+	gooseExtensions = lazy.Regexp(`(?m)^extensions:`)
+)
+
+// ForeignFileOf returns the file that has the text, if it is of such a client.
+func ForeignFileOf(text []byte) (f ForeignFile, ok bool) {
+	for _, c := range []struct {
+		ForeignFile
+		servers func() *regexp.Regexp
+	}{{ForeignFile{"codex", "Codex", "TOML", 0}, codexServers}, {ForeignFile{"goose", "Goose", "YAML", 0}, gooseExtensions}} {
+		if at := c.servers().FindIndex(text); at != nil {
+			c.Offset = at[0]
+			return c.ForeignFile, true
+		}
+	}
+	return f, false
+}
+
+// IsOpencode reports whether a member of the file has the servers of opencode: each has the type
+// "local" or "remote".
+func IsOpencode(m hujson.ObjectMember) bool {
+	o, ok := m.Value.Value.(*hujson.Object)
+	if !ok || jsonc.Key(m) != "mcp" {
+		return false
+	}
+	if inner, ok := jsonc.Member(o, "servers"); ok {
+		if deeper, ok := inner.Value.Value.(*hujson.Object); ok {
+			o = deeper
+		}
+	}
+	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
+		entry, ok := m.Value.Value.(*hujson.Object)
+		if !ok {
+			return false
+		}
+		kind, _ := jsonc.Member(entry, "type")
+		said, ok := kind.Value.Value.(hujson.Literal)
+		return ok && (said.String() == "local" || said.String() == "remote")
+	})
+}

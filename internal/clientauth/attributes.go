@@ -1,0 +1,106 @@
+package clientauth
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const maxSubject = 256 // bytes of a list of attributes
+
+// An Attribute is a part of a certificate's subject (CN, O, OU, C), or one of its alternative
+// names (DNS, URI, EMAIL).
+type Attribute struct{ Name, Value string }
+
+var attributeNames = []string{"CN", "O", "OU", "C", "DNS", "URI", "EMAIL"}
+
+// CertificateIdentity is the same for subjects that differ only in the order of their attributes.
+func CertificateIdentity(attributes []Attribute) string {
+	all := make([]string, len(attributes))
+	for i, a := range attributes {
+		all[i] = fmt.Sprintf("%s=%q", a.Name, a.Value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// Attributes parses "CN=build" or "DNS=build.example.com,O=Acme". A \ takes the next comma
+// literally.
+func Attributes(subject string) (all []Attribute, err error) {
+	const advice = `; write it like "CN=build" or "DNS=build.example.com,O=Acme"`
+	if len(subject) > maxSubject || strings.ContainsFunc(subject, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return nil, fmt.Errorf("must have at most %d printable characters"+advice, maxSubject)
+	}
+	for part := range commas(subject) {
+		name, value, ok := strings.Cut(part, "=")
+		name, value = strings.ToUpper(strings.TrimSpace(name)), strings.TrimSpace(value)
+		switch {
+		case !ok || name == "" || value == "":
+			return nil, errors.New("must be parts of a certificate with their values, separated by commas" + advice)
+		case !slices.Contains(attributeNames, name):
+			return nil, fmt.Errorf("has the part %q, which must be one of %s"+advice, name, strings.Join(attributeNames, ", "))
+		}
+		all = append(all, Attribute{name, value})
+	}
+	return all, nil
+}
+
+// commas yields the parts of a text between commas. A comma or \ after a \ is part of the text.
+func commas(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		var part strings.Builder
+		for i := 0; i < len(text); i++ {
+			switch {
+			case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
+				i++
+				part.WriteByte(text[i])
+			case text[i] == ',':
+				if !yield(part.String()) {
+					return
+				}
+				part.Reset()
+			default:
+				part.WriteByte(text[i])
+			}
+		}
+		yield(part.String())
+	}
+}
+
+// commonName is the type of CN.
+var commonName = asn1.ObjectIdentifier{2, 5, 4, 3}
+
+// In reports whether the certificate has the attribute, byte for byte.
+func (a Attribute) In(leaf *x509.Certificate) bool {
+	switch a.Name {
+	case "CN":
+		names := 0 // Go takes the last one; others may take another one
+		for _, n := range leaf.Subject.Names {
+			if n.Type.Equal(commonName) {
+				names++
+			}
+		}
+		return names == 1 && leaf.Subject.CommonName == a.Value && a.Value != ""
+	case "O":
+		return slices.Contains(leaf.Subject.Organization, a.Value)
+	case "OU":
+		return slices.Contains(leaf.Subject.OrganizationalUnit, a.Value)
+	case "C":
+		return slices.Contains(leaf.Subject.Country, a.Value)
+	case "DNS":
+		return slices.Contains(leaf.DNSNames, a.Value)
+	case "EMAIL":
+		return slices.Contains(leaf.EmailAddresses, a.Value)
+	case "URI":
+		for _, u := range leaf.URIs {
+			if u.String() == a.Value {
+				return true
+			}
+		}
+	}
+	return false
+}
