@@ -3,9 +3,11 @@ package adapter
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,6 +116,50 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	expect.List(t, held(), []string{"", "ann"}, "users before the timeout")
 	r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(31*24*time.Hour))
 	expect.List(t, held(), []string{""}, "users after the timeout")
+}
+
+// Many users log in, call, and log out or are logged out, while tokens expire: no one is ever someone else.
+func TestUsersRace(t *testing.T) {
+	r, issuer, _ := protected(t, func(c *config.Config) {
+		c.Servers[0].PerUser = true
+		c.Router.HTTP.PublicURL = "https://tools.example.com"
+	})
+	issuer.Change(func(o *fakeissuer.Options) { o.Life, o.Rotate = 2*time.Second, true })
+	users, rounds := 50, 4
+	if testing.Short() {
+		users, rounds = 10, 3
+	}
+	var all sync.WaitGroup
+	for i := range users {
+		all.Go(func() {
+			name := fmt.Sprintf("user %d", i)
+			for round := range rounds {
+				account := fmt.Sprintf("account %d of %d", round, i)
+				from := &caller{who: session.Caller{Principal: name, Name: name, OverHTTP: true}, modern: i%2 == 0, told: make(chan string, 10)}
+				from.ask = choosing(t, r, account, name)
+				for range 3 {
+					said := whoami(t, r, from)
+					if strings.Contains(said, "for you alone") && !from.modern { // the next login is made as a modern client
+						from.modern = true
+					} else if said != account {
+						t.Errorf("%s is %q, want %q", name, said, account)
+					}
+				}
+				var err error
+				if i%3 == 0 {
+					err = r.parts.EndLogin(t.Context(), "s", name)
+				} else {
+					_, err = r.parts.Logout(t.Context(), "s", name)
+				}
+				expect.OK(t, err)
+			}
+		})
+	}
+	all.Wait()
+	held, err := r.parts.Logins().All(t.Context())
+	expect.OK(t, err)
+	expect.Equal(t, len(held), 0, "logins at the end")
+	expect.Equal(t, issuer.Counts().Authorizations, users*rounds, "logins")
 }
 
 // Requests to a server have the values of their user.
