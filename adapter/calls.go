@@ -1,12 +1,19 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
+	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -88,10 +95,65 @@ func (c calls) Relay(ctx context.Context, server string, r Request) (json.RawMes
 		}
 		result, err = c.router.executor.Relay(ctx, server, r)
 	}
-	if r.Method == "resources/read" {
-		err = v.Hide(server, scope.Text(r.Params, "uri"), err)
+	switch uri := scope.Text(r.Params, "uri"); {
+	case r.Method != "resources/read" && r.Method != "skills/get":
+	case err != nil:
+		err = v.Hide(server, uri, err)
+	case r.Method == "resources/read":
+		err = c.verify(ctx, server, r, result)
+	default:
+		s, err := skillIn(result, server, uri)
+		return wire.SetMember(result, "skill", s.Definition), err
 	}
 	return result, err
+}
+
+// skillIn returns the skill of a skills/get result.
+func skillIn(result json.RawMessage, server, uri string) (registry.Skill, error) {
+	s, err := discovery.Skill(server, wire.Member(result, "skill"))
+	if err != nil || s.URI != uri {
+		err = cmp.Or(err, errors.New("it is another one"))
+		err = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("%s: its skill %q can't be used: %v", server, uri, err)}
+	}
+	return s, err
+}
+
+// verify compares the result of resources/read with the skills that list the file. Their server may have changed them
+// since, so it is asked for a skill that does not fit before the file is refused.
+func (c calls) verify(ctx context.Context, server string, r Request, result json.RawMessage) error {
+	uri := scope.Text(r.Params, "uri")
+	for _, s := range c.router.registry.Snapshot().Offer(server).Skills {
+		if !s.Holds(uri) || fits(s, uri, result) {
+			continue
+		}
+		r.Method, r.Params = "skills/get", wire.Marshal(map[string]string{"uri": s.URI})
+		raw, err := c.router.executor.Relay(ctx, server, r)
+		if err != nil {
+			return err
+		}
+		if now, err := skillIn(raw, server, s.URI); err != nil {
+			return err
+		} else if !fits(&now, uri, result) {
+			return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("%s: the file %q does not fit its digest and size in the skill %q, so it is not passed on", server, uri, s.URI)}
+		}
+	}
+	return nil
+}
+
+// fits reports whether a skill does not list the file, or the result of resources/read has its contents alone.
+func fits(s *registry.Skill, uri string, result json.RawMessage) bool {
+	at := slices.IndexFunc(s.Files(), func(f registry.SkillEntry) bool { return f.URI == uri && f.Digest != "" })
+	var contents []json.RawMessage
+	if list := wire.Member(result, "contents"); at < 0 || json.Unmarshal(list, &contents) != nil {
+		return true // or it is a question
+	}
+	if len(contents) != 1 || (wire.Member(contents[0], "text") == nil) == (wire.Member(contents[0], "blob") == nil) {
+		return false
+	}
+	body, err := base64.StdEncoding.DecodeString(scope.Text(contents[0], "blob"))
+	file := s.Files()[at]
+	body = append(body, scope.Text(contents[0], "text")...)
+	return err == nil && int64(len(body)) == file.Size && fmt.Sprintf("sha256:%x", sha256.Sum256(body)) == file.Digest
 }
 
 // loggedIn is LogIn for a request that has ended with err, which may be nil. Its error is a

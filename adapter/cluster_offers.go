@@ -87,6 +87,9 @@ func clusterOffer(l registry.Listing) (o clusternode.Offer) {
 	for _, t := range l.Templates {
 		o.Templates = append(o.Templates, t.Definition)
 	}
+	for _, s := range l.Skills {
+		o.Skills = append(o.Skills, s.Definition)
+	}
 	return o
 }
 

@@ -123,7 +123,7 @@ func isPrintable(r clusternode.Request) bool {
 // rules apply to it.
 func hasSubject(method string) bool {
 	switch method {
-	case "tools/call", "prompts/get", "resources/read", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel":
+	case "tools/call", "prompts/get", "resources/read", "skills/get", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel":
 		return true
 	}
 	return false
@@ -185,7 +185,7 @@ func (r *NodeRequest) allows(t *registry.NormalizedTool) bool {
 
 // uri reports whether the client's node lets it read a URI of the server.
 func (r *NodeRequest) uri(uri string) bool {
-	return r.rules == nil || len(uri) <= maxMatched && r.rules.URI(r.alias(r.node.stream.Server), uri)
+	return r.rules == nil || len(uri) <= maxMatched && r.rules.URI(r.alias(r.node.stream.Server), uri, r.view.Snapshot().Offer(r.node.stream.Server).Skills...)
 }
 
 // name reports whether the client's node lets it use a prompt or a template of the server.

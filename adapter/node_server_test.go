@@ -19,7 +19,7 @@ import (
 // Another node sees the server's own names and results, and none of our tools.
 func TestServeNode(t *testing.T) {
 	long := strings.Repeat("long_name_", 9)
-	b := newBox(t, "-tools", "echo,answer,log,progress,error,big,hang,find_tools,"+long, "-prompts", "greet", "-resources", "doc://a,doc://b.bin", "-templates", "doc://t/{x}")
+	b := newBox(t, "-tools", "echo,answer,log,progress,error,big,hang,find_tools,"+long, "-prompts", "greet", "-resources", "doc://a,doc://b.bin", "-templates", "doc://t/{x}", "-skills", "git")
 	s := b.dial()
 	m := modern(`{}`)
 	contains(t, "discover", s.ask("server/discover", "", nil, m), `"supportedVersions":["2026-07-28"`, `"name":"gpu"`, `"version":"1.0.0"`, `"tools":`)
@@ -27,6 +27,8 @@ func TestServeNode(t *testing.T) {
 	contains(t, "prompts", s.ask("prompts/list", "", nil, m), `"name":"greet"`)
 	contains(t, "resources", s.ask("resources/list", "", nil, m), `"uri":"doc://b.bin"`)
 	contains(t, "templates", s.ask("resources/templates/list", "", nil, m), `"resourceTemplates":[`, `doc://t/{x}`)
+	contains(t, "skills", s.ask("skills/list", "", nil, m), `"skills":[{`, `"uri":"skill://git/more.md"`)
+	contains(t, "a skill", s.ask("skills/get", `"uri":"skill://git/SKILL.md"`, by("ann"), m), `"skill":{`, `"digest":"sha256:`)
 
 	const echo = `"name":"echo","arguments":{"message" : "é"}`
 	got := s.ask("tools/call", echo, by("ann"), m)

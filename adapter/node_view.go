@@ -72,6 +72,8 @@ func (s nodeStream) Definitions(method string) (member string, all []json.RawMes
 		return "resources", o.Resources
 	case "resources/templates/list":
 		return "resourceTemplates", o.Templates
+	case "skills/list":
+		return "skills", o.Skills
 	}
 	return "tools", o.Tools
 }

@@ -205,7 +205,7 @@ func TestHostTellsNodesApart(t *testing.T) {
 
 // Patterns of another node's rules are not compared with texts of any length.
 func TestHostBoundsPatterns(t *testing.T) {
-	r := &NodeRequest{node: new(NodeView), rules: profile.Of(map[string]config.Profile{"p": {Deny: []string{"x"}}}, "p"), self: "box"}
+	r := &NodeRequest{node: new(NodeView), view: New(config.Config{}, Options{}).Parts().Scope(), rules: profile.Of(map[string]config.Profile{"p": {Deny: []string{"x"}}}, "p"), self: "box"}
 	if long := strings.Repeat("a", maxMatched+1); !r.uri(long[1:]) || r.uri(long) || r.name(long) {
 		t.Error("a long text was compared")
 	}

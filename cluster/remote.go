@@ -70,6 +70,8 @@ func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 		member, items = "resources", d.Resources
 	case "resources/templates/list":
 		member, items = "resourceTemplates", d.Templates
+	case "skills/list":
+		member, items = "skills", d.Skills
 	default:
 		return nil, fmt.Errorf("%w: %s is not answered from announced definitions", session.ErrNotSent, r.Method)
 	}

@@ -22,10 +22,12 @@ import (
 // with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
 // URI template. The zero value allows everything.
 type Profile struct {
-	Servers  []string `key:"servers,empty"` // patterns of names; nil is all servers, and an empty slice is no server
-	Allow    []string `key:"tools.allow"`   // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
-	Deny     []string `key:"tools.deny"`    // likewise; it wins over Allow
-	ReadOnly bool     `key:"readOnly"`      // only tools that read; see [registry.NormalizedTool.Reads]
+	Servers     []string `key:"servers,empty"` // patterns of names; nil is all servers, and an empty slice is no server
+	Allow       []string `key:"tools.allow"`   // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
+	Deny        []string `key:"tools.deny"`    // likewise; it wins over Allow
+	ReadOnly    bool     `key:"readOnly"`      // only tools that read; see [registry.NormalizedTool.Reads]
+	SkillsAllow []string `key:"skills.allow"`  // patterns of skills, compared with server:name if they have a colon and with names if not; if empty, Allow and Deny decide
+	SkillsDeny  []string `key:"skills.deny"`   // likewise; it wins over SkillsAllow
 
 	// Ask says before which calls a person is asked, in addition to calls of tools that
 	// AskFor matches.

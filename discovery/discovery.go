@@ -1,6 +1,6 @@
 // Package discovery lists the offer of a server, for the registry.
 //
-// [Discovery.List] asks a live session for its tools, prompts, resources and templates. It
+// [Discovery.List] asks a live session for its tools, prompts, resources, templates and skills. It
 // repairs definitions that would break clients, and infers capability tags for tools. A
 // definition that cannot be repaired is left out with a reason: a bad one never spoils the
 // list, and never causes a panic.
@@ -28,6 +28,7 @@ const (
 	maxPages     = 1000
 	maxItems     = 100_000
 	maxListBytes = 64 << 20 // of all lists of a server together
+	maxSkills    = 1000     // further ones are not listed, and are found by their URI
 )
 
 // othersWait limits the time for the lists of prompts, resources and templates. It is

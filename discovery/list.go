@@ -101,7 +101,7 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 	return nil
 }
 
-// others lists prompts, resources and templates.
+// others lists prompts, resources, templates and skills.
 func (l *lister) others(ctx context.Context) {
 	if l.session.Info().Has("prompts") {
 		l.offer.Prompts = collect(ctx, l, source{registry.KindPrompt, "prompts/list", "prompts", "name"},
@@ -112,6 +112,14 @@ func (l *lister) others(ctx context.Context) {
 			normalizeResource, func(r registry.Resource) (string, []string) { return r.URI, r.Repairs })
 		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"},
 			normalizeTemplate, func(t registry.Template) (string, []string) { return t.URITemplate, t.Repairs })
+	}
+	if wire.Member(wire.Member(l.session.Info().Capabilities, "extensions"), registry.SkillsExtension) != nil {
+		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"},
+			Skill, func(s registry.Skill) (string, []string) { return s.URI, s.Repairs })
+		if n := len(l.offer.Skills); n > maxSkills {
+			l.cut(registry.KindSkill, fmt.Sprintf("only the first %d of %d skills are used", maxSkills, n))
+			l.offer.Skills = l.offer.Skills[:maxSkills]
+		}
 	}
 }
 

@@ -2,24 +2,25 @@ package discovery
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // normalizePrompt returns the prompt of one element of a prompts/list result, repaired as
 // [Normalize] repairs a tool.
 func normalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error) {
-	var r repairs
-	definition, o, err := r.open(raw, "name")
-	if err != nil {
-		return registry.Prompt{}, err
-	}
-	name, err := identify(o, "name")
+	r, definition, o, name, err := openItem(raw, "name")
 	if err != nil {
 		return registry.Prompt{}, err
 	}
@@ -32,21 +33,34 @@ func normalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error
 	return p, err
 }
 
-// normalizeResource returns the resource of one element of a resources/list result,
-// repaired as [Normalize] repairs a tool. The URI replaces a missing name.
-func normalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
-	var r repairs
-	definition, o, err := r.open(raw, "uri")
-	if err != nil {
-		return registry.Resource{}, err
+// openItem parses the definition of an element that its server knows by the member key, which is its id.
+func openItem(raw json.RawMessage, key string) (r repairs, definition hujson.Value, o object, id string, err error) {
+	if definition, o, err = r.open(raw, key); err == nil {
+		id, err = identify(o, key)
 	}
-	uri, err := identify(o, "uri")
+	return r, definition, o, id, err
+}
+
+// normalizeResource returns the resource of one element of a resources/list result.
+func normalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
+	return resourceOf(server, raw, "uri")
+}
+
+// normalizeTemplate returns the resource template of one element of a resources/templates/list result.
+func normalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
+	r, err := resourceOf(server, raw, "uriTemplate")
+	return registry.Template{ID: r.ID, Server: server, URITemplate: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType, Definition: r.Definition, Repairs: r.Repairs}, err
+}
+
+// resourceOf returns a resource, repaired as [Normalize] repairs a tool. The member key has its URI, which replaces a missing name.
+func resourceOf(server string, raw json.RawMessage, key string) (registry.Resource, error) {
+	r, definition, o, uri, err := openItem(raw, key)
 	if err != nil {
 		return registry.Resource{}, err
 	}
 	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: r.name(o, uri)}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
-	if v := o.get("size"); v != nil && !isWhole(v) {
+	if v := o.get("size"); v != nil && key == "uri" && !isWhole(v) {
 		r.drop(o, "size", "it must be a whole number of bytes")
 	}
 	r.content(o)
@@ -54,27 +68,6 @@ func normalizeResource(server string, raw json.RawMessage) (registry.Resource, e
 	res.Definition, err = pack(definition)
 	res.Repairs = r
 	return res, err
-}
-
-// normalizeTemplate returns the resource template of one element of a
-// resources/templates/list result, repaired as [Normalize] repairs a tool.
-func normalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
-	var r repairs
-	definition, o, err := r.open(raw, "uriTemplate")
-	if err != nil {
-		return registry.Template{}, err
-	}
-	uri, err := identify(o, "uriTemplate")
-	if err != nil {
-		return registry.Template{}, err
-	}
-	t := registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: r.name(o, uri)}
-	t.Title, t.Description, t.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
-	r.content(o)
-	r.optional(o)
-	t.Definition, err = pack(definition)
-	t.Repairs = r
-	return t, err
 }
 
 // name returns the name of a resource, or its URI if it has no name.
@@ -169,4 +162,62 @@ func isTime(v *hujson.Value) bool {
 	s, ok := text(v)
 	_, err := time.Parse(time.RFC3339, s)
 	return ok && err == nil && timeForm().MatchString(s)
+}
+
+const maxSkillFiles, maxSkillBytes = 512, 16 << 20 // hosts need load no larger skill
+
+var digestForm = lazy.Regexp(`^sha256:[0-9a-f]{64}$`)
+
+// Skill returns the skill of one element of a skills/list or skills/get result. An error says why hosts must not load it.
+func Skill(server string, raw json.RawMessage) (registry.Skill, error) {
+	r, definition, _, uri, err := openItem(raw, "uri")
+	if err != nil {
+		return registry.Skill{}, err
+	}
+	s := registry.Skill{ID: registry.ID(server, uri), Server: server, URI: uri, Repairs: r}
+	if s.Definition, err = pack(definition); err != nil {
+		return s, err
+	}
+	front := wire.Member(s.Definition, "frontmatter")
+	s.Name, _ = wire.String(wire.Member(front, "name"))
+	s.Description, _ = wire.String(wire.Member(front, "description"))
+	switch files, resources := s.Files(), wire.Member(s.Definition, "resources"); {
+	case s.Name == "" || s.Description == "":
+		return s, errors.New("its frontmatter has no name, or no description")
+	case !strings.HasSuffix(uri, registry.SkillFile) || path.Base(path.Dir(uri)) != s.Name:
+		return s, fmt.Errorf("its uri does not end with /%.80s%s, its name", s.Name, registry.SkillFile)
+	case len(files) > maxSkillFiles:
+		return s, fmt.Errorf("it has %d files, more than %d", len(files), maxSkillFiles)
+	case wire.IsArray(resources):
+		return s, checkFiles(uri, files)
+	case string(resources) != `"dynamic"`:
+		return s, errors.New(`its resources are neither an array of files nor "dynamic"`)
+	}
+	return s, nil
+}
+
+// checkFiles returns the error of the files of the skill with the URI.
+func checkFiles(skill string, files []registry.SkillEntry) error {
+	folder := strings.TrimSuffix(skill, registry.SkillFile[1:])
+	seen, size := map[string]bool{}, int64(0)
+	for _, f := range files {
+		below, inside := strings.CutPrefix(f.URI, folder)
+		below, err := url.PathUnescape(strings.ReplaceAll(below, `\`, "/"))
+		switch {
+		case !inside || err != nil || below == "" || path.Clean("/"+below) != "/"+below:
+			return fmt.Errorf("its file %.80q is not in its folder", f.URI)
+		case seen[f.URI]:
+			return fmt.Errorf("its file %.80q is listed twice", f.URI)
+		case !digestForm().MatchString(f.Digest) || f.Size < 0:
+			return fmt.Errorf("its file %.80q has no size, or no digest of the form sha256:HEX", f.URI)
+		case f.Size > maxSkillBytes-size:
+			return fmt.Errorf("its files have more than %d MiB together", maxSkillBytes>>20)
+		}
+		seen[f.URI] = true
+		size += f.Size
+	}
+	if !seen[skill] {
+		return errors.New("its list of files lacks its own SKILL.md")
+	}
+	return nil
 }

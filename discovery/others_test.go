@@ -279,3 +279,40 @@ func FuzzNormalizeOthers(f *testing.F) {
 		}
 	})
 }
+
+// A skill that hosts must not load is left out, and the reason names the fault.
+func TestSkills(t *testing.T) {
+	const file = `{"uri":"s://x/git/SKILL.md","digest":"sha256:` + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" + `","size":3}`
+	entry := func(front, resources string) string {
+		return `{"uri":"s://x/git/SKILL.md","frontmatter":` + front + `,"resources":` + resources + `}`
+	}
+	const front = `{"name":"git","description":"d","x":{"y":[1.50]}}`
+	with := func(old, replacement string) string {
+		return `[` + file + `,` + strings.ReplaceAll(file, old, replacement) + `]`
+	}
+	for raw, want := range map[string]string{
+		entry(front, `[`+file+`]`):                                        "",
+		entry(front, with("SKILL.md", "a%20b/c.md")):                      "",
+		entry(front, `"dynamic"`):                                         "",
+		entry(`{"name":"git"}`, `"dynamic"`):                              "no description",
+		entry(`{"name":"other","description":"d"}`, `"dynamic"`):          "does not end with /other/SKILL.md",
+		entry(front, `"some"`):                                            `nor "dynamic"`,
+		`{"uri":"s://x/git/SKILL.md","frontmatter":` + front + `}`:        `nor "dynamic"`,
+		`{"uri":"s://x/git/skill","frontmatter":` + front + `}`:           "does not end with",
+		entry(front, `[]`):                                                "lacks its own SKILL.md",
+		entry(front, with("x", "x")):                                      "twice",
+		entry(front, with("git/SKILL.md", "other/a.md")):                  "not in its folder",
+		entry(front, with("SKILL.md", "../other/a.md")):                   "not in its folder",
+		entry(front, with("SKILL.md", `a\\..\\..\\b`)):                    "not in its folder",
+		entry(front, with("SKILL.md", "")):                                "not in its folder",
+		entry(front, `[`+strings.Replace(file, "3}", "3.5}", 1)+`]`):      "no size",
+		entry(front, `[`+strings.Replace(file, "0123", "ABCD", 1)+`]`):    "no digest",
+		entry(front, `[`+strings.Replace(file, "3}", "16777217}", 1)+`]`): "more than 16 MiB",
+		entry(front, `[`+strings.Repeat(file+",", 512)+file+`]`):          "513 files",
+	} {
+		s, err := Skill("s", json.RawMessage(raw))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && string(s.Definition) != raw {
+			t.Errorf("%.150s: %v, want %q", raw, err, want)
+		}
+	}
+}

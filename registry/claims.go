@@ -94,6 +94,11 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	for _, t := range l.Templates {
 		add(t.URITemplate)
 	}
+	for _, s := range l.Skills {
+		for _, file := range s.Files() {
+			add(file.URI)
+		}
+	}
 	return claims
 }
 

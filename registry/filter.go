@@ -35,9 +35,10 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 	prompts := keep(s.prompts, f, func(p *Prompt) Item { return Item{Prompt: p} }, nil)
 	resources := keep(s.resources, f, func(r *Resource) Item { return Item{Resource: r} }, nil)
 	templates := keep(s.templates, f, func(t *Template) Item { return Item{Template: t} }, nil)
+	skills := keep(s.skills, f, func(s *Skill) Item { return Item{Skill: s} }, nil)
 	next := &Snapshot{
 		Version: before.Version + 1,
-		tools:   tools.of(s.tools), prompts: prompts.of(s.prompts), resources: resources.of(s.resources), templates: templates.of(s.templates),
+		tools:   tools.of(s.tools), prompts: prompts.of(s.prompts), resources: resources.of(s.resources), templates: templates.of(s.templates), skills: skills.of(s.skills),
 		servers: make(map[string]*Listing),
 	}
 	for name, l := range s.servers {
@@ -45,7 +46,7 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 			continue
 		}
 		now := &Listing{
-			Tools: tools.of(l.Tools), Prompts: prompts.of(l.Prompts), Resources: resources.of(l.Resources), Templates: templates.of(l.Templates),
+			Tools: tools.of(l.Tools), Prompts: prompts.of(l.Prompts), Resources: resources.of(l.Resources), Templates: templates.of(l.Templates), Skills: skills.of(l.Skills),
 			Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions,
 		}
 		if now.equal(*l) {
@@ -125,7 +126,7 @@ func keepClaims(claims Claims, f Filter) Claims {
 // equal reports whether both have the same.
 func (s *Snapshot) equal(other *Snapshot) bool {
 	return slices.Equal(s.tools, other.tools) && slices.Equal(s.prompts, other.prompts) &&
-		slices.Equal(s.resources, other.resources) && slices.Equal(s.templates, other.templates) &&
+		slices.Equal(s.resources, other.resources) && slices.Equal(s.templates, other.templates) && slices.Equal(s.skills, other.skills) &&
 		maps.EqualFunc(s.servers, other.servers, func(a, b *Listing) bool { return a == b || a.equal(*b) }) &&
 		maps.Equal(s.claims, other.claims)
 }

@@ -1,11 +1,14 @@
 package registry
 
+import "cmp"
+
 // The kinds of things that servers offer.
 const (
 	KindTool     = "tool"
 	KindPrompt   = "prompt"
 	KindResource = "resource"
 	KindTemplate = "template" // searches for resources find templates, too
+	KindSkill    = "skill"
 )
 
 // An Item is one thing that a server offers: exactly one of its fields is set.
@@ -14,6 +17,7 @@ type Item struct {
 	Prompt   *Prompt
 	Resource *Resource
 	Template *Template
+	Skill    *Skill
 }
 
 // Kind returns the kind of the item.
@@ -25,6 +29,8 @@ func (i Item) Kind() string {
 		return KindPrompt
 	case i.Resource != nil:
 		return KindResource
+	case i.Skill != nil:
+		return KindSkill
 	}
 	return KindTemplate
 }
@@ -47,10 +53,10 @@ func (i Item) key() (id, server, name string) {
 		return i.Tool.key()
 	case i.Prompt != nil:
 		return i.Prompt.key()
-	case i.Resource != nil:
-		return i.Resource.key()
+	case i.Template != nil:
+		return i.Template.key()
 	}
-	return i.Template.key()
+	return cmp.Or(i.Resource, i.Skill).key()
 }
 
 // Items returns all items with the given ID: at most one of each kind.
@@ -67,6 +73,9 @@ func (s *Snapshot) Items(id string) []Item {
 	}
 	if t, ok := find(s.templates, id); ok {
 		found = append(found, Item{Template: t})
+	}
+	if skill, ok := find(s.skills, id); ok {
+		found = append(found, Item{Skill: skill})
 	}
 	return found
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -12,6 +13,7 @@ type Offer struct {
 	Prompts   []Prompt
 	Resources []Resource
 	Templates []Template
+	Skills    []Skill
 
 	Capabilities json.RawMessage // the server's capabilities object, as sent
 	Extensions   json.RawMessage // the extensions object in Capabilities, as sent; nil without
@@ -102,6 +104,42 @@ type Template struct {
 	Repairs     []string        `json:"repairs,omitempty"`
 }
 
+const (
+	SkillsExtension = "io.modelcontextprotocol/skills" // of servers that have skills: SEP-2640
+	SkillFile       = "/SKILL.md"                      // the end of a skill's URI, behind its folder
+)
+
+// A Skill is the resource of a SKILL.md. Its Definition is the entry of skills/list.
+type Skill = Resource
+
+// A SkillEntry is a file of a skill.
+type SkillEntry struct {
+	URI    string
+	Digest string // of its content, "sha256:" and 64 hexadecimal digits; "" if the skill is dynamic
+	Size   int64  // of its content, in bytes; -1 if it is unknown
+}
+
+// Files returns the files of a skill, SKILL.md included; of a dynamic skill, SKILL.md alone.
+func (r *Resource) Files() (files []SkillEntry) {
+	if wire.Elements(wire.Member(r.Definition, "resources"), func(file []byte) bool {
+		e := SkillEntry{Size: -1}
+		e.URI, _ = wire.String(wire.Member(file, "uri"))
+		e.Digest, _ = wire.String(wire.Member(file, "digest"))
+		_ = json.Unmarshal(wire.Member(file, "size"), &e.Size)
+		files = append(files, e)
+		return true
+	}) != nil {
+		return []SkillEntry{{URI: r.URI, Size: -1}}
+	}
+	return files
+}
+
+// Holds reports whether a URI is in the folder of a skill, whatever its case.
+func (r *Resource) Holds(uri string) bool {
+	folder := strings.TrimSuffix(r.URI, SkillFile[1:])
+	return len(uri) >= len(folder) && strings.EqualFold(uri[:len(folder)], folder)
+}
+
 // ID returns the key of an item among all items of its kind. name is the name of a tool or
 // prompt, the URI of a resource, or the URI template of a template.
 func ID(server, name string) string { return server + ":" + name }
@@ -112,6 +150,7 @@ type Listing struct {
 	Prompts   []*Prompt
 	Resources []*Resource
 	Templates []*Template
+	Skills    []*Skill
 
 	Capabilities json.RawMessage
 	Extensions   json.RawMessage

@@ -73,7 +73,7 @@ func (r *Registry) replace(offers map[string]Offer, changes map[string]*Listing)
 			changes[server] = &l
 		}
 	}
-	next := now.with(changes)
+	next := with(now, changes)
 	for server := range offers {
 		next = r.listed(next, server)
 	}
@@ -89,11 +89,12 @@ func (r *Registry) replace(offers map[string]Offer, changes map[string]*Listing)
 // before it to items that did not change.
 func newListing(server string, o Offer, was Listing) (Listing, error) {
 	next := Listing{Capabilities: o.Capabilities, Extensions: o.Extensions, Version: o.Version, Look: o.Look, Instructions: o.Instructions, Suspect: o.Suspect, Dropped: o.Dropped, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
-	var errs [4]error
+	var errs [5]error
 	next.Tools, errs[0] = share(server, o.Tools, was.Tools)
 	next.Prompts, errs[1] = share(server, o.Prompts, was.Prompts)
 	next.Resources, errs[2] = share(server, o.Resources, was.Resources)
 	next.Templates, errs[3] = share(server, o.Templates, was.Templates)
+	next.Skills, errs[4] = share(server, o.Skills, was.Skills)
 	if err := errors.Join(errs[:]...); err != nil {
 		return Listing{}, fmt.Errorf("replace the offer of %q: %w", server, err)
 	}
@@ -136,7 +137,7 @@ func share[T any, P interface {
 // equal reports whether a and b are the same things in the same order.
 func (a Listing) equal(b Listing) bool {
 	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
-		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) &&
+		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) && slices.Equal(a.Skills, b.Skills) &&
 		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version && bytes.Equal(a.Look, b.Look) && a.Instructions == b.Instructions && slices.Equal(a.Suspect, b.Suspect) &&
 		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen) && reflect.DeepEqual(a.Confirmed, b.Confirmed)
 }
@@ -150,7 +151,7 @@ func (r *Registry) Remove(server string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.snapshot.Load(); now.servers[server] != nil {
-		r.publish(now.with(map[string]*Listing{server: nil}))
+		r.publish(with(now, map[string]*Listing{server: nil}))
 	}
 }
 

@@ -19,6 +19,7 @@ type Snapshot struct {
 	prompts   []*Prompt
 	resources []*Resource
 	templates []*Template
+	skills    []*Skill
 
 	servers map[string]*Listing // never an empty one
 	claims  Claims
@@ -38,6 +39,9 @@ func (s *Snapshot) Resources() []*Resource { return s.resources }
 
 // Templates returns all resource templates, sorted by ID.
 func (s *Snapshot) Templates() []*Template { return s.templates }
+
+// Skills returns all skills, sorted by ID.
+func (s *Snapshot) Skills() []*Skill { return s.skills }
 
 // Server returns the tools of one server in the server's own order.
 func (s *Snapshot) Server(name string) []*NormalizedTool { return s.Offer(name).Tools }
@@ -79,7 +83,7 @@ func (s *Snapshot) Capabilities() map[string]int {
 
 // with returns the snapshot after s with the listings of some servers; nil removes a server. It
 // returns s if there are none.
-func (s *Snapshot) with(changes map[string]*Listing) *Snapshot {
+func with(s *Snapshot, changes map[string]*Listing) *Snapshot {
 	if len(changes) == 0 {
 		return s
 	}
@@ -92,11 +96,13 @@ func (s *Snapshot) with(changes map[string]*Listing) *Snapshot {
 		next.prompts = append(next.prompts, l.Prompts...)
 		next.resources = append(next.resources, l.Resources...)
 		next.templates = append(next.templates, l.Templates...)
+		next.skills = append(next.skills, l.Skills...)
 	}
 	slices.SortFunc(next.tools, byID)
 	slices.SortFunc(next.prompts, byID)
 	slices.SortFunc(next.resources, byID)
 	slices.SortFunc(next.templates, byID)
+	slices.SortFunc(next.skills, byID)
 	return next
 }
 

@@ -10,7 +10,7 @@ import (
 
 // A Candidate is a tool and how well it suits a task: a Score that orders candidates, and
 // a calibrated Confidence. Where a [Query] asks for other kinds, one of the fields Prompt,
-// Resource and Template is set and Tool is nil.
+// Resource, Template and Skill is set and Tool is nil.
 type Candidate = rank.Candidate
 
 // An Explanation is the composition of a candidate's score: the shares of features and of

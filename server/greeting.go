@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -63,7 +64,7 @@ const appsExtension = "io.modelcontextprotocol/ui"
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // relayedExtensions are the extensions of servers that work behind the router. A client is promised no others.
-var relayedExtensions = []string{appsExtension, tasksExtension}
+var relayedExtensions = []string{appsExtension, tasksExtension, registry.SkillsExtension}
 
 // capabilities has everything that clients may ask for: all that the router relays,
 // whether or not a server that has it is up yet; of extensions, those that servers
@@ -82,6 +83,9 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	}
 	if !modern {
 		delete(extensions, tasksExtension)
+	}
+	if extensions[registry.SkillsExtension] != nil {
+		extensions[registry.SkillsExtension] = json.RawMessage("{}") // resources/directory/read is not relayed
 	}
 	if len(extensions) == 0 {
 		return json.RawMessage(all)

@@ -27,6 +27,8 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		list = view.Resources
 	case c.Method == "resources/templates/list":
 		list = view.Templates
+	case c.Method == "skills/list":
+		list = view.Skills
 	case showsApps(c.Capabilities()) && wantsFlat(c.ClientName()):
 		list = view.FlatAppTools
 	case showsApps(c.Capabilities()):

@@ -216,6 +216,8 @@ func (n *nodeServer) methods() map[string]conversation.Method {
 		"prompts/list":             {Handle: n.list},
 		"resources/list":           {Handle: n.list},
 		"resources/templates/list": {Handle: n.list},
+		"skills/list":              {Handle: n.list},
+		"skills/get":               {Handle: do},
 		"tools/call":               {Handle: do, Asks: true},
 		"prompts/get":              {Handle: do, Asks: true},
 		"resources/read":           {Handle: do, Asks: true},

@@ -157,7 +157,7 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 	differ := map[string]bool{
 		"toolsListChanged":     !now.AppTools.Equal(last.AppTools),
 		"promptsListChanged":   !now.PromptList.Equal(last.PromptList),
-		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates),
+		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates) || !now.Skills.Equal(last.Skills), // the extension has no notification of its own
 	}
 	n.mu.Lock()
 	for member, always := range n.touched {

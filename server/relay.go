@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,20 +145,43 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 		at := catalog.Address{Server: giver, URI: uri}
 		found = append([]catalog.Address{at}, slices.DeleteFunc(found, func(other catalog.Address) bool { return other == at })...)
 	}
-	var result json.RawMessage
-	for _, at := range found {
-		result, err = r.pass(ctx, c, at.Server, wire.SetMember(c.BareParams(), "uri", wire.AppendString(nil, at.URI)))
-		if err == nil {
-			return renamed(result, at.URI, uri), nil
-		}
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeInvalidParams && e.Code != codeResourceNotFound {
-			break
-		}
+	result, at, err := r.first(ctx, c, found)
+	if err == nil {
+		return renamed(result, at.URI, uri), nil
 	}
 	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == codeResourceNotFound && c.Modern() {
 		err = &session.Error{Code: session.CodeInvalidParams, Message: e.Message, Data: uriParams(uri)}
 	}
 	return nil, err
+}
+
+// first asks one server after the other, until one knows its URI.
+func (r *relay) first(ctx context.Context, c conversation.Call, found []catalog.Address) (result json.RawMessage, at catalog.Address, err error) {
+	for _, at = range found {
+		result, err = r.pass(ctx, c, at.Server, wire.SetMember(c.BareParams(), "uri", wire.AppendString(nil, at.URI)))
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeInvalidParams && e.Code != codeResourceNotFound {
+			break
+		}
+	}
+	return result, at, err
+}
+
+// skill answers skills/get. The server is asked each time: it may have changed the skill, and need not list it.
+func (r *relay) skill(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	uri, err := c.Text("uri")
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(r.catalog.Locate(ctx, uri), func(at catalog.Address) bool {
+		return wire.Member(r.router.Snapshot().Offer(at.Server).Extensions, registry.SkillsExtension) == nil
+	})
+	result, at, err := r.first(ctx, c, found)
+	if err != nil || len(found) == 0 {
+		return nil, cmp.Or(err, notFound(uri))
+	}
+	s := registry.Skill{Server: at.Server, URI: at.URI, Definition: wire.Member(result, "skill")}
+	_, s.Definition = r.catalog.View().Skill(&s, uri == at.Qualified())
+	return wire.SetMember(result, "skill", s.Definition), nil
 }
 
 // renamed returns the result of a read with the URI by which the client knows the

@@ -231,6 +231,8 @@ func (s *Server) methods(g *greeting, r *relay, subs *subscriptions) map[string]
 		"prompts/list":             {Handle: s.list, Cacheable: true},
 		"resources/list":           {Handle: s.list, Cacheable: true},
 		"resources/templates/list": {Handle: s.list, Cacheable: true},
+		"skills/list":              {Handle: s.list, Cacheable: true},
+		"skills/get":               {Handle: r.skill, Cacheable: true},
 		"tools/call":               {Handle: s.tools.Call, Asks: true},
 		"prompts/get":              {Handle: r.prompt, Asks: true},
 		"resources/read":           {Handle: r.read, Asks: true, Cacheable: true},

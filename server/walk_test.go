@@ -44,8 +44,10 @@ var walked = map[string][]string{
 	"prompts/list":             {``},
 	"resources/list":           {``},
 	"resources/templates/list": {``},
+	"skills/list":              {``},
+	"skills/get":               {`"uri":"skill://zzmark/SKILL.md"`, `"uri":"metarouter://zzmark-server/skill://zzmark/SKILL.md"`, `"uri":"skill://unlisted/SKILL.md"`, `"uri":"doc://x"`},
 	"prompts/get":              {`"name":"open__zzmark_prompt"`, `"name":"zzmark_prompt"`, `"name":"open:zzmark_promp"`, `"name":"prompt"`},
-	"resources/read":           {`"uri":"doc://zzmark/a"`, `"uri":"doc://zzmark/t/1"`, `"uri":"metarouter://zzmark-server/doc://zzmark/b"`, `"uri":"doc://x"`, `"uri":"metarouter-result:x"`},
+	"resources/read":           {`"uri":"doc://zzmark/a"`, `"uri":"doc://zzmark/t/1"`, `"uri":"metarouter://zzmark-server/doc://zzmark/b"`, `"uri":"doc://x"`, `"uri":"skill://zzmark/more.md"`, `"uri":"metarouter-result:x"`},
 	"completion/complete":      {`"ref":{"type":"ref/prompt","name":"zzmark_prompt"},"argument":{"name":"x","value":"y"}`, `"ref":{"type":"ref/resource","uri":"doc://zzmark/t/{x}"},"argument":{"name":"x","value":"y"}`},
 	"resources/subscribe":      {`"uri":"doc://zzmark/a"`, `"uri":"doc://zzmark/b"`, `"uri":"doc://x"`},
 	"resources/unsubscribe":    {`"uri":"doc://zzmark/a"`},
@@ -61,7 +63,7 @@ var walkedOwn = map[string][]string{
 	"find_tools": {
 		`{"query":"delete all of it"}`, `{"query":"zzmark secret things"}`, `{"query":"repeat the arguments as text","limit":50}`,
 		`{"query":"anything","servers":["zzmark-server"]}`, `{"query":"anything","capabilities":["delete"]}`,
-		`{"query":"secret prompt or resource","kinds":["tool","resource","prompt"],"limit":50}`,
+		`{"query":"secret prompt or resource","kinds":["tool","resource","prompt","skill"],"limit":50}`,
 	},
 	"describe_tools":      {`{"ids":["open:echo"]}`, `{"ids":["zzmark-server:zzmark_x","open:zzmark_delete","open:zzmark_prompt"]}`, `{"ids":["delete"]}`},
 	"call_tool":           {`{"tool":"open:echo","arguments":{"message":"hi"}}`, `{"tool":"zzmark-server:zzmark_x"}`, `{"tool":"open:zzmark_delete"}`, `{"tool":"zzmark-broken:x"}`},
@@ -311,7 +313,7 @@ func TestWalk(t *testing.T) {
 	open := walkServer("open", "-tools", "echo", "-tool", "zzmark_delete: Deletes zzmark things", "-prompts", "zzmark_prompt",
 		"-resources", "doc://zzmark/a", "-templates", "doc://zzmark/t/{x}", "-complete", "-logging")
 	hidden := []config.Server{
-		walkServer("zzmark-server", "-tools", "zzmark_x,echo,delete_all,touch,log", "-prompts", "zzmark_prompt,zzmark_other", "-resources", "doc://zzmark/b,doc://x", "-templates", "doc://zzmark/t/{x}", "-logging"),
+		walkServer("zzmark-server", "-tools", "zzmark_x,echo,delete_all,touch,log", "-prompts", "zzmark_prompt,zzmark_other", "-resources", "doc://zzmark/b,doc://x", "-templates", "doc://zzmark/t/{x}", "-skills", "zzmark", "-logging"),
 		{Name: "zzmark-broken", Transport: config.Stdio, Command: "/zzmark/no/such/command"},
 		{Name: "zzmark-off", Transport: config.Stdio, Command: "true", Disabled: true},
 	}

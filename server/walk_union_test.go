@@ -18,7 +18,7 @@ func TestWalkOfUnions(t *testing.T) {
 	}
 	full := of(
 		walkServer("open", "-tools", "echo,pid", "-tool", "zzmark_delete: Deletes zzmark things", "-prompts", "zzmark_prompt", "-resources", "doc://zzmark/a", "-templates", "doc://zzmark/t/{x}", "-complete", "-logging"),
-		walkServer("zzmark-server", "-tools", "zzmark_x,echo,pid", "-prompts", "zzmark_prompt", "-resources", "doc://zzmark/b,doc://x"),
+		walkServer("zzmark-server", "-tools", "zzmark_x,echo,pid", "-prompts", "zzmark_prompt", "-resources", "doc://zzmark/b,doc://x", "-skills", "zzmark"),
 	)
 	only := of(walkServer("open", "-tools", "echo,pid", "-complete", "-logging"))
 	for name, chosen := range map[string][]string{"union": {"gone|one|pid"}, "reader": {"nothing|tools", "@read"}} {

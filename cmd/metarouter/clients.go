@@ -33,14 +33,9 @@ func newImportCommand(local *service.Runner) *cobra.Command {
   metarouter import claude-desktop --write    # change it, and keep a copy
   metarouter import vscode --project ~/shop --config shop.json --write`,
 		oneClient, func(ctx context.Context, args []string) error {
-			switch {
-			case overwrite && rename:
-				return console.Usage(errors.New("use --overwrite or --rename, not both"))
-			case o.File != "" && o.Project != "":
-				return console.Usage(errors.New("use --file or --project, not both"))
-			case overwrite:
+			if overwrite {
 				o.Choice = clients.TakeTheirs
-			case rename:
+			} else if rename {
 				o.Choice = clients.TakeBoth
 			}
 			return edit.Import(ctx, &e, args[0], o)
@@ -57,6 +52,8 @@ are left out.`
 	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
 	cmd.Flags().BoolVar(&rename, "rename", false, "Where you have another server of the same name, import the client's under a new name. By default it is left out.")
 	_ = cmd.MarkFlagDirname("project")
+	cmd.MarkFlagsMutuallyExclusive("overwrite", "rename")
+	cmd.MarkFlagsMutuallyExclusive("file", "project")
 	return cmd
 }
 
@@ -69,13 +66,8 @@ func newInstallCommand(files *configfile.Source) *cobra.Command {
   metarouter import cursor --write && metarouter install cursor --replace --write
   metarouter install claude-code --each --write   # an entry for each server, in place of the client's own`,
 		oneClient, func(_ context.Context, args []string) error {
-			switch {
-			case o.Each && o.Replace, o.Each && o.Undo, o.Undo && o.Replace:
-				return console.Usage(errors.New("use one of --each, --undo and --replace"))
-			case o.Only != nil && !o.Each:
+			if o.Only != nil && !o.Each {
 				return console.Usage(errors.New("--only needs --each"))
-			case o.File != "" && o.Project != "":
-				return console.Usage(errors.New("use --file or --project, not both"))
 			}
 			o.WithData = cmd.Flags().Changed("data")
 			return edit.Install(&e, args[0], o)
@@ -92,5 +84,7 @@ For codex and goose, it prints the lines to put there.
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "With --each, add entries for the `servers` with these names, with commas between them. (default all that run)")
 	cmd.Flags().BoolVar(&o.Undo, "undo", false, "Put back the client's own entries that --each has replaced, byte for byte, and remove those that it has added. By default nothing is put back.")
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries, so that only metarouter is left. This is refused if your configuration lacks one of them. By default they stay.")
+	cmd.MarkFlagsMutuallyExclusive("each", "undo", "replace")
+	cmd.MarkFlagsMutuallyExclusive("file", "project")
 	return cmd
 }

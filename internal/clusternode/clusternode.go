@@ -16,7 +16,7 @@ type Offer struct {
 	Service string // of its entry; "" without
 
 	// The definitions as clients of this router see them, after filters and renaming.
-	Tools, Prompts, Resources, Templates []json.RawMessage
+	Tools, Prompts, Resources, Templates, Skills []json.RawMessage
 }
 
 // Terms are how calls of a server are made.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/json"
 	"hash/maphash"
 	"maps"
@@ -126,8 +127,8 @@ func addWords(i registry.Item, schema any, add func(Field, string)) {
 			add(ParameterField, argument.Name)
 			add(ValueField, argument.Description)
 		}
-	case i.Resource != nil:
-		r := i.Resource
+	case i.Resource != nil, i.Skill != nil:
+		r := cmp.Or(i.Resource, i.Skill)
 		addOther(add, r.Server, r.Name, r.Title, r.Description)
 		add(ParameterField, r.URI)
 	case i.Template != nil:

@@ -25,7 +25,7 @@ import (
 type Indexes struct {
 	registry *registry.Registry
 	tools    *index
-	others   *index // of prompts, resources and templates
+	others   *index // of prompts, resources, templates and skills
 }
 
 // New returns the indexes of a registry. It starts nothing until the first search or
@@ -74,7 +74,7 @@ func (x *Indexes) Tools(ctx context.Context) (*Collection, error) {
 	return x.tools.current(ctx, x.registry)
 }
 
-// Others is [Indexes.Tools] for prompts, resources and templates. The kind of an item is
+// Others is [Indexes.Tools] for prompts, resources, templates and skills. The kind of an item is
 // its one capability, so that a search can ask for kinds; a template has the one of a
 // resource, too.
 func (x *Indexes) Others(ctx context.Context) (*Collection, error) {
@@ -94,7 +94,7 @@ func toolItems(s *registry.Snapshot) []registry.Item {
 
 // otherItems returns all items of a snapshot but the tools.
 func otherItems(s *registry.Snapshot) []registry.Item {
-	items := make([]registry.Item, 0, len(s.Prompts())+len(s.Resources())+len(s.Templates()))
+	items := make([]registry.Item, 0, len(s.Prompts())+len(s.Resources())+len(s.Templates())+len(s.Skills()))
 	for _, p := range s.Prompts() {
 		items = append(items, registry.Item{Prompt: p})
 	}
@@ -103,6 +103,9 @@ func otherItems(s *registry.Snapshot) []registry.Item {
 	}
 	for _, t := range s.Templates() {
 		items = append(items, registry.Item{Template: t})
+	}
+	for _, skill := range s.Skills() {
+		items = append(items, registry.Item{Skill: skill})
 	}
 	return items
 }

@@ -22,10 +22,12 @@ type encoded struct {
 // A member that is not set is left out, so that a later member is seen by older nodes only where
 // it limits something; they refuse members that they can't read.
 type encodedProfile struct {
-	Servers  []string `json:"servers,omitzero"` // [] is no server, and nil is all
-	Allow    []string `json:"allow,omitempty"`
-	Deny     []string `json:"deny,omitempty"`
-	ReadOnly bool     `json:"readOnly,omitempty"`
+	Servers     []string `json:"servers,omitzero"` // [] is no server, and nil is all
+	Allow       []string `json:"allow,omitempty"`
+	Deny        []string `json:"deny,omitempty"`
+	ReadOnly    bool     `json:"readOnly,omitempty"`
+	SkillsAllow []string `json:"skillsAllow,omitempty"`
+	SkillsDeny  []string `json:"skillsDeny,omitempty"`
 }
 
 // MaxEncoded is the most bytes of encoded rules that [Decode] reads.
@@ -35,7 +37,7 @@ const MaxEncoded = 128 << 10
 func Encode(all map[string]config.Profile, chosen ...string) json.RawMessage {
 	e := encoded{Chosen: Applying(all, chosen), Profiles: make(map[string]encodedProfile)}
 	for name, p := range Existing(all, chosen) {
-		e.Profiles[name] = encodedProfile{p.Servers, p.Allow, p.Deny, p.ReadOnly}
+		e.Profiles[name] = encodedProfile{p.Servers, p.Allow, p.Deny, p.ReadOnly, p.SkillsAllow, p.SkillsDeny}
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -64,7 +66,7 @@ func Decode(text json.RawMessage) (*Rules, error) {
 	}
 	all := make(map[string]config.Profile, len(e.Profiles))
 	for name, p := range e.Profiles {
-		all[name] = config.Profile{Servers: p.Servers, Allow: p.Allow, Deny: p.Deny, ReadOnly: p.ReadOnly}
+		all[name] = config.Profile{Servers: p.Servers, Allow: p.Allow, Deny: p.Deny, ReadOnly: p.ReadOnly, SkillsAllow: p.SkillsAllow, SkillsDeny: p.SkillsDeny}
 	}
 	return Of(all, e.Chosen...), nil
 }

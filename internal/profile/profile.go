@@ -37,6 +37,8 @@ type compiled struct {
 	allow      []glob.Pattern
 	deny       []glob.Pattern
 	ask        []glob.Pattern
+	skillAllow []glob.Pattern
+	skillDeny  []glob.Pattern
 	fixed      []fixed // the most specific pattern first
 }
 
@@ -88,6 +90,7 @@ func compile(name string, p config.Profile) *compiled {
 	c := &compiled{
 		name: name, config: p, allServers: p.Servers == nil,
 		servers: parse(p.Servers), allow: parse(p.Allow), deny: parse(p.Deny), ask: parse(p.AskFor),
+		skillAllow: parse(p.SkillsAllow), skillDeny: parse(p.SkillsDeny),
 	}
 	var err error
 	if c.fixed, err = compileFixed(p.Arguments); err != nil {
@@ -108,7 +111,7 @@ func (r *Rules) Everything() bool {
 func (c *compiled) everything() bool {
 	p := c.config
 	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != "never"
-	return c.allServers && len(p.Allow) == 0 && len(p.Deny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
+	return c.allServers && len(p.Allow) == 0 && len(p.Deny) == 0 && len(p.SkillsAllow) == 0 && len(p.SkillsDeny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
 }
 
 // Identity returns a hash of the rules: equal ones belong to equal rules.
@@ -189,16 +192,17 @@ func (r *Rules) Tool(t *registry.NormalizedTool) bool {
 }
 
 // Item reports whether an item is allowed, as Tool, URI and Name do.
-func (r *Rules) Item(i registry.Item) bool {
+func (r *Rules) Item(i registry.Item, skills ...*registry.Skill) bool {
 	switch {
 	case i.Tool != nil:
 		return r.Tool(i.Tool)
 	case i.Prompt != nil:
 		return r.Name(i.Prompt.Server, i.Prompt.Name)
-	case i.Resource != nil:
-		return r.URI(i.Resource.Server, i.Resource.URI)
+	case i.Template != nil:
+		return r.Name(i.Template.Server, i.Template.URITemplate)
 	}
-	return r.Name(i.Template.Server, i.Template.URITemplate)
+	resource := cmp.Or(i.Resource, i.Skill)
+	return r.URI(resource.Server, resource.URI, skills...)
 }
 
 // maxURI is the most bytes of a URI that is compared with patterns.
@@ -206,13 +210,22 @@ const maxURI = 64 << 10
 
 // URI reports whether a resource may be read from a server. The URI need not be the URI of a
 // listed resource. It counts as it is written and as the server may read it: "file:///srv/%2e%2e/etc" is
-// "file:///etc" too. A URI of more than 64 KiB is not allowed by any profile.
-func (r *Rules) URI(server, uri string) bool {
+// "file:///etc" too. A URI of more than 64 KiB is not allowed by any profile. The skills are the server's.
+func (r *Rules) URI(server, uri string, skills ...*registry.Skill) bool {
 	if len(uri) > maxURI {
 		return len(r.choices) == 0
 	}
 	written, all, loose := named(server, uri), readings(uri), loosely(uri)
+	spelled := []string{uri, unescaped(uri)}
+	for _, read := range slices.Concat(all, loose) {
+		spelled = append(spelled, read[:]...)
+	}
+	slices.Sort(spelled)
+	spelled = slices.Compact(spelled)
 	return r.all(func(c *compiled) bool {
+		if may, decided := c.file(written, spelled, skills); decided {
+			return may
+		}
 		denied := func(read reading) bool { return c.denies(named(server, read[0])) || c.denies(named(server, read[1])) }
 		refused := func(read reading) bool {
 			return denied(read) || !c.allows(named(server, read[0])) && !c.allows(named(server, read[1]))

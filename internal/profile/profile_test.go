@@ -156,6 +156,37 @@ func TestURI(t *testing.T) {
 	}
 }
 
+// Patterns of skills decide about all files of a skill, however a URI is written.
+func TestSkills(t *testing.T) {
+	skill := func(uri, files string) *registry.Skill {
+		return &registry.Skill{Server: "s", URI: uri, Definition: []byte(`{"resources":[` + files + `]}`)}
+	}
+	git := skill("skill://a/git/SKILL.md", `{"uri":"skill://a/git/SKILL.md"},{"uri":"skill://a/git/x.md"}`)
+	ops := skill("skill://ops/SKILL.md", `{"uri":"skill://ops/SKILL.md"}`)
+	narrow := config.Profile{Allow: []string{"echo"}, SkillsAllow: []string{"git"}}
+	for _, test := range []struct {
+		profile config.Profile
+		uri     string
+		want    bool
+	}{
+		{narrow, "skill://a/git/SKILL.md", true},
+		{narrow, "skill://a/git/x.md", true},
+		{narrow, "skill://a/git/unlisted.md", false},
+		{narrow, "skill://a/git/../../etc", false},
+		{narrow, "file:///git/SKILL.md", false},
+		{narrow, "skill://ops/SKILL.md", false},
+		{config.Profile{SkillsAllow: []string{"other:git"}}, "skill://a/git/x.md", false},
+		{config.Profile{SkillsAllow: []string{"s:*"}, Servers: []string{"other"}}, "skill://a/git/x.md", false},
+		{config.Profile{SkillsDeny: []string{"ops"}}, "skill://a/git/x.md", true},
+		{config.Profile{SkillsDeny: []string{"ops"}}, "file:///any", true},
+		{config.Profile{SkillsDeny: []string{"s:ops"}}, "SKILL://%6fps/any", false},
+		{config.Profile{SkillsDeny: []string{"ops"}}, "skill://a/../ops/any", true}, // its host is a
+		{config.Profile{SkillsDeny: []string{"new"}}, "skill://x/new/%53KILL.md", false},
+	} {
+		expect.Equal(t, Of(profiles{"p": test.profile}, "p").URI("s", test.uri, git, ops), test.want, "%s by %v", test.uri, test.profile)
+	}
+}
+
 func TestOtherItems(t *testing.T) {
 	r := Of(profiles{"p": {Allow: []string{"greet", "file:///srv/{path}"}}}, "p")
 	for _, test := range []struct {

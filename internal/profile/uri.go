@@ -3,7 +3,10 @@ package profile
 import (
 	"net/url"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A reading is a URI as a server may read it: with a path that has no "..", no backslashes and
@@ -108,4 +111,36 @@ func unescaped(text string) string {
 		text = text[1:]
 	}
 	return b.String()
+}
+
+// file decides about a URI, in any spelling, by the skills of its server, if the profile has patterns of skills. A skill that these allow may be read,
+// with all files that it lists, and nothing else in the folder of one that they refuse, nor a SKILL.md that is not listed.
+func (c *compiled) file(uri item, spelled []string, skills []*registry.Skill) (may, decided bool) {
+	if len(c.skillAllow)+len(c.skillDeny) == 0 {
+		return false, false
+	}
+	for _, name := range spelled {
+		decided = decided || strings.EqualFold(path.Base(name), path.Base(registry.SkillFile)) && c.skill(uri.server, name) < 0
+		for _, s := range skills {
+			if !s.Holds(name) {
+				continue
+			}
+			verdict := c.skill(uri.server, s.URI)
+			if verdict > 0 && slices.ContainsFunc(s.Files(), func(f registry.SkillEntry) bool { return f.URI == uri.Name }) {
+				return c.hasServer(uri.server), true
+			}
+			decided = decided || verdict < 0
+		}
+	}
+	return false, decided
+}
+
+// skill returns 1 if the patterns of skills allow a skill, -1 if they do not, and 0 if they say nothing about it.
+func (c *compiled) skill(server, uri string) int {
+	i := named(server, path.Base(path.Dir(uri)))
+	_, denied := i.first(c.skillDeny)
+	if denied || len(c.skillAllow) > 0 && !slices.ContainsFunc(c.skillAllow, i.IsAllowed) {
+		return -1
+	}
+	return min(len(c.skillAllow), 1)
 }

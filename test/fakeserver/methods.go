@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
 )
@@ -28,6 +29,8 @@ func (c *call) answer() (result string, _ *rpcError) {
 		return listTemplates(c)
 	case method == "resources/read" && c.hasResources():
 		return readResource(c)
+	case strings.HasPrefix(method, "skills/") && c.hasSkills():
+		return answerSkills(c)
 	case method == "completion/complete" && c.complete:
 		return completeArgument(c)
 	case c.modern:
@@ -112,7 +115,8 @@ func (s *server) offered(isModern bool) string {
 	add(s.hasResources(), `"resources":{"listChanged":true,"subscribe":true}`)
 	add(s.complete, `"completions":{}`)
 	add(s.logging, `"logging":{}`)
-	add(isModern && s.hasTask(), `"extensions":{"`+protocol.KeyTasks+`":{}}`)
+	add(s.hasSkills(), `"extensions":{"`+skillsExtension+`":{"directoryRead":true}}`)
+	add(isModern && s.hasTask() && !s.hasSkills(), `"extensions":{"`+protocol.KeyTasks+`":{}}`)
 	return "{" + string(bytes.TrimPrefix(parts, []byte(","))) + "}"
 }
 

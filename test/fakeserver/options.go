@@ -24,6 +24,8 @@ type options struct {
 	prompts     []string
 	resources   []string
 	templates   []string
+	skillsGiven []string
+	manySkills  int
 	complete    bool
 	logging     bool
 	askRoots    bool
@@ -109,6 +111,8 @@ func (o *options) offers(f *flag.FlagSet) {
 	commaSeparated(f, &o.prompts, "prompts", "comma-separated prompts; the one named ask asks the client")
 	commaSeparated(f, &o.resources, "resources", "comma-separated URIs of resources; .bin is a blob, and /ask asks the client")
 	commaSeparated(f, &o.templates, "templates", "comma-separated URI templates, each with its variable at the end")
+	commaSeparated(f, &o.skillsGiven, "skills", "comma-separated skills, each with two files; dynamic, outside, bomb and forged are what they say")
+	f.IntVar(&o.manySkills, "many-skills", 0, "this many skills more, skill-1 …")
 	f.BoolVar(&o.complete, "complete", false, "complete arguments of prompts and templates")
 	f.BoolVar(&o.logging, "logging", false, "support logging/setLevel")
 	f.BoolVar(&o.askRoots, "ask-roots", false, "ask for the roots once initialized, and when they change")

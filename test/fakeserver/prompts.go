@@ -10,7 +10,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
 )
 
-func (o *options) hasResources() bool { return len(o.resources)+len(o.templates) > 0 }
+func (o *options) hasResources() bool { return len(o.resources)+len(o.templates) > 0 || o.hasSkills() }
+
+func (o *options) hasSkills() bool { return len(o.skillsGiven)+o.manySkills > 0 }
 
 func listPrompts(c *call) (string, *rpcError) {
 	c.mu.Lock()
@@ -76,6 +78,11 @@ func readResource(c *call) (string, *rpcError) {
 		return "", &rpcError{fmt.Sprintf(`{"code":%d,"message":"Resource not found","data":{"uri":%s}}`, code, protocol.Encode(p.URI))}
 	}
 	says := "contents of " + p.URI
+	c.mu.Lock()
+	if content, ok := c.skillFile(p.URI); ok {
+		says = content
+	}
+	c.mu.Unlock()
 	if strings.HasSuffix(p.URI, "/ask") {
 		answers, pause, e := c.ask(question{Method: "elicitation/create"})
 		if answers == nil {
@@ -97,7 +104,8 @@ func readResource(c *call) (string, *rpcError) {
 func (s *server) hasResource(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.resources, uri) || slices.ContainsFunc(s.templates, func(template string) bool {
+	_, isFile := s.skillFile(uri)
+	return isFile && s.hasSkills() || slices.Contains(s.resources, uri) || slices.ContainsFunc(s.templates, func(template string) bool {
 		fixed, _, _ := strings.Cut(template, "{")
 		return strings.HasPrefix(uri, fixed)
 	})

@@ -28,6 +28,7 @@ type server struct {
 	list      []tool
 	prompts   []string
 	resources []string
+	skills    []string
 	grown     int
 	answered  int // calls
 	questions int // that clients were asked
@@ -42,6 +43,7 @@ func newServer(o *options) *server {
 		list:      toolsOf(o),
 		prompts:   slices.Clone(o.prompts),
 		resources: slices.Clone(o.resources),
+		skills:    slices.Clone(o.skillsGiven),
 		peers:     map[*peer]bool{},
 		tasks:     map[string]*task{},
 	}

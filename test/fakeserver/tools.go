@@ -77,6 +77,8 @@ func behaviours() map[string]behaviour {
 
 		"grow_prompts":   {"Add a prompt to this server.", `{}`, "", growPrompts},
 		"grow_resources": {"Add a resource to this server.", `{}`, "", growResources},
+		"grow_skills":    {"Add a skill to this server, and change all.", `{}`, "", growSkills(true)},
+		"edit_skills":    {"Do that without a notification.", `{}`, "", growSkills(false)},
 		"touch":          {"Say that a resource has changed.", `{"uri":{"type":"string"}}`, "", touchResource},
 
 		"grow":   {"Add a tool to this server.", `{}`, "", growTools},

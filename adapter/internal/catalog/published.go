@@ -33,7 +33,7 @@ func (p *published) publish(server string, o registry.Offer) (changed bool, err 
 func (p *published) offer(server string) registry.Offer {
 	l := p.registry.Snapshot().Offer(server)
 	return registry.Offer{
-		Tools: values(l.Tools), Prompts: values(l.Prompts), Resources: values(l.Resources), Templates: values(l.Templates),
+		Tools: values(l.Tools), Prompts: values(l.Prompts), Resources: values(l.Resources), Templates: values(l.Templates), Skills: values(l.Skills),
 		Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions, Suspect: l.Suspect, Dropped: l.Dropped, LastSeen: l.LastSeen, Confirmed: l.Confirmed,
 	}
 }

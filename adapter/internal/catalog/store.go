@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,8 +59,8 @@ func sizeOf(o registry.Offer) (n int) {
 	for i := range o.Prompts {
 		n += len(o.Prompts[i].Definition) + len(o.Prompts[i].Description)
 	}
-	for i := range o.Resources {
-		n += len(o.Resources[i].Definition) + len(o.Resources[i].Description)
+	for _, r := range slices.Concat(o.Resources, o.Skills) {
+		n += len(r.Definition) + len(r.Description)
 	}
 	for i := range o.Templates {
 		n += len(o.Templates[i].Definition) + len(o.Templates[i].Description)

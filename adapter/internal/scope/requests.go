@@ -72,13 +72,13 @@ func (v *Visible) Relayable(server string, r session.Request) error {
 	})
 }
 
-// CheckSubject calls the function for the subject of a request. template may get the URI of a
+// CheckSubject calls the function for the subject of a request; a skill is a resource. template may get the URI of a
 // resource, too. A method that it does not know is an error.
 func CheckSubject(r session.Request, resource, prompt, template func(name string) error) error {
 	switch r.Method {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return nil
-	case "resources/read":
+	case "resources/read", "skills/get":
 		return resource(Text(r.Params, "uri"))
 	case "prompts/get":
 		return prompt(Text(r.Params, "name"))
@@ -114,7 +114,7 @@ func (v *Visible) Hide(server, uri string, err error) error {
 		return err
 	}
 	for _, i := range v.Snapshot.Items(registry.ID(server, uri)) {
-		if i.Resource != nil {
+		if i.Resource != nil || i.Skill != nil {
 			return err // the clients know that it exists
 		}
 	}

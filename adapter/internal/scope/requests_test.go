@@ -20,7 +20,7 @@ func TestHiddenFromClients(t *testing.T) {
 	if _, err := catalog.Replace("a", registry.Offer{Tools: []registry.NormalizedTool{tool}}); err != nil {
 		t.Fatal(err)
 	}
-	v := &Visible{Limits: &Limits{Rules: rules}, Snapshot: catalog.Snapshot()}
+	v := &Visible{Limits: &Limits{Rules: rules, whole: catalog.Snapshot}, Snapshot: catalog.Snapshot()}
 	for _, tt := range []struct {
 		server, method, uri string
 		want                bool

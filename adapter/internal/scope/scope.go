@@ -62,6 +62,7 @@ type Limits struct {
 	Encoded  json.RawMessage // the rules as other nodes get them; nil without rules, and in no cluster
 
 	profiles map[string]config.Profile // that apply and exist, by name
+	whole    func() *registry.Snapshot // the catalog now
 }
 
 // Limits returns the rules under the configuration in use.
@@ -71,7 +72,7 @@ func (s *Scope) Limits() *Limits {
 	if last != nil && last.Replaced == replaced {
 		return last
 	}
-	next := &Limits{Config: c, Replaced: replaced}
+	next := &Limits{Config: c, Replaced: replaced, whole: s.router.Snapshot}
 	if !s.whole {
 		next.choose(s.chosen, last)
 	}
@@ -99,7 +100,9 @@ func (l *Limits) choose(chosen []string, last *Limits) {
 func (l *Limits) Server(name string) bool { return l.Rules == nil || l.Rules.Server(name) }
 
 // URI reports whether clients may read a URI of a server, if it exists.
-func (l *Limits) URI(server, uri string) bool { return l.Rules == nil || l.Rules.URI(server, uri) }
+func (l *Limits) URI(server, uri string) bool {
+	return l.Rules == nil || l.Rules.URI(server, uri, l.whole().Offer(server).Skills...)
+}
 
 // Visible is the catalog for the clients of a scope at one moment. It is immutable.
 type Visible struct {
@@ -145,7 +148,7 @@ func (v *Visible) next(l *Limits, base *registry.Snapshot) *Visible {
 		next.Snapshot, next.clones = v.Snapshot, v.clones
 		return next
 	}
-	f := &filter{Rules: l.Rules, before: v.clones, clones: make(map[*registry.NormalizedTool]*registry.NormalizedTool)}
+	f := &filter{Rules: l.Rules, base: base, before: v.clones, clones: make(map[*registry.NormalizedTool]*registry.NormalizedTool)}
 	next.Snapshot = base.Filtered(f, v.Snapshot)
 	next.clones = f.clones
 	return next
@@ -154,11 +157,19 @@ func (v *Visible) next(l *Limits, base *registry.Snapshot) *Visible {
 // A filter is the rules as a [registry.Filter].
 type filter struct {
 	*profile.Rules
+	base           *registry.Snapshot
 	before, clones map[*registry.NormalizedTool]*registry.NormalizedTool
 }
 
+// Item implements [registry.Filter].
+func (f *filter) Item(i registry.Item) bool {
+	return f.Rules.Item(i, f.base.Offer(i.Server()).Skills...)
+}
+
 // Claim implements [registry.Filter].
-func (f *filter) Claim(server, uri string) bool { return f.URI(server, uri) || f.Name(server, uri) }
+func (f *filter) Claim(server, uri string) bool {
+	return f.URI(server, uri, f.base.Offer(server).Skills...) || f.Name(server, uri)
+}
 
 // Tool implements [registry.Filter]. The clone of a tool is the same as long as its fixed
 // arguments are.

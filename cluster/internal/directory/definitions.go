@@ -32,6 +32,7 @@ type definitions[List any] struct {
 	Prompts   List         `json:"prompts,omitempty"`
 	Resources List         `json:"resources,omitempty"`
 	Templates List         `json:"templates,omitempty"`
+	Skills    List         `json:"skills,omitempty"`
 }
 
 // check returns an error for more than limit items, or what is no array.
@@ -57,7 +58,7 @@ type packed struct {
 // pack compresses the definitions of a server, for values of at most chunk bytes.
 func pack(o clusternode.Offer, chunk int) (*packed, error) {
 	o.Info.PID = 0 // it is of this machine
-	text, err := json.Marshal(definitions[[]json.RawMessage]{o.Info, o.Tools, o.Prompts, o.Resources, o.Templates})
+	text, err := json.Marshal(definitions[[]json.RawMessage]{o.Info, o.Tools, o.Prompts, o.Resources, o.Templates, o.Skills})
 	if err != nil {
 		return nil, fmt.Errorf("encode the definitions: %w", err)
 	}
@@ -95,7 +96,7 @@ func (p *packed) unpack(tools int) (*Definitions, error) {
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, fmt.Errorf("decode the definitions: %w", err)
 	}
-	if err := cmp.Or(check(d.Tools, tools), check(d.Prompts, MaxTools), check(d.Resources, MaxTools), check(d.Templates, MaxTools)); err != nil {
+	if err := cmp.Or(check(d.Tools, tools), check(d.Prompts, MaxTools), check(d.Resources, MaxTools), check(d.Templates, MaxTools), check(d.Skills, MaxTools)); err != nil {
 		return nil, fmt.Errorf("the definitions are not those that were announced: %w", err)
 	}
 	d.Info.PID, d.Info.Remote = 0, true

@@ -33,7 +33,7 @@ func Last(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 func (t Table) Elsewhere(from, key string) (nearest string, ok bool) {
 	const most = 2
 	least := most + 1
-	for _, level := range append([]string{Router}, slices.Sorted(maps.Keys(t))...) { // a setting for all comes first
+	for _, level := range append([]string{Router, Profile + ".tools"}, slices.Sorted(maps.Keys(t))...) { // a setting for all comes first
 		if level == from || !t.Knows(level, key) {
 			continue
 		}

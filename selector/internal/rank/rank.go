@@ -20,6 +20,7 @@ type Candidate struct {
 	Prompt   *registry.Prompt
 	Resource *registry.Resource
 	Template *registry.Template
+	Skill    *registry.Skill
 
 	// Score orders the candidates of one task; it means nothing for another task. It is the
 	// weighted sum of the Features.
@@ -44,7 +45,7 @@ type Candidate struct {
 
 // Item returns the candidate's item.
 func (c Candidate) Item() registry.Item {
-	return registry.Item{Tool: c.Tool, Prompt: c.Prompt, Resource: c.Resource, Template: c.Template}
+	return registry.Item{Tool: c.Tool, Prompt: c.Prompt, Resource: c.Resource, Template: c.Template, Skill: c.Skill}
 }
 
 // A Feature is a measure of how much better a tool suits a task than other tools. The choice of
@@ -78,7 +79,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	ranked := make([]Candidate, len(tools))
 	for i, d := range tools {
 		r := &ranked[i]
-		*r = Candidate{Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template, same: d.Same}
+		*r = Candidate{Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template, Skill: d.Skill, same: d.Same}
 		r.Features[WordsFeature] = s.words(d)
 		if p.Nearness != nil {
 			near := p.Nearness(d)

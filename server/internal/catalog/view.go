@@ -27,11 +27,11 @@ type View struct {
 	Names    *exposure.ToolNames
 	Prompts  *exposure.Names[*registry.Prompt]
 
-	// Tools, FlatTools, PromptList, Resources and Templates are the answers to the list
+	// Tools, FlatTools, PromptList, Resources, Templates and Skills are the answers to the list
 	// requests. FlatTools is for clients that pass definitions to a model
 	// that refuses some schemas. AppTools and FlatAppTools have in addition tools that models may not
 	// see, for clients that show the user interfaces of servers.
-	Tools, FlatTools, AppTools, FlatAppTools, PromptList, Resources, Templates List
+	Tools, FlatTools, AppTools, FlatAppTools, PromptList, Resources, Templates, Skills List
 
 	// Spared is how many tokens fewer Tools costs than a list of all tools.
 	Spared int
@@ -86,7 +86,7 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 		exposed:   make(map[Address]string),
 	}
 	v.listTools(o)
-	var prompts, resources, templates []listing
+	var prompts, resources, templates, skills []listing
 	for _, p := range snapshot.Prompts() {
 		name := v.Prompts.Exposed(p)
 		prompts = append(prompts, newListing(p.Definition, "name", name))
@@ -103,10 +103,20 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 			v.templates = append(v.templates, template{at, pattern})
 		}
 	}
+	for _, s := range snapshot.Skills() {
+		uri, definition := v.Skill(s, false)
+		skills = append(skills, listing{name: uri, definition: definition})
+		for _, file := range s.Files() {
+			if uri == s.URI {
+				v.addresses[file.URI] = Address{s.Server, file.URI}
+			}
+		}
+	}
 	slices.SortStableFunc(v.templates, func(a, b template) int { return cmp.Compare(v.since(a.Address), v.since(b.Address)) })
 	v.PromptList = newList("prompts", prompts)
 	v.Resources = newList("resources", resources)
 	v.Templates = newList("resourceTemplates", templates)
+	v.Skills = newList("skills", skills)
 	v.addInterfaces()
 	return v
 }
@@ -201,6 +211,29 @@ func (v *View) expose(at Address) string {
 	}
 	v.addresses[uri], v.exposed[at] = at, uri
 	return uri
+}
+
+// Skill returns a skill as clients see it, and the URI of its SKILL.md. All of its URIs name the server, so that relative
+// references in its files stay right, if one of them belongs to another server, if its files are not known, or with qualified.
+func (v *View) Skill(s *registry.Skill, qualified bool) (uri string, definition json.RawMessage) {
+	files, dynamic := s.Files(), !wire.IsArray(wire.Member(s.Definition, "resources"))
+	foreign := func(f registry.SkillEntry) bool {
+		at, taken := v.addresses[f.URI]
+		return taken && at.Server != s.Server || v.belongsToOther(Address{s.Server, f.URI})
+	}
+	if !qualified && (!dynamic || v.Options.Names == exposure.Own) && !slices.ContainsFunc(files, foreign) {
+		return s.URI, s.Definition
+	}
+	if definition = s.Definition; !dynamic {
+		var entries []json.RawMessage
+		_ = wire.Elements(wire.Member(definition, "resources"), func(file []byte) bool {
+			entries = append(entries, Renamed(file, "uri", Address{s.Server, files[len(entries)].URI}.Qualified()))
+			return true
+		})
+		definition = wire.SetMember(definition, "resources", wire.Marshal(entries))
+	}
+	uri = Address{s.Server, s.URI}.Qualified()
+	return uri, Renamed(definition, "uri", uri)
 }
 
 // since returns when the server had its URI template first; the templates that belong to

@@ -103,6 +103,8 @@ func (f *finder) describeItem(i registry.Item, declares bool) Description {
 		d.Definition = catalog.Renamed(i.Prompt.Definition, "name", f.Catalog.View().Prompts.Exposed(i.Prompt))
 	case i.Resource != nil:
 		d.Definition = catalog.Renamed(i.Resource.Definition, "uri", f.exposedURI(i.Resource.Server, i.Resource.URI))
+	case i.Skill != nil:
+		_, d.Definition = f.Catalog.View().Skill(i.Skill, false)
 	case i.Template != nil:
 		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.exposedURI(i.Template.Server, i.Template.URITemplate))
 	}

@@ -57,7 +57,7 @@ type Found struct {
 	ServersNotUp        []serverState `json:"servers_not_up,omitempty"`
 }
 
-// A foundItem is one tool, prompt, resource or template in an answer, in as much detail
+// A foundItem is one tool, prompt, resource, template or skill in an answer, in as much detail
 // as the budget allows.
 type foundItem struct {
 	ID string `json:"id"`
@@ -71,6 +71,7 @@ type foundItem struct {
 	Confidence   float64         `json:"confidence"`
 	Output       string          `json:"output,omitempty"` // the type of the structured content; part of Signature if there is one
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+	Mentions     []string        `json:"mentions,omitempty"`            // IDs of tools of its server that the words of a skill name
 	Instructions string          `json:"server_instructions,omitempty"` // of the server, with its first item, if the budget allows
 }
 
@@ -284,6 +285,9 @@ func (f *finder) otherDetails(c selector.Candidate) []foundItem {
 	case c.Resource != nil:
 		full.URI = f.exposedURI(c.Resource.Server, c.Resource.URI)
 		full.Description = cmp.Or(c.Resource.Description, c.Resource.Title, c.Resource.Name)
+	case c.Skill != nil:
+		full.URI, _ = f.Catalog.View().Skill(c.Skill, false)
+		full.Description, full.Mentions = c.Skill.Description, f.mentions(c.Skill)
 	case c.Template != nil:
 		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URITemplate)
 		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
@@ -291,8 +295,23 @@ func (f *finder) otherDetails(c selector.Candidate) []foundItem {
 	line := full
 	line.Description = firstSentence(full.Description)
 	bare := line
-	bare.Description, bare.Arguments = "", nil
+	bare.Description, bare.Arguments, bare.Mentions = "", nil, nil
 	return []foundItem{full, line, bare}
+}
+
+// mentions returns the IDs of the tools of a skill's server whose names stand in the skill's frontmatter.
+func (f *finder) mentions(s *registry.Skill) (ids []string) {
+	words := make(map[string]bool)
+	for word := range strings.FieldsFuncSeq(string(wire.Member(s.Definition, "frontmatter")), func(r rune) bool { return strings.ContainsRune(" \"',.:;()`\\/", r) }) {
+		words[word] = true
+	}
+	names := f.Catalog.View().Names
+	for _, t := range f.Router.Snapshot().Server(s.Server) {
+		if words[t.Name] || words[names.Exposed(t)] {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
 }
 
 // exposedURI returns the URI or URI template under which clients see a server's.

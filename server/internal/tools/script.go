@@ -108,7 +108,7 @@ func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.Norma
 // inCode are the descriptions of our own tools that mode "code" changes.
 var inCode = map[string]string{
 	"find_tools": `Search the tools of all connected servers by what you want to do. Returns the best matches with their ids and TypeScript declarations, and the ids of more; if no match is sure ("sure": false), the ten nearest. ` +
-		`Call them in run_script. With kinds it finds resources and prompts, too, which are not called: read a resource by its uri (resources/read; fill in a uri_template first), get a prompt by its name (prompts/get).`,
+		`Call them in run_script. With kinds it finds resources, prompts and skills, too, which are not called: read a resource or skill by its uri (resources/read; fill in a uri_template first), get a prompt by its name (prompts/get).`,
 	"describe_tools": "TypeScript declarations of up to 20 tools, with full descriptions, by their ids; of resources and prompts, the definitions.",
 }
 

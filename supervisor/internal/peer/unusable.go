@@ -59,7 +59,7 @@ func (u *Unusable) note(cause error) {
 func check(c *Conn, method string, r Reply) Reply {
 	fault := r.Message.Fault
 	switch method {
-	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list":
 		return r
 	case Initialize, Discover:
 		if errors.Is(fault, wire.ErrNotUTF8) {

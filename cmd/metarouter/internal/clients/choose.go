@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,12 @@ func (c Client) UsualSource(p System) (s Source, notes []string) {
 		}
 	}
 	return sources[0], notes
+}
+
+// UserFile returns the user's file of the client: the first that exists, else the usual one.
+func (c Client) UserFile(p System) string {
+	files := c.Files(p)
+	return cmp.Or(FirstExisting(files...), files[0])
 }
 
 // IsOwn reports whether path is a file of our own configuration. An entry in it would make

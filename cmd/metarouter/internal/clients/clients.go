@@ -275,8 +275,8 @@ type Source struct {
 	keys []string // from the root to the servers
 }
 
-// Keys returns the keys that lead from the root of the file to its servers.
-func (s Source) Keys() []string { return s.keys }
+// ID identifies the place of the servers.
+func (s Source) ID() string { return s.Path + " " + strings.Join(s.keys, ".") }
 
 // UserSources returns the files of the user's servers if file is the user's file. Their
 // Data is not read yet.

@@ -30,18 +30,18 @@ type Place struct {
 	theirs       bool // it takes the place of an entry of the client's own
 }
 
-// Places returns the entries that show each of the servers. A server that the client has as an entry of its own, or of ours, keeps
-// the name that it has there. kept are servers whose name the client has for another server.
+// Places returns the entries that show each of the servers. A server that the client has in entries of its own, or of ours, keeps
+// the names that it has there. kept are servers whose name the client has for another server.
 func Places(servers []string, others []Other) (places []Place, kept []string) {
 	for _, server := range servers {
-		named := slices.IndexFunc(others, func(o Other) bool { return o.Name == server })
-		i := slices.IndexFunc(others, func(o Other) bool {
-			return o.Goes() && (o.Only == server || o.Ours == server)
-		})
+		for _, o := range others {
+			if o.Goes() && (o.Only == server || o.Ours == server) {
+				places = append(places, Place{o.Name, server, o.Only == ""})
+			}
+		}
 		switch {
-		case i >= 0:
-			places = append(places, Place{others[i].Name, server, others[i].Only == ""})
-		case named >= 0:
+		case slices.ContainsFunc(places, func(p Place) bool { return p.Server == server }):
+		case slices.ContainsFunc(others, func(o Other) bool { return o.Name == server }):
 			kept = append(kept, server)
 		default:
 			places = append(places, Place{Name: server, Server: server})

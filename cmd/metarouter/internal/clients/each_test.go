@@ -70,7 +70,7 @@ func TestModeOfEntry(t *testing.T) {
 	for _, tc := range []struct{ client, data, want string }{
 		{"claude-code", "", `["serve", "--mode", "direct", "--find-tools"]`},
 		{"vscode", "", `["serve", "--mode", "direct"]`},
-		{"cursor", "", `["serve"]`},
+		{"cursor", `{"mcpServers": {"metarouter": {"command": "metarouter", "args": ["serve", "--only", "a,b"]}}}`, `["serve", "--only", "a,b"]`},
 		{"opencode", "", `["metarouter", "serve"]`},
 		{"opencode", `{"mcp": {"servers": {}}}`, `["metarouter", "serve", "--mode", "direct"]`},
 		{"claude-code", `{"mcpServers": {"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "code"]}}}`, `["serve", "--mode", "code"]`},

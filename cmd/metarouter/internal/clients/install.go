@@ -46,7 +46,7 @@ func (e RouterEntry) arguments(earlier []string) []string {
 	}
 	for i := slices.Index(earlier, "serve") + 1; 0 < i && i < len(earlier); i++ {
 		name, _, whole := strings.Cut(earlier[i], "=")
-		if name == "--config" || name == "--only" || name == "--data" && e.Data != nil {
+		if name == "--config" || name == "--only" && e.Only != "" || name == "--data" && e.Data != nil {
 			if !whole {
 				i++
 			}

@@ -31,8 +31,7 @@ const maxFound = 8
 func Survey(p System, folder string) []Found {
 	var all []Found
 	for _, c := range table {
-		files := c.Files(p)
-		user := cmp.Or(FirstExisting(files...), files[0])
+		user := c.UserFile(p)
 		look := func(project string, sources []Source) {
 			if path, n, clear := count(c, sources); n > 0 {
 				all = append(all, Found{c, path, project, n, clear, project != "" && path != user})
@@ -131,7 +130,7 @@ type Misfit struct{ Problem, Fix string }
 // Misfits returns the entries of the user's files that do not fit their clients, where the configuration names no mode.
 func Misfits(p System) (all []Misfit) {
 	for _, c := range table {
-		source := read(c.UserSources(p, cmp.Or(FirstExisting(c.Files(p)...), c.Files(p)[0]))[0])
+		source := read(c.UserSources(p, c.UserFile(p))[0])
 		d, v, err := serversOf(c, source)
 		if err != nil || v == nil || member(v, EntryName) == nil {
 			continue

@@ -87,7 +87,7 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 
 // checkOffer checks the tools and resources of a server.
 func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
-	if len(o.Tools)+len(o.Prompts)+len(o.Resources)+len(o.Templates)+len(o.Dropped) == 0 {
+	if len(o.Tools)+len(o.Prompts)+len(o.Resources)+len(o.Templates)+len(o.Skills)+len(o.Dropped) == 0 {
 		if stateOf(c, entry.Name) == status.Ready {
 			x.add(Warning, "it runs, but it offers nothing: no tool, no prompt, no resource.", "does it need another argument, or a login? See its README")
 		}

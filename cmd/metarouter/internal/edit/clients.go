@@ -1,7 +1,6 @@
 package edit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -105,7 +104,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 		return usual(p), nil
 	}
 	folder, err := filepath.Abs(project)
-	sources := c.ProjectSources(folder, cmp.Or(clients.FirstExisting(c.Files(p)...), c.Files(p)[0]))
+	sources := c.ProjectSources(folder, c.UserFile(p))
 	if err == nil && sources == nil {
 		err = console.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
 	}
@@ -115,7 +114,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 // clientSources reads the client's files.
 func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Source, error) {
 	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
-		user := cmp.Or(clients.FirstExisting(c.Files(p)...), c.Files(p)[0])
+		user := c.UserFile(p)
 		for _, profile := range c.Profiles(p, user) {
 			e.Console.Note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
 		}

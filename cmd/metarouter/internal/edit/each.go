@@ -58,7 +58,7 @@ func writeEntries(e *Editor, c clients.Client, source clients.Source, file clien
 	note()
 	if replaces && e.Write && string(result) != string(file.Data) {
 		var failed error
-		_, err := stored(replacedFile, keyOf(source), func(was map[string]string) map[string]string {
+		_, err := stored(replacedFile, source.ID(), func(was map[string]string) map[string]string {
 			was, failed = clients.Replaced(c, source, result, was)
 			return was
 		})
@@ -72,7 +72,7 @@ func writeEntries(e *Editor, c clients.Client, source clients.Source, file clien
 
 // undo puts back what installEach has replaced.
 func undo(e *Editor, c clients.Client, source clients.Source, file clients.File) error {
-	was, err := stored(replacedFile, keyOf(source), nil)
+	was, err := stored(replacedFile, source.ID(), nil)
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,6 @@ func undo(e *Editor, c clients.Client, source clients.Source, file clients.File)
 	if err := writeEntry(e, c, file, result); err != nil || !e.Write {
 		return err
 	}
-	_, err = stored(replacedFile, keyOf(source), func(map[string]string) map[string]string { return nil })
+	_, err = stored(replacedFile, source.ID(), func(map[string]string) map[string]string { return nil })
 	return err
 }
-
-// keyOf identifies a source in the file of what was replaced.
-func keyOf(s clients.Source) string { return s.Path + " " + strings.Join(s.Keys(), ".") }

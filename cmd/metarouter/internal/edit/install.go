@@ -146,10 +146,11 @@ func clientSource(e *Editor, c clients.Client, o InstallOptions) (clients.Source
 		return clients.Source{}, err
 	}
 	source := sources[0]
-	for _, s := range sources[1:] { // of a project
-		if rest, err := filepath.Rel(s.Project, s.Path); err == nil && filepath.IsLocal(rest) && clients.FirstExisting(source.Path) == "" && clients.FirstExisting(s.Path) != "" {
-			source = s
-		}
+	inProject := func(s clients.Source) bool {
+		return strings.HasPrefix(s.Path, s.Project) && clients.FirstExisting(s.Path) != ""
+	}
+	if i := slices.IndexFunc(sources, inProject); i > 0 {
+		source = sources[i]
 	}
 	if o.Each && o.File != "" && source.Project != "" {
 		return source, console.Usage(fmt.Errorf("%s belongs to all who work in %s; to change it, write --project %s in place of --file", source.Path, source.Project, commandline.Quote(source.Project)))
@@ -176,16 +177,17 @@ func clientEntry(e *Editor, o InstallOptions) (entry clients.RouterEntry, err er
 // noteOwnConfiguration warns if the entry would start a router without servers. some says that
 // the client has servers to import.
 func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, some bool) {
-	switch paths := strings.Join(entry.Configs, ", "); {
-	case len(own.Files) == 0 && !some:
-		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", paths, e.Flags())
-	case len(own.Files) == 0:
-		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", paths, c.Name)
-	case len(own.Config.Servers) == 0 && !some:
-		e.Console.Note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", paths, e.Flags())
-	case len(own.Config.Servers) == 0:
-		e.Console.Note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", paths, c.Name, c.Title)
+	if len(own.Config.Servers) > 0 {
+		return
 	}
+	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", e.Flags())
+	if len(own.Files) > 0 {
+		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", e.Flags())
+	}
+	if some {
+		advice = fmt.Sprintf("'metarouter import %s --write' copies those of %s", c.Name, c.Title)
+	}
+	e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(entry.Configs, ", "), what, advice)
 }
 
 // noteOtherServers names the client's other servers, by their fate. replace says that those that metarouter has go.

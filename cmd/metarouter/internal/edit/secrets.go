@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +88,7 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	paths, _, _ := configpath.Find(files.Paths)
 	own, _ := configpath.Own()
 	if p, err := clients.ThisSystem(); err == nil {
-		for _, path := range clients.Holding(p, append(paths, own), value) {
+		for _, path := range clients.Holding(p, append(paths, own, filepath.Join(filepath.Dir(own), replacedFile)), value) {
 			what := "take it out of this file, too"
 			if strings.Contains(path, clients.BackupMark) {
 				what = "delete this copy"

@@ -10,8 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// maxStored is the most bytes of a file of [stored].
-const maxStored = 8 << 20
+const maxStored = 8 << 20 // bytes of a file of [stored]
 
 // The files of [stored]: the clients' entries that were imported into a file of ours, as [clients.Ours] has them, and the entries of
 // a client's file that 'install --each' replaced, as [clients.InPlace] has them.
