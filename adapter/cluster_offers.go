@@ -26,7 +26,7 @@ func sharedServers(c config.Config) map[string]bool {
 			continue // it shares nothing
 		}
 		for _, entry := range c.Servers {
-			if pattern.Match(entry.Name) && supervisor.Startable(entry) && entry.Transport != config.Scripts {
+			if pattern.Match(entry.Name) && supervisor.Startable(entry) && !entry.Personal() && entry.Transport != config.Scripts {
 				shared[entry.Name] = true
 			}
 		}

@@ -77,12 +77,16 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 	if !ok || needed == nil {
 		return false, nil
 	}
-	if !who.MayLogIn {
+	personal := a.current.load().isPersonal(needed.Server)
+	if !who.MayLogIn && !personal {
 		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())
 	}
-	r := login.Request{By: who.Principal, Way: login.Loopback, Scopes: needed.Scopes}
-	if who.OverHTTP && a.current.load().config.Router.HTTP.PublicURL != "" {
+	r := login.Request{By: who.Principal, Who: who.Name, Way: login.Loopback, Scopes: needed.Scopes}
+	switch {
+	case who.OverHTTP && a.current.load().config.Router.HTTP.PublicURL != "":
 		r.Way = login.Public
+	case !who.MayLogIn: // whoever opened the URL on the router's machine would log in for this principal
+		return true, fmt.Errorf("server %q needs a login of your own: %s. It can't come back to you, since the router has no public URL: ask its administrator to set \"publicUrl\" in \"http\"", needed.Server, needed.Why.Text())
 	}
 	beginning, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
@@ -117,7 +121,11 @@ func neededLogin(err error) *login.NeededError {
 // askToLogIn has the client show its person the URL of a login, and waits for the login if the
 // client can be asked while a request of it is under way. It returns nil after the login.
 func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
-	question := fmt.Sprintf("server %q needs a login: %s. All clients of this router share the login.", needed.Server, needed.Why.Text())
+	share := "All clients of this router share the login."
+	if a.current.load().isPersonal(needed.Server) {
+		share = "The login is for you alone."
+	}
+	question := fmt.Sprintf("server %q needs a login: %s. %s", needed.Server, needed.Why.Text(), share)
 	if pending.Device != nil {
 		question += fmt.Sprintf(" The code to enter is %s.", pending.Device.UserCode)
 	}

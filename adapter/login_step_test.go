@@ -62,7 +62,7 @@ func protected(t *testing.T, edit ...func(*config.Config)) (*Router, *fakeissuer
 	t.Setenv("XDG_CONFIG_HOME", own)
 	t.Setenv("METAROUTER_KEYRING", "off")
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
-	resource := issuer.Protect(t, fakeissuer.Protection{Flags: []string{"-tools", "echo"}})
+	resource := issuer.Protect(t, fakeissuer.Protection{Flags: []string{"-tools", "echo,headers"}})
 	c := config.Config{Servers: []config.Server{{Name: "s", Transport: config.StreamableHTTP, URL: resource.URL, StartTimeout: 30 * time.Second}}}
 	for _, f := range edit {
 		f(&c)

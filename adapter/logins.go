@@ -1,12 +1,22 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -21,11 +31,11 @@ type accounts struct {
 // Logins returns the logins of the router at remote servers.
 func (a *accounts) Logins() *Logins { return a.logins }
 
-// BeginLogin begins a login at a server of the configuration; r.Server is set here. The Way is Device
-// if the entry's grant is.
+// BeginLogin begins a login at a server of the configuration; r.Server is set here. The login is for r.By alone if each user has
+// one. The Way is Device if the entry's grant is.
 func (a *accounts) BeginLogin(ctx context.Context, server string, r LoginRequest) (*PendingLogin, error) {
 	var err error
-	if r.Server, err = a.supervisor.LoginServer(ctx, server); err != nil {
+	if r.Server, err = a.supervisor.LoginServer(ctx, server, r.By); err != nil {
 		return nil, err
 	}
 	if r.Server.Settings.Grant == oauth.DeviceCode {
@@ -34,22 +44,125 @@ func (a *accounts) BeginLogin(ctx context.Context, server string, r LoginRequest
 	return a.logins.Begin(ctx, r)
 }
 
-// Logout ends the login at a server of the configuration, and reports whether there was one.
-func (a *accounts) Logout(ctx context.Context, server string) (was bool, err error) {
-	s, err := a.supervisor.LoginServer(ctx, server)
+// Logout ends the login at a server of the configuration, and reports whether there was one. If each user has a login, principal
+// says whose: "" is the local user's.
+func (a *accounts) Logout(ctx context.Context, server, principal string) (was bool, err error) {
+	s, err := a.supervisor.LoginServer(ctx, server, principal)
 	if err != nil {
 		return false, err
 	}
 	return a.logins.Logout(ctx, s)
 }
 
-// LoginState returns how the login at a server of the configuration is.
-func (a *accounts) LoginState(ctx context.Context, server string) (LoginState, error) {
-	s, err := a.supervisor.LoginServer(ctx, server)
+// EndLogin ends the login of a user, by name or ID as All of [Logins] has them, at a server of the configuration. It has the issuer
+// revoke the tokens.
+func (a *accounts) EndLogin(ctx context.Context, server, user string) error {
+	all, err := a.logins.All(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(h login.Held) bool { return h.Server != server || h.ID == "" || user != h.User && user != h.ID })
+	switch len(all) {
+	case 0:
+		return fmt.Errorf("%q has no login at %s; 'metarouter logins' lists all", user, server)
+	case 1:
+		_, err = a.Logout(ctx, server, all[0].Principal)
+		return err
+	}
+	return fmt.Errorf("%d users of the name %q have a login at %s; name one by the ID that 'metarouter logins' prints", len(all), user, server)
+}
+
+// sweepTime is the time between two looks for unused logins.
+const sweepTime = time.Hour
+
+// endUnused ends logins that their users have not used for loginTimeout, until ctx ends.
+func (a *accounts) endUnused(ctx context.Context, log *zap.Logger) {
+	for {
+		select {
+		case <-time.After(sweepTime):
+		case <-ctx.Done():
+			return
+		}
+		a.sweep(ctx, log, time.Now())
+	}
+}
+
+// sweep ends the logins that are unused now.
+func (a *accounts) sweep(ctx context.Context, log *zap.Logger, now time.Time) {
+	setup := a.current.load()
+	limit := setup.config.Router.LoginTimeout
+	all, err := a.logins.All(ctx)
+	if err != nil {
+		log.Warn("can't look for unused logins", zap.Error(err))
+	}
+	for _, h := range all {
+		if h.Principal == "" || limit <= 0 || now.Sub(h.Used) < limit || !setup.isPersonal(h.Server) {
+			continue
+		}
+		if _, err := a.Logout(ctx, h.Server, h.Principal); err != nil {
+			log.Warn("an unused login has ended with an error", zap.String("server", h.Server), zap.String("user", h.User), zap.Error(err))
+		} else {
+			log.Info("a login has ended, since its user has not used it for loginTimeout", zap.String("server", h.Server), zap.String("user", h.User))
+		}
+	}
+}
+
+// LoginState returns how the login at a server of the configuration is. principal is as for Logout.
+func (a *accounts) LoginState(ctx context.Context, server, principal string) (LoginState, error) {
+	s, err := a.supervisor.LoginServer(ctx, server, principal)
 	if err != nil {
 		return LoginState{}, err
 	}
 	return a.logins.State(ctx, s)
+}
+
+// Personal reports whether users have logins, sessions or values of their own.
+func (a *accounts) Personal() bool {
+	return slices.ContainsFunc(a.current.load().config.Servers, config.Server.Personal)
+}
+
+// UserValues returns the names of the values that each user sets, and which of them a principal has set.
+func (a *accounts) UserValues(_ context.Context, principal string) (set map[string]bool, err error) {
+	own, err := configpath.Own()
+	if err != nil {
+		return nil, err
+	}
+	names, err := vault.Of(own).Names()
+	if err != nil {
+		return nil, err
+	}
+	set = make(map[string]bool)
+	for _, s := range a.current.load().config.Servers {
+		for _, r := range s.References {
+			if r.Kind == reference.User {
+				set[r.Body] = slices.Contains(names, vault.UserValue(principal, r.Body))
+			}
+		}
+	}
+	return set, nil
+}
+
+// SetUserValue sets a value of a principal, and removes it if it is "". The principal's sessions end, since they have the old one.
+func (a *accounts) SetUserValue(ctx context.Context, principal, name, value string) error {
+	set, err := a.UserValues(ctx, principal)
+	if _, known := set[name]; err != nil || !known {
+		return cmp.Or(err, errors.New("no server needs a value of this name"))
+	}
+	own, err := configpath.Own()
+	if err != nil {
+		return err
+	}
+	if value == "" {
+		if err = vault.Of(own).Remove(ctx, vault.UserValue(principal, name)); errors.As(err, new(*vault.MissingError)) {
+			return nil
+		}
+	} else {
+		_, err = vault.Of(own).Set(ctx, vault.UserValue(principal, name), value)
+	}
+	if err == nil {
+		a.supervisor.EndUser(principal)
+	}
+	return err
 }
 
 // ownLogins returns the user's store of logins, nil if the place of it is not known.

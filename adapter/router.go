@@ -201,6 +201,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		return supply(ctx, r, configs)
 	})
 	g.Go(func() error { notifyOfChanges(ctx, r); return nil })
+	g.Go(func() error { r.accounts.endUnused(ctx, r.options.Log.Named("logins")); return nil })
 	g.Go(func() error { r.writer.Saves.Run(ctx); return nil })
 	defer r.writer.Saves.Rest()
 	return g.Wait()

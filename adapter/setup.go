@@ -51,6 +51,11 @@ func (s *setup) has(server string) bool {
 	return ok
 }
 
+// isPersonal reports whether each user of the router has a session of their own with the server.
+func (s *setup) isPersonal(server string) bool {
+	return slices.ContainsFunc(s.config.Servers, func(entry config.Server) bool { return entry.Name == server && entry.Personal() })
+}
+
 // A holder holds the setup in use.
 type holder struct {
 	mu  sync.Mutex // one goroutine at a time replaces the setup

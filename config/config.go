@@ -74,6 +74,7 @@ type Server struct {
 	URL     string
 	Headers map[string]string `key:"headers"`
 	OAuth   *OAuth            `key:"oauth"` // nil if absent
+	PerUser bool              // each principal has a login and a session of its own: "credentials" is "user"
 
 	Scripts []stored.Script // its tools, of the transport Scripts alone; sorted by name
 
@@ -140,12 +141,13 @@ type ToolFilter struct {
 
 // Router is the "metarouter" object of the file.
 type Router struct {
-	Mode            string        `key:"mode"`       // "auto" (default), "search", "direct" or "code"
-	Names           string        `key:"names"`      // "prefixed" (default) or "bare"
-	Separator       string        `key:"separator"`  // default "__"; or ".", "-", "/"
-	ToolBudget      int           `key:"toolBudget"` // tokens up to which auto shows all tools; default 10000
-	ListWait        time.Duration `key:"listWait"`   // default 10s
-	Pinned          []string      `key:"pinned"`     // IDs of tools that are listed in search mode too
+	Mode            string        `key:"mode"`         // "auto" (default), "search", "direct" or "code"
+	Names           string        `key:"names"`        // "prefixed" (default) or "bare"
+	Separator       string        `key:"separator"`    // default "__"; or ".", "-", "/"
+	ToolBudget      int           `key:"toolBudget"`   // tokens up to which auto shows all tools; default 10000
+	ListWait        time.Duration `key:"listWait"`     // default 10s
+	LoginTimeout    time.Duration `key:"loginTimeout"` // after which a login ends that its user has not used; default 720h, 0 is never
+	Pinned          []string      `key:"pinned"`       // IDs of tools that are listed in search mode too
 	Lazy            bool          `key:"lazy"`
 	IdleTimeout     time.Duration `key:"idleTimeout"`
 	Timeout         time.Duration `key:"timeout"`  // default 5m
@@ -321,6 +323,11 @@ func (s Server) SameSecrets(t Server) bool {
 		slices.Equal(s.OAuth.secrets(), t.OAuth.secrets())
 }
 
+// Personal reports whether each user of the router has a session of their own with the server, which is remote.
+func (s Server) Personal() bool {
+	return s.PerUser || slices.ContainsFunc(s.References, reference.Reference.Personal)
+}
+
 // Launch returns the values of the entry that may be secrets.
 func (s Server) Launch() secret.Launch {
 	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, OAuth: s.OAuth.secrets()}
@@ -338,7 +345,8 @@ func (s Server) Hash() string {
 		URL       string
 		Headers   map[string]string `json:",omitempty"`
 		Scripts   []stored.Script   `json:",omitempty"`
-	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts})
+		PerUser   bool              `json:",omitempty"`
+	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts, s.PerUser})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

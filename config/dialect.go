@@ -168,6 +168,8 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.leaveWindows(s, o)
 	d.help(s, keys.Helper, at)
 	d.checkLogin(s, o)
+	d.checkCredentials(s, keys, o)
+	d.checkUserValues(s, at)
 	d.warnOfTexts(s, o)
 	d.reportMissing(s)
 	if m, ok := jsonc.Member(o, "args"); ok {

@@ -232,7 +232,7 @@ func TestRouter(t *testing.T) {
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},
 		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}, "scripts": {"timeout": "2m", "memory": "1GiB", "calls": 7}}}`)
 	want := Router{
-		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
+		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second, LoginTimeout: 720 * time.Hour,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: "on", NewTools: "show",
 		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5}, Audit: Audit{MaxSize: 10 << 20, MaxFiles: 10},
 		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{plainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,

@@ -124,6 +124,10 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 		if len(body) > reference.MaxCommand {
 			return r, fmt.Sprintf("a command in ${cmd:…} is longer than %d bytes; write a script and run that", reference.MaxCommand)
 		}
+	case reference.User, reference.Claim:
+		if !vault.ValidName(r.Body) {
+			return r, fmt.Sprintf("%s has no valid name; use letters, digits, dots, dashes and underscores, and no default", short(r.Text))
+		}
 	case reference.OnePassword:
 		r.Dir = d.source.project()
 	}

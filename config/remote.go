@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -102,6 +103,48 @@ func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
 		if http.CanonicalHeaderKey(name) == "Authorization" {
 			d.warn(m.Name.StartOffset, `"oauth" has no effect, since "headers" has an "Authorization" of its own; remove one of them`)
 			return
+		}
+	}
+}
+
+// checkCredentials notes that each user logs in to the server. A mistake must not have users share one login.
+func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Object) {
+	if s.PerUser = keys.Credentials == "user"; !s.PerUser {
+		return
+	}
+	m, _ := jsonc.Member(o, "credentials")
+	at := m.Name.StartOffset
+	for name := range s.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			d.mistake(at, `"credentials": "user" has no effect next to an "Authorization" in "headers", which all users would share; remove one of them`)
+		}
+	}
+	switch {
+	case keys.Helper != "":
+		d.mistake(at, `"credentials": "user" and "headersHelper" exclude each other, since all users would share an "Authorization" that the command prints; remove one of them`)
+	case s.Transport == Stdio:
+		d.mistake(at, `"credentials": "user" works only for a remote server, since one process of a stdio server serves all users; remove it, or write "url"`)
+	case s.Service != "":
+		d.mistake(at, `"credentials": "user" and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`)
+	case s.OAuth != nil && s.OAuth.Grant == clientCredentials:
+		d.mistake(at, `"credentials": "user" needs a login of each user, and "grant": "client_credentials" has none; remove one of them`)
+	}
+}
+
+// checkUserValues reports values of users in places that all users share.
+func (d entryDecoder) checkUserValues(s *Server, at int) {
+	for _, r := range d.references {
+		if !r.Personal() {
+			continue
+		}
+		shared := strings.Join(append(s.OAuth.secrets(), s.URL), " ")
+		switch {
+		case s.Transport == Stdio:
+			d.mistake(at, `%s works only for a remote server, since one process of a stdio server serves all users; write ${keyring:NAME}`, short(r.Text))
+		case s.Service != "":
+			d.mistake(at, `%s and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`, short(r.Text))
+		case strings.Contains(shared, r.Text):
+			d.mistake(at, `%s works only in "headers", which each user's requests have; write ${keyring:NAME} elsewhere`, short(r.Text))
 		}
 	}
 }

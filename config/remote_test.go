@@ -100,9 +100,19 @@ func TestOAuthMistakes(t *testing.T) {
 		entry(`"clientSecret": "${NOT_SET}"`):                            "error: the variable NOT_SET is not set",
 		entry(`"scopes": ["${keyring:X}"]`):                              "",
 		entry(`"keyId": "${keyring:X}"`):                                 `error: a reference to a secret such as ${keyring:X} works only in`,
-		`{"url": "https://a.example/mcp", "headers": {"authorization": "x"}, "oauth": {"clientId": "c"}}`: `warning: "oauth" has no effect, since "headers" has`,
-		`{"url": "https://a.example/mcp", "credentials": "user"}`:                                         `error: "credentials" must be "shared": all clients of the router share one login, and a login for each user is not supported yet`,
-		`{"url": "https://a.example/mcp", "credentials": "mine"}`:                                         `error: "credentials" must be "shared"`,
+		`{"url": "https://a.example/mcp", "headers": {"authorization": "x"}, "oauth": {"clientId": "c"}}`:                                         `warning: "oauth" has no effect, since "headers" has`,
+		`{"url": "https://a.example/mcp", "credentials": "user"}`:                                                                                 "",
+		`{"url": "https://a.example/mcp", "credentials": "user", "headers": {"authorization": "x"}}`:                                              `error: "credentials": "user" has no effect next to an "Authorization"`,
+		`{"url": "https://a.example/mcp", "credentials": "user", "headersHelper": "x"}`:                                                           `error: "credentials": "user" and "headersHelper" exclude each other`,
+		`{"url": "https://a.example/mcp", "credentials": "user", "service": "x"}`:                                                                 `error: "credentials": "user" and "service" exclude each other`,
+		`{"url": "https://a.example/mcp", "credentials": "user", "oauth": {"grant": "client_credentials", "clientId": "c", "clientSecret": "s"}}`: `error: "credentials": "user" needs a login of each user`,
+		`{"command": "x", "env": {"A": "${user:k}"}}`:                                                                                             `error: ${user:k} works only for a remote server, since one process of a stdio server serves all users`,
+		`{"url": "https://a.example/${user:k}"}`:                                                                                                  `error: ${user:k} works only in "headers"`,
+		`{"url": "https://a.example/mcp", "headers": {"A": "${claim:k}"}, "service": "x"}`:                                                        `error: ${claim:k} and "service" exclude each other`,
+		`{"url": "https://a.example/mcp", "headers": {"A": "${user:k:-x}"}}`:                                                                      `error: ${user:k:-x} has no valid name`,
+		`{"url": "https://a.example/mcp", "headers": {"A": "${user:k}", "B": "x ${claim:c}"}}`:                                                    "",
+		`{"command": "x", "credentials": "user"}`:                                                                                                 `error: "credentials": "user" works only for a remote server`,
+		`{"url": "https://a.example/mcp", "credentials": "mine"}`:                                                                                 `error: "credentials" must be "shared"`,
 	} {
 		c := loadText(t, `{"mcpServers": {"s": `+text+`}}`)
 		var said []string

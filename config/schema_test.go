@@ -103,7 +103,7 @@ func TestSchemaRejects(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
 		`[]`, `{"mcpServers": []}`, `{"mcpServers": {"a": {}}}`, `{"mcpServers": {"a": {"command": 1}}}`, `{"mcpServers": {"a": {"command": "x", "args": "y"}}}`,
-		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`, `{"mcpServers": {"a": {"command": "x", "timeout": 0}}}`, `{"mcpServers": {"a": {"url": "https://x", "credentials": "user"}}}`,
+		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`, `{"mcpServers": {"a": {"command": "x", "timeout": 0}}}`, `{"mcpServers": {"a": {"url": "https://x", "credentials": "mine"}}}`,
 		`{"metarouter": {"classification": {"server": " "}}}`,
 		`{"mcpServers": {"a": {"command": "x", "tools": {"allowed": []}}}}`, `{"mcpServers": {"a": {"url": "http://x", "type": "ws"}}}`,
 		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`, `{"metarouter": {"gateway": {"name": ""}}}`, `{"metarouter": {"gateway": {"prefix": "g w"}}}`,

@@ -190,8 +190,10 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 		return
 	}
 	if owner != nil {
-		if n.clients.Has(owner) {
-			owner.Notify(server, m)
+		for _, c := range n.clients.All() {
+			if session.Owns(owner, c) {
+				c.Notify(server, m)
+			}
 		}
 		return
 	}

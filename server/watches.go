@@ -35,7 +35,7 @@ const (
 // A watch is a subscription to a resource on behalf of a client.
 type watch struct {
 	at     catalog.Address
-	home   session.Client // nil if the client has no session
+	from   session.Client
 	notify func(session.Message)
 	uri    string          // by which the client knows the resource
 	ended  <-chan struct{} // closed when the client has given it up
@@ -85,7 +85,7 @@ func (s *watches) add(ctx, life context.Context, running *sync.WaitGroup, from s
 		return err
 	}
 	at := found[0]
-	w := &watch{at: at, home: from.Home(), notify: notify, uri: uri, ended: life.Done()}
+	w := &watch{at: at, from: from, notify: notify, uri: uri, ended: life.Done()}
 	if !s.quota.Take("") {
 		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
 	}
@@ -154,7 +154,7 @@ func (s *watches) updated(server string, owner session.Client, m session.Message
 	var watching []*watch
 	s.mu.Lock()
 	for w := range s.all {
-		if w.at == at && (owner == nil || w.home == owner) {
+		if w.at == at && session.Owns(owner, w.from) {
 			watching = append(watching, w)
 		}
 	}

@@ -118,13 +118,13 @@ func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (
 		return nil, p.opener.unavailable(status.Ready, fmt.Sprintf("%d requests are under way that each need a process of it", maxAcquired))
 	}
 	p.mu.Lock()
-	rooted := slices.ContainsFunc(p.free, func(one *pooled) bool { return one.roots != nil && one.fits(user) })
+	rooted := slices.ContainsFunc(p.free, func(one *pooled) bool { return one.roots != nil && one.fits(user, shared.user) })
 	p.mu.Unlock()
 	if rooted && session.Answers(user.Capabilities(), "roots/list") {
 		// Only with its roots it is known which session the client may use.
 		user.Ask(ctx, p.opener.name, session.Message{Method: "roots/list", Params: json.RawMessage("{}")})
 	}
-	one, err := p.pick(user), error(nil)
+	one, err := p.pick(user, shared.user), error(nil)
 	if one == nil {
 		one, err = p.openFor(ctx, shared, user)
 	}
@@ -138,20 +138,20 @@ func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (
 	return one, nil
 }
 
-// fits reports whether the server was sent the capabilities that the client has.
-func (one *pooled) fits(user *requester) bool {
-	return one.Usable() && bytes.Equal(one.declared, user.Capabilities())
+// fits reports whether the server was sent the capabilities that the client has, and the session is for its principal.
+func (one *pooled) fits(user *requester, of *user) bool {
+	return one.Usable() && one.user == of && bytes.Equal(one.declared, user.Capabilities())
 }
 
 // pick takes a free session, the one used last if there is a choice; nil if no session is
 // for the client.
-func (p *pool) pick(user *requester) *pooled {
+func (p *pool) pick(user *requester, of *user) *pooled {
 	roots := user.known()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, same := range []bool{true, false} { // with the client's roots, or else without any
 		for i, one := range slices.Backward(p.free) {
-			if one.fits(user) && (same && bytes.Equal(one.roots, roots) || one.roots == nil) {
+			if one.fits(user, of) && (same && bytes.Equal(one.roots, roots) || one.roots == nil) {
 				p.free = slices.Delete(p.free, i, i+1)
 				one.owner.set(user)
 				close(one.taken)
@@ -169,7 +169,7 @@ func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (
 		p.mu.Unlock()
 		return nil, errors.New("the server is being stopped")
 	}
-	one := &pooled{generation: p.generation, subscribed: make(map[string]func())}
+	one := &pooled{generation: shared.user.within(p.generation), subscribed: make(map[string]func())}
 	opening, cancel := context.WithCancelCause(one.generation)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -177,7 +177,7 @@ func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (
 	var err error
 	p.opener.running.Go(func() {
 		defer close(opened)
-		one.instance, err = p.opener.openNext(opening, shared, terms{capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra})
+		one.instance, err = p.opener.openNext(opening, shared, terms{capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra, user: shared.user})
 	})
 	p.mu.Unlock()
 	<-opened

@@ -33,6 +33,7 @@ type instance struct {
 	greeted   atomic.Bool                   // the server has finished its actions after the handshake
 	changes   listChanges
 	owner     owner
+	user      *user         // the only principal that uses it; nil if several may
 	otherEra  atomic.Bool   // a session in the other era may be opened next to it
 	done      chan struct{} // closed when the session has ended and the process is gone
 	err       error         // why; valid after done

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -81,11 +82,16 @@ func (s *server) run(ctx context.Context) {
 	defer s.pool.close()
 	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
 	failures := newHistory()
-	unused := false   // the server was stopped for lack of calls
+	unused := false // the server was stopped for lack of calls
+	before := s.control.wanted()
 	startNow := false // start even if lazy or unused: after a call, a restart or a failure
 	for ctx.Err() == nil {
 		signal.Discard(s.control.edited) // before reading the entry, so that no edit is missed
 		entry := s.control.wanted()
+		if (entry.Personal() || before.Personal()) && !reflect.DeepEqual(entry, before) {
+			s.pool.renew(errEdited)
+		}
+		before = entry
 		if state, reason := restState(entry); state != "" {
 			s.handler.Forget(s.name)
 			s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = state, reason, nil })
@@ -104,8 +110,12 @@ func (s *server) run(ctx context.Context) {
 		var last ended
 		if err == nil {
 			began := time.Now()
-			s.publish(in)
-			last.served, err = s.attend(ctx, in)
+			if entry.Personal() {
+				err = attendUsers(ctx, s, in)
+			} else {
+				s.publish(in)
+				last.served, err = s.attend(ctx, in)
+			}
 			last.ready = max(1, time.Since(began))
 		}
 		unused = errors.Is(err, errIdle)
@@ -329,6 +339,10 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 		switch {
 		case shared:
 			in.changes.note(m.Method)
+		case in.user != nil:
+			if in.greeted.Load() {
+				signal.Leave(s.control.woken)
+			}
 		case in.greeted.Load(): // else its lists differ because of that client's capabilities
 			in.changes.note(m.Method)
 			if current, _ := s.public.now(); current != nil {
@@ -341,6 +355,8 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 		var owner session.Client
 		if c := in.owner.get(); c != nil {
 			owner = c.Home()
+		} else if in.user != nil {
+			owner = session.Principal{ID: in.user.principal}
 		}
 		s.options.OnMessage(s.name, owner, m)
 	}

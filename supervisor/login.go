@@ -16,10 +16,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
 
-// LoginServer returns the server of the name as logins know it, with the values of its secrets.
+// LoginServer returns the server of the name as logins know it, with the values of its secrets. principal is whose login is meant
+// if each has one: "" for the local user.
 // The error says why no login helps it: it is no remote server, it does not exist, its entry has
 // an Authorization header of its own, or a secret can't be got.
-func (v *Supervisor) LoginServer(ctx context.Context, name string) (oauth.Server, error) {
+func (v *Supervisor) LoginServer(ctx context.Context, name, principal string) (oauth.Server, error) {
 	s, err := v.lookup(ctx, name)
 	if err != nil {
 		return oauth.Server{}, err
@@ -42,7 +43,11 @@ func (v *Supervisor) LoginServer(ctx context.Context, name string) (oauth.Server
 			return oauth.Server{}, fmt.Errorf("server %q has an \"Authorization\" of its own in its headers, which it gets instead of a login; remove that from its entry to log in", name)
 		}
 	}
-	return loginServer(resolved), nil
+	found := loginServer(resolved)
+	if entry.PerUser {
+		found.Principal = principal
+	}
+	return found, nil
 }
 
 // loginServer returns the server of a resolved entry as logins know it.
@@ -63,6 +68,7 @@ func loginServer(resolved config.Server) oauth.Server {
 type source interface {
 	transport.Tokens
 	Changed(ctx context.Context) <-chan struct{}
+	Login(ctx context.Context) (string, error)
 }
 
 // sources returns where the tokens of servers come from; nil if logins is.
@@ -82,15 +88,25 @@ type tokens struct {
 	refused atomic.Pointer[string] // the token that was refused last; may be nil
 }
 
-// tokensOf returns the tokens of the login at the server of a resolved entry; nil if there
-// are no logins. The opener keeps them for the life of the server.
-func (o *opener) tokensOf(resolved config.Server) transport.Tokens {
+// tokensOf returns the tokens of a session with the server of a resolved entry; nil if there are no logins. The opener
+// keeps those of the session from which lists are read for the life of the server.
+func (o *opener) tokensOf(ctx context.Context, resolved config.Server, on terms) (transport.Tokens, error) {
 	if o.sources == nil {
-		return nil
+		return nil, nil
 	}
-	t := &tokens{source: o.sources(loginServer(resolved)), secrets: o.secrets, noted: o.options.OnToken}
-	o.tokens.Store(t)
-	return t
+	personal := on
+	if !resolved.PerUser {
+		personal.user = nil
+	}
+	from, err := o.sourceOf(ctx, loginServer(resolved), personal)
+	if err != nil {
+		return nil, err
+	}
+	t := &tokens{source: from, secrets: o.secretsOf(on), noted: o.options.OnToken}
+	if on.user == nil || on.shared {
+		o.tokens.Store(t)
+	}
+	return t, nil
 }
 
 // Token implements [transport.Tokens].
@@ -158,6 +174,9 @@ func loginReason(entry config.Server, needed *login.NeededError) string {
 func (o *opener) failed(err error) error {
 	if needed, ok := errors.AsType[*login.NeededError](err); ok {
 		return &status.UnavailableError{Server: o.name, State: status.NeedsAuth, Reason: needed.Error(), Login: needed.Why}
+	}
+	if _, ok := errors.AsType[*resolve.UserError](err); ok {
+		return o.unavailable(status.Misconfigured, err.Error())
 	}
 	return o.unavailable(status.Failed, err.Error())
 }

@@ -20,7 +20,7 @@ import (
 // logIn logs in to the server as a person does.
 func (f *fixture) logIn(logins *login.Logins, name string, scopes ...string) {
 	f.t.Helper()
-	s, err := f.LoginServer(f.t.Context(), name)
+	s, err := f.LoginServer(f.t.Context(), name, "")
 	expect.OK(f.t, err)
 	pending, err := logins.Begin(f.t.Context(), login.Request{Server: s, Scopes: scopes})
 	expect.OK(f.t, err)

@@ -54,6 +54,8 @@ func (l *fakeLogin) Refused(_ context.Context, token string, _ *http.Response) e
 	return &login.NeededError{Server: "r", Why: l.why, Issuer: "https://issuer.example"}
 }
 
+func (l *fakeLogin) Login(context.Context) (string, error) { return "", nil }
+
 func (l *fakeLogin) Changed(context.Context) <-chan struct{} { return l.changed.Next() }
 
 // set makes another login, whose token is refused because of why if it is.
@@ -296,11 +298,11 @@ func TestLoginServer(t *testing.T) {
 	for name, want := range map[string]string{
 		"local": `"env"`, "own": `"Authorization" of its own`, "none": "no server is named",
 	} {
-		if _, err := f.LoginServer(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := f.LoginServer(t.Context(), name, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	got, err := f.LoginServer(t.Context(), "remote")
+	got, err := f.LoginServer(t.Context(), "remote", "")
 	if err != nil || got.URL != remote.URL || got.Settings.ClientID != "me" || got.Settings.CallbackPort != 7 || got.Settings.Grant != oauth.DeviceCode {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -50,6 +50,7 @@ type terms struct {
 	shared       bool            // the session that all clients use, and from which lists are read
 	users        string          // the clients that will use it, if it is neither shared nor one client's
 	reason       string          // why it is not the shared session, as the end of a sentence
+	user         *user           // the only principal that will use it; nil if several may
 	entry        *config.Server  // of a variant; nil for the entry of the session next to which it is opened
 }
 
@@ -132,18 +133,19 @@ func (o *opener) reach(ctx context.Context, entry config.Server, on terms, known
 // openNext opens a session next to the shared one, with the same entry. The session
 // may outlive life, which ends its opening only.
 func (o *opener) openNext(life context.Context, shared *instance, on terms) (*instance, error) {
-	entry := shared.entry()
-	if on.entry != nil {
-		entry = *on.entry
+	entry := on.entry
+	if entry == nil {
+		now := shared.entry()
+		entry = &now
 	}
 	ctx, cancel := context.WithTimeoutCause(life, entry.StartTimeout, &timeoutError{entry.StartTimeout})
 	defer cancel()
-	in, err := o.open(ctx, entry, on)
+	in, err := o.open(ctx, *entry, on)
 	if err != nil {
 		return nil, err
 	}
 	log := o.log.Debug
-	if on.entry != nil {
+	if on.entry != nil && on.user == nil {
 		log = o.log.Info
 	}
 	log("opened a session next to the shared one", zap.Int("pid", in.pid()), zap.String("reason", on.reason))
@@ -175,7 +177,7 @@ func transportOf(entry config.Server, known launch.ProbeResult) config.Transport
 
 // try starts the entry's process or reaches for the remote server, and shakes hands.
 func (o *opener) try(ctx context.Context, entry config.Server, on terms, known launch.ProbeResult) (in *instance, err error) {
-	resolved, err := o.secrets.Resolve(ctx, entry)
+	resolved, err := o.secretsOf(on).Resolve(ctx, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +215,8 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	conceal := sync.OnceValue(entry.Launch().Concealer) // made when a text is to be concealed
 	in := &instance{
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
-		conceal: func(text string) string { return conceal()(o.secrets.Hide(text)) },
+		conceal: func(text string) string { return conceal()(o.secretsOf(on).Hide(text)) },
+		user:    on.user,
 		changes: listChanges{notice: make(chan struct{}, 1), methods: make(map[string]bool)},
 		done:    make(chan struct{}),
 	}
@@ -340,11 +343,16 @@ func (o *opener) inside(entry config.Server, on terms) *instance {
 
 // dial reaches for the remote server of the entry.
 func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on terms, kind config.Transport) (*instance, error) {
-	access := transport.Access{Headers: resolved.Headers, Hide: o.secrets.Hide, HideTokens: o.secrets.HideTokens, Tokens: o.tokensOf(resolved)}
+	secrets := o.secretsOf(on)
+	tokens, err := o.tokensOf(ctx, resolved, on)
+	if err != nil {
+		return nil, err
+	}
+	access := transport.Access{Headers: resolved.Headers, Hide: secrets.Hide, HideTokens: secrets.HideTokens, Tokens: tokens}
 	if len(entry.References) > 0 {
 		access.Renew = func(ctx context.Context) (map[string]string, error) {
-			o.secrets.Forget(entry)
-			resolved, err := o.secrets.Resolve(ctx, entry)
+			secrets.Forget(entry)
+			resolved, err := secrets.Resolve(ctx, entry)
 			return resolved.Headers, err
 		}
 	}

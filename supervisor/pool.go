@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
 
 // A pool holds the sessions with one server next to the one that all clients share.
@@ -54,6 +55,7 @@ const maxClients = 100
 
 // A use says which clients use a session that is not the one that all share.
 type use struct {
+	user     string         // names the only principal; "" if several may
 	home     session.Client // the only client; nil if several may
 	variant  string         // the key of a [Variant]; "" for the server's own
 	otherEra bool           // all clients of the era that the session of this entry does not have
@@ -77,11 +79,10 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	if from == nil {
 		return shared, nil
 	}
-	variant := variantOf(from, p.opener.name)
-	var key string
-	if variant != nil {
-		key = variant.key()
-		own, err := p.ofClient(ctx, shared, from.Home(), use{variant: key}, terms{
+	var of use
+	if variant := variantOf(from, p.opener.name); variant != nil {
+		of.variant = variant.key()
+		own, err := p.ofClient(ctx, shared, from.Home(), of, terms{
 			entry: &variant.Entry, capabilities: allCapabilities, era: peer.UnknownEra, reason: variant.Reason,
 		})
 		if err != nil {
@@ -89,6 +90,11 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		}
 		shared = own
 	}
+	return within(ctx, p, shared, of, from)
+}
+
+// within returns the session for the client next to one that it may use with others, or that one.
+func within(ctx context.Context, p *pool, shared *instance, of use, from session.Client) (session.Session, error) {
 	in := shared
 	if shared.otherEra.Load() && shared.Modern() != from.Modern() && (shared.Modern() || from.Home() != nil) {
 		// Such a server may serve legacy clients in another way than modern ones, or not at all.
@@ -97,7 +103,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		if from.Modern() {
 			on.era, on.users, on.reason = peer.ModernEra, "clients of newer revisions", "the server also speaks newer revisions"
 		}
-		other, err := p.ofClient(ctx, shared, from.Home(), use{variant: key, otherEra: true}, on)
+		other, err := p.ofClient(ctx, shared, from.Home(), use{user: of.user, variant: of.variant, otherEra: true}, on)
 		switch {
 		case err == nil:
 			in = other
@@ -118,7 +124,8 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	if home == nil {
 		return &perCallSession{in, p}, nil
 	}
-	return p.ofClient(ctx, in, home, use{home: home, variant: key}, terms{
+	of.home = home
+	return p.ofClient(ctx, in, home, of, terms{
 		capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
 	})
 }
@@ -141,17 +148,24 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		c = nil
 	}
 	if c == nil {
-		if len(p.byUse) >= maxClients || p.closed {
+		if p.closed || len(p.byUse) >= maxClients && !endLeastUsed(p) {
 			p.mu.Unlock()
 			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients have a session of their own with it, or it is ending", maxClients))
 		}
-		life, end := context.WithCancelCause(p.generation)
+		if shared != nil && shared.user != nil {
+			on.user = shared.user
+		}
+		life, end := context.WithCancelCause(on.user.within(p.generation))
+		if on.user != nil && shared == nil {
+			on.user.life = life
+			on.user.secrets = p.opener.resolver.For(resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
+		}
 		c = &clientSession{on: on, ready: make(chan struct{}), end: end}
 		c.homes = make(map[session.Client]bool)
 		p.byUse[of] = c
 		p.opener.running.Go(func() { p.serveClient(life, c, shared, of) })
 	}
-	if of.variant != "" {
+	if of.variant != "" && of.user == "" {
 		c.homes[home] = true
 	}
 	p.mu.Unlock()
@@ -184,13 +198,11 @@ func (p *pool) serveClient(life context.Context, c *clientSession, shared *insta
 	c.in, c.err = p.opener.openNext(life, shared, c.on)
 	close(c.ready)
 	if c.err == nil {
-		select {
-		case <-life.Done():
+		if keep(life, p, of, c); life.Err() != nil {
 			if context.Cause(life) != errReleased {
 				c.in.drain(p.opener.ending)
 			}
 			c.in.stop(context.Cause(life))
-		case <-c.in.done:
 		}
 	}
 	p.mu.Lock()

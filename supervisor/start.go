@@ -81,7 +81,11 @@ func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func
 		s.opener.direct.Store(direct)
 		s.public.set(func(st *status.Status) { st.Package, st.Cached = direct.Package, direct.Cached })
 	}
-	in, err := s.opener.open(ctx, entry, terms{capabilities: allCapabilities, era: eraForAll(s.options.Legacy, s.pool.of(nil)), shared: true})
+	on := terms{capabilities: allCapabilities, era: eraForAll(s.options.Legacy, s.pool.of(nil)), shared: true}
+	if entry.Personal() {
+		on.user = &user{secrets: s.opener.secrets}
+	}
+	in, err := s.opener.open(ctx, entry, on)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +116,9 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		s.pool.renew(errEdited)
 		s.retire(old, errEdited, status.Stopping)
 		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit
+	}
+	if entry.Personal() {
+		return nil, unshare(s, old)
 	}
 	if launch.SameProcess(before, entry) {
 		old.current.Store(&entry)

@@ -138,6 +138,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 		launcher: launch.New(starter, o.Reporter, o.DataDir),
 		resolver: resolve.New(ownSecrets(), starter.Run),
 		sources:  sources(o.Logins),
+		logins:   o.Logins,
 		turns:    newTurns(),
 		ending:   ending,
 		sole:     soleClient{o.Sole, make(chan session.Client, 1)},
@@ -240,17 +241,30 @@ func (v *Supervisor) retryFailed() {
 // clients for roots, sampling or elicitation, in this run or an earlier one, has a session
 // for each client that can answer that, until [Supervisor.Release]; a client without a session of
 // its own then has one for each request. A process that speaks both eras has one more session, for
-// clients of the era that the shared session does not have.
+// clients of the era that the shared session does not have. With an entry that is Personal, no session is shared: each
+// principal has its own.
 func (v *Supervisor) Session(ctx context.Context, name string, from session.Client) (session.Session, error) {
 	s, err := v.lookup(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if entry := s.control.wanted(); entry.Personal() && Startable(entry) {
+		return personal(ctx, s.pool, entry, from)
 	}
 	in, err := s.public.await(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return s.pool.session(ctx, in, from)
+}
+
+// Await waits until ctx ends for a server whose entry is Personal: until its tools are listed. Its error is as Session's.
+func (v *Supervisor) Await(ctx context.Context, name string) error {
+	s, err := v.lookup(ctx, name)
+	if err == nil {
+		_, err = s.public.await(ctx)
+	}
+	return err
 }
 
 // Wake starts the server if it is idle, or if it failed and was not tried lately. It does

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
@@ -33,22 +34,36 @@ The login is kept encrypted next to your own configuration, and is renewed until
 }
 
 func newLogoutCommand(local *service.Runner) *cobra.Command {
+	user := ""
 	cmd := newCommand("logout NAME", "End the login at a remote server, for all clients",
-		"  metarouter logout linear",
+		"  metarouter logout linear\n  metarouter logout linear --user ann",
 		exactly("name one server; 'metarouter servers' lists all"),
-		func(ctx context.Context, args []string) error { return logins.LogOut(ctx, local, args[0]) })
+		func(ctx context.Context, args []string) error { return logins.LogOut(ctx, local, args[0], user) })
+	cmd.Flags().StringVar(&user, "user", "", "End the login of this `user` of the router, by the name or the ID that 'metarouter logins' prints. By default it is your own login, or that of all clients.")
 	cmd.Long = `Forgets the login at a remote server, and has its issuer revoke the tokens. Routers that run stop
 using it at once. If the issuer does not revoke the tokens, the exit code is 1, and the login is forgotten all the same.`
 	return cmd
 }
 
+func newLoginsCommand(out *console.Console) *cobra.Command {
+	cmd := newCommand("logins", "Print who is logged in to which remote server",
+		"  metarouter logins\n  metarouter logins --json",
+		noArguments, func(ctx context.Context, _ []string) error { return logins.List(ctx, out) })
+	cmd.Long = `Prints the logins at remote servers: yours, and those of users at servers with "credentials": "user".
+To end one, run: metarouter logout NAME --user USER`
+	addJSONFlag(cmd, out)
+	return cmd
+}
+
 func newSecretCommand(files *configfile.Source) *cobra.Command {
-	from := ""
+	from, user := "", false
 	set := newCommand("set NAME", "Store a secret, or another value for it",
 		"  metarouter secret set GITHUB_TOKEN\n  metarouter secret set GITHUB_TOKEN --from github\n  pass show github | metarouter secret set GITHUB_TOKEN",
 		exactly("name one secret; the value is asked for, or read from stdin"),
-		func(ctx context.Context, args []string) error { return edit.SetSecret(ctx, files, args[0], from) })
+		func(ctx context.Context, args []string) error { return edit.SetSecret(ctx, files, args[0], from, user) })
 	set.Flags().StringVar(&from, "from", "", "Move the value out of the entry of this `server`: NAME is stored, and ${keyring:NAME} is written in its place. By default the value is asked for, or read from stdin.")
+	set.Flags().BoolVar(&user, "user", false, "Set your own value for servers with ${user:NAME} in their headers, as the router's own user. Users over HTTP set theirs at /account of the router. By default the secret is for ${keyring:NAME}.")
+	set.MarkFlagsMutuallyExclusive("from", "user")
 	list := newCommand("list", "Print the names of the secrets and the servers that use them",
 		"  metarouter secret list\n  metarouter secret list --json",
 		noArguments, func(context.Context, []string) error { return edit.ListSecrets(files) })

@@ -77,7 +77,7 @@ one MCP server.`,
 // groups are the headings of the help, with the commands below each. The other commands come last.
 var groups = []struct{ title, commands string }{
 	{"Use tools:", "search tools call route script capabilities classify why skill"},
-	{"Servers:", "servers restart doctor login logout secret"},
+	{"Servers:", "servers restart doctor login logout logins secret"},
 	{"Configuration:", "init import add add-json remove enable disable check trust schema"},
 	{"Clients and other machines:", "install serve dashboard token nodes audit"},
 }
@@ -114,7 +114,7 @@ func subcommands(local *service.Runner, args []string) []subcommand {
 		{"dashboard", with(newDashboardCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
 		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local) }}, {"add-json", with(newAddJSONCommand, local)},
 		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
-		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)},
+		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)}, {"logins", with(newLoginsCommand, out)},
 		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},
 		{"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
 		{"builtin", newBuiltinCommand}, {"guard", newGuardCommand},

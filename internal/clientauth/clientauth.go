@@ -12,6 +12,7 @@ import (
 type Principal struct {
 	Hash    string // SHA-256 of its token, 64 hex digits in lower case; "" if requests need no token
 	Name    string // in logs; "" without a token
+	Claims  string // of its access token, those that entries name: a JSON object of texts; "" without
 	Profile string // of its token, or a union of profiles ("dev|ops"); may be ""
 	Reads   bool   // it may use only tools that just read
 	Admin   bool   // it may use the pages' actions, and see the calls of others

@@ -54,23 +54,10 @@ const (
 // awaitOther waits until there is another token than the seen one, as mark identifies it. It reports
 // false if ctx ends first.
 func (a *account) awaitOther(ctx context.Context, seen string) bool {
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
-	for {
-		written := a.store.wrote.Next()
-		bounded, cancel := context.WithTimeout(ctx, readTime)
-		l, err := a.store.login(bounded, a.key, false)
-		cancel()
-		if err == nil && mark(l) != seen { // a file that can't be read may be readable later
-			return true
-		}
-		select {
-		case <-look.C:
-		case <-written:
-		case <-ctx.Done():
-			return false
-		}
-	}
+	return a.store.await(ctx, func(c *content) bool {
+		l, ok := c.Logins[a.key]
+		return !ok && seen != "" || ok && mark(&l) != seen
+	})
 }
 
 // note keeps the reason why a login is needed, after the token of l.
@@ -125,6 +112,7 @@ func (a *account) save(ctx context.Context, r record) error {
 		c.Secret = ""
 	}
 	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
+	l.Server, l.URL, l.Principal, l.Used = a.server.Name, bare(a.server.URL), a.server.Principal, wall()
 	if err := bounded(l); err != nil {
 		return err
 	}
@@ -260,7 +248,8 @@ func pinOf(s oauth.Server) string {
 	if set.ClientID == "" || set.AuthServerMetadataURL != "" || set.PrivateKey != "" {
 		return ""
 	}
-	return hash(key(s.URL), set.ClientID)
+	s.Principal = "" // it is one client for all principals
+	return hash(key(s), set.ClientID)
 }
 
 // permit returns an error if the client of the settings was used at another issuer. With pin it keeps
@@ -299,10 +288,11 @@ func samePin(server, kept, issuer string) error {
 		issuer, kept, kept, server)
 }
 
-// unpin removes the pin of the server and reports whether there was one.
+// unpin removes the pin of the server and reports whether there was one. Only the local user may: the pin is for all
+// principals.
 func (a *account) unpin(ctx context.Context) (was bool, err error) {
 	pin := pinOf(a.server)
-	if pin == "" {
+	if pin == "" || a.server.Principal != "" {
 		return false, nil
 	}
 	err = a.store.edit(ctx, func(c *content) error {

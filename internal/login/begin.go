@@ -16,8 +16,8 @@ import (
 
 const (
 	// maxPending is how many logins may wait at once.
-	maxPending = 50
-	// perMinute is how many logins at one server may begin in a minute.
+	maxPending = 200
+	// perMinute is how many logins at one server may begin in a minute: of each user if each has one.
 	perMinute = 5
 	// beginTime bounds the steps before the person logs in: the issuer is found, and the
 	// client registered.
@@ -85,12 +85,12 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 		}
 		r.Scopes = all
 	}
-	if err := l.admit(r.Server.Name); err != nil {
+	if err := l.admit(r.Server); err != nil {
 		return nil, err
 	}
 	p := &Pending{
 		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who,
-		flow:  flow{logins: l, server: r.Server, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
+		flow:  flow{logins: l, server: r.Server, who: r.Who, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	var ctx context.Context
@@ -104,14 +104,16 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 }
 
 // admit counts a login at the server, unless there are too many. The caller holds the mutex.
-func (l *Logins) admit(server string) error {
-	if l.begun[server] == nil {
-		l.begun[server] = limit.NewLimiter(limit.Every(time.Minute/perMinute), perMinute)
+func (l *Logins) admit(at oauth.Server) error {
+	server, key := at.Name, at.Name+"\x00"+at.Principal
+	if l.begun[key] == nil {
+		makeRoom(l.begun, key, maxSources)
+		l.begun[key] = limit.NewLimiter(limit.Every(time.Minute/perMinute), perMinute)
 	}
 	switch {
 	case len(l.pending) >= maxPending:
 		return fmt.Errorf("%s: %d logins wait already; finish them, or wait %d minutes until they expire", server, len(l.pending), int(Lifetime.Minutes()))
-	case !l.begun[server].Allow():
+	case !l.begun[key].Allow():
 		return fmt.Errorf("%s: %d logins began in the last minute; finish the last one, or wait a minute", server, perMinute)
 	}
 	return nil

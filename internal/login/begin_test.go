@@ -180,7 +180,7 @@ func TestLimits(t *testing.T) {
 		f.logins.pending[loginKey{by: "other " + strconv.Itoa(i)}] = &Pending{}
 	}
 	f.logins.mu.Unlock()
-	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"}); err == nil || !strings.Contains(err.Error(), "50 logins wait") {
+	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"}); err == nil || !strings.Contains(err.Error(), "200 logins wait") {
 		t.Errorf("%v", err)
 	}
 }

@@ -39,11 +39,10 @@ func (l *Logins) Document() []byte {
 
 // documentURL returns the URL of a client ID metadata document that an issuer can read: from the
 // settings, else the router's own; "" if issuers can't read that.
-func (l *Logins) documentURL(s oauth.Settings) string {
+func documentURL(public string, s oauth.Settings) string {
 	if s.ClientMetadataURL != "" {
 		return s.ClientMetadataURL
 	}
-	public := l.publicURL()
 	u, err := url.Parse(public)
 	if err != nil || u.Scheme != "https" || isLocal(u.Hostname()) {
 		return ""

@@ -32,7 +32,7 @@ func TestDocument(t *testing.T) {
 		l := New(Options{PublicURL: func() string { return test.public }})
 		defer l.Close()
 		text := l.Document()
-		expect.Equal(t, l.documentURL(oauth.Settings{ClientMetadataURL: test.setting}), test.url, "%s", test.public)
+		expect.Equal(t, documentURL(l.publicURL(), oauth.Settings{ClientMetadataURL: test.setting}), test.url, "%s", test.public)
 		if (text != nil) != test.served {
 			t.Errorf("%q: %s", test.public, text)
 			continue

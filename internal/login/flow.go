@@ -23,6 +23,7 @@ const probeTime = 15 * time.Second
 type flow struct {
 	logins   *Logins
 	server   oauth.Server
+	who      string // the name of the principal
 	way      Way
 	asked    []string // scopes of the requests for the login
 	state    string
@@ -203,7 +204,7 @@ func (f *flow) redeem(ctx context.Context, answer url.Values) error {
 
 // save stores the token.
 func (f *flow) save(ctx context.Context, token oauth.Token) error {
-	err := f.source.save(ctx, record{Found: f.found, Client: f.grantor.Client, Token: token})
+	err := f.source.save(ctx, record{Found: f.found, Client: f.grantor.Client, Token: token, Who: f.who})
 	if err != nil {
 		return fmt.Errorf("the login at %s succeeded, but could not be stored: %w", f.server.Name, err)
 	}
@@ -238,7 +239,7 @@ const loopbackPath = "/callback"
 // redirectFor returns where the login comes back, with the client that was registered before, nil
 // if no client was. A listener waits there from now on.
 func (f *flow) redirectFor(ctx context.Context) (oauth.Redirect, *oauth.Client, error) {
-	redirect := oauth.Redirect{DocumentURL: f.logins.documentURL(f.server.Settings)}
+	redirect := oauth.Redirect{DocumentURL: documentURL(f.logins.publicURL(), f.server.Settings)}
 	kept, err := f.source.account.client(ctx, f.found.Issuer.ID)
 	if err != nil {
 		return redirect, nil, err

@@ -1,10 +1,13 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +17,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
+
+// maxSources bounds the sources of tokens that are kept. One that is dropped is made again; no login depends on it.
+const maxSources = 5000
 
 // Options configure [Logins].
 type Options struct {
@@ -39,7 +45,7 @@ type Logins struct {
 	mu      sync.Mutex // guards the following
 	sources map[settingsKey]*Source
 	pending map[loginKey]*Pending     // not done
-	begun   map[string]*limit.Limiter // of logins that begin, by server
+	begun   map[string]*limit.Limiter // of logins that begin, by server and principal
 }
 
 // New returns the logins. Close must be called.
@@ -79,10 +85,83 @@ func (l *Logins) Source(s oauth.Server) *Source {
 	defer l.mu.Unlock()
 	source := l.sources[id]
 	if source == nil {
+		makeRoom(l.sources, id, maxSources) // each principal has its own; what is in use goes on
 		source = newSource(l.options, s, remote{oauth.NewHTTPClient(s)}, l.life)
 		l.sources[id] = source
 	}
 	return source
+}
+
+// A Held login is one in the store.
+type Held struct {
+	Server    string    `json:"server"` // its name at the login
+	User      string    `json:"user"`   // the name of the principal; "" is the local user, or all clients
+	ID        string    `json:"id"`     // tells principals of one name apart; "" is the local user
+	Issuer    string    `json:"issuer"`
+	Scopes    []string  `json:"scopes,omitempty"`
+	Used      time.Time `json:"used"`   // by the principal last, within half a day; of the local user the login or its last renewal
+	Renews    bool      `json:"renews"` // there is a refresh token
+	Principal string    `json:"-"`
+}
+
+// All returns all logins in the store, sorted by server and user.
+func (l *Logins) All(ctx context.Context) ([]Held, error) {
+	c, err := l.options.Store.read(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	all := []Held{}
+	for _, s := range c.Logins {
+		if s.Server == "" || s.Token.Access == "" && s.Token.Refresh == "" {
+			continue
+		}
+		h := Held{Server: s.Server, User: s.Who, Principal: s.Principal, Issuer: s.Found.Issuer.ID, Scopes: s.Token.Scopes, Used: s.Used, Renews: s.Token.Refresh != ""}
+		if s.Principal != "" {
+			h.ID = hash("shown", s.Principal)[:12] // the principal itself may be the hash of a token
+		}
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b Held) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.User, b.User), cmp.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+// Holders are those who had a login at a server.
+type Holders struct {
+	Principal string // one of them: the local user, or else the one who has used the login last
+	url       string
+	logins    map[string]storedLogin // by ID
+	of        *Logins
+}
+
+// Holders returns those who have a login at the server now, no one if the logins can't be read.
+func (l *Logins) Holders(ctx context.Context, s oauth.Server) Holders {
+	h := Holders{url: bare(s.URL), of: l}
+	if c, err := l.options.Store.read(ctx, false); err == nil {
+		h.logins = c.at(h.url)
+	}
+	if len(h.logins) > 0 {
+		h.Principal = slices.MinFunc(slices.Collect(maps.Values(h.logins)), func(a, b storedLogin) int {
+			return cmp.Or(cmp.Compare(min(len(a.Principal), 1), min(len(b.Principal), 1)), b.Used.Compare(a.Used))
+		}).Principal
+	}
+	return h
+}
+
+// Changed returns a channel that is closed when the server has other logins than these, unless ctx ends before.
+func (h Holders) Changed(ctx context.Context) <-chan struct{} {
+	changed := make(chan struct{})
+	same := func(storedLogin, storedLogin) bool { return true } // they have the same ID
+	h.of.life.start(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(h.of.life.ctx, cancel)()
+		if h.of.options.Store.await(ctx, func(c *content) bool { return !maps.EqualFunc(c.at(h.url), h.logins, same) }) {
+			close(changed)
+		}
+	})
+	return changed
 }
 
 // State returns how the login of the server is, without asking the server or the issuer.

@@ -29,6 +29,7 @@ const (
 type Request struct {
 	Server oauth.Server
 	By     string   // the principal that begins it, and must have the session in which it comes back if Way is Public; "" is the local user
+	Who    string   // the name of By, for persons; may be ""
 	Way    Way      // how it comes back
 	Scopes []string // to ask for besides the scopes that were granted before; may be nil
 }

@@ -145,7 +145,7 @@ func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, err
 	}
 	s.outage.end()
 	return s.account.change(ctx, now, func(l *storedLogin) {
-		l.Token, l.Generation, l.Refreshing, l.Ended = token, rand.Text(), false, ""
+		l.Token, l.Generation, l.Refreshing, l.Ended, l.Used = token, rand.Text(), false, "", wall()
 	})
 }
 

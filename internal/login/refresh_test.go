@@ -38,9 +38,9 @@ func (f *setting) store(s *Source, scopes ...string) {
 func (f *setting) age(obtained, expires time.Duration) {
 	f.Helper()
 	err := NewStore(f.folder).edit(f.Context(), func(c *content) error {
-		e := c.Logins[key(f.resource.URL)]
+		e := c.Logins[key(oauth.Server{URL: f.resource.URL})]
 		e.Token.Obtained, e.Token.Expires = wall().Add(obtained), wall().Add(expires)
-		c.Logins[key(f.resource.URL)] = e
+		c.Logins[key(oauth.Server{URL: f.resource.URL})] = e
 		return nil
 	})
 	if err != nil {

@@ -50,7 +50,7 @@ type issuer interface {
 func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
 	s := &Source{server: server, issuer: i, steps: make(map[string]map[string]bool)}
 	s.tasks.life = l
-	s.account = account{server: server, store: o.Store, key: key(server.URL), log: o.Log.With(zap.String("server", server.Name))}
+	s.account = account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))}
 	s.finder = finder{server: server, issuer: i, tasks: &s.tasks}
 	s.machine.Source = s
 	return s
@@ -68,6 +68,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	if err != nil || l == nil {
 		return "", err
 	}
+	noteUse(s, l)
 	switch age := ageOf(l.Token, wall()); {
 	case l.Token.Access == "":
 		return "", s.account.needed(l.Ended, l, nil)
@@ -80,6 +81,28 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 		return l.Token.Access, nil
 	}
 	return s.nextToken(ctx, l, nil)
+}
+
+// usedTime is how exactly the store knows when a principal has used a login last.
+const usedTime = 12 * time.Hour
+
+// noteUse notes that the principal has used the login. It does not wait.
+func noteUse(s *Source, l *storedLogin) {
+	if l.Principal == "" || wall().Sub(l.Used) < usedTime {
+		return
+	}
+	s.tasks.start("used "+l.ID, writeTime, func(ctx context.Context) (any, error) {
+		return s.account.store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Used = wall() })
+	})
+}
+
+// Login returns a text that tells the login from a later one, whatever its token; "" without a login.
+func (s *Source) Login(ctx context.Context) (string, error) {
+	l, err := s.account.read(ctx, false)
+	if err != nil || l == nil {
+		return "", err
+	}
+	return l.ID, nil
 }
 
 // Refused is called with a response of the status 401 or 403 to a request with this token, which

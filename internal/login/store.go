@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -61,6 +62,7 @@ type record struct {
 	Found  oauth.Found  `json:"found"`  // so that a refresh needs no discovery
 	Client oauth.Client `json:"client"` // that the token was issued to
 	Token  oauth.Token  `json:"token"`
+	Who    string       `json:"who,omitempty"` // the name of the principal, for persons; "" is the local user
 }
 
 // A storedLogin is the login at a server, with the state of its refreshes.
@@ -70,18 +72,32 @@ type storedLogin struct {
 	Generation string             `json:"generation"`           // random, of the token
 	Refreshing bool               `json:"refreshing,omitempty"` // a router asks for the next token, or ended while it did
 	Ended      status.LoginReason `json:"ended,omitempty"`      // why the token can't be refreshed; "" if it can, or never could
+
+	Server    string    `json:"server,omitempty"` // its name at the login
+	URL       string    `json:"url,omitempty"`    // of the server, as in the key
+	Principal string    `json:"principal,omitempty"`
+	Used      time.Time `json:"used,omitzero"` // by the principal last, within usedTime
 }
 
-// owner is in the keys of all logins and clients: all clients of the router share them.
+// owner is in the keys of all clients, which all principals share, and of the logins of the local user.
 const owner = "owner"
 
-// key returns the name of a server's login in the content.
-func key(server string) string {
-	if u, err := url.Parse(server); err == nil {
-		u.Fragment, u.RawFragment, u.User = "", "", nil
-		server = u.String()
+// key returns the name of the login of s.Principal at the server in the content.
+func key(s oauth.Server) string {
+	if s.Principal != "" {
+		return hash(bare(s.URL), "principal", s.Principal)
 	}
-	return hash(server, owner)
+	return hash(bare(s.URL), owner)
+}
+
+// bare returns the URL of a server without the parts that no server sees.
+func bare(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server
+	}
+	u.Fragment, u.RawFragment, u.User = "", "", nil
+	return u.String()
 }
 
 func hash(parts ...string) string {
@@ -138,6 +154,17 @@ func parse(data string) (*content, error) {
 		return nil, errors.New("the stored logins are of another version of metarouter; use that version, or remove logins.enc and log in again")
 	}
 	return c, nil
+}
+
+// at returns the logins of all principals at the server with the bare URL, by ID.
+func (c *content) at(url string) map[string]storedLogin {
+	found := make(map[string]storedLogin)
+	for _, l := range c.Logins {
+		if l.URL == url && (l.Token.Access != "" || l.Token.Refresh != "") {
+			found[l.ID] = l
+		}
+	}
+	return found
 }
 
 // errUnchanged ends an edit that changes nothing.
@@ -203,6 +230,27 @@ func (s *Store) replace(ctx context.Context, key string, change func(*content) e
 	return err
 }
 
+// await waits until the content is as wanted. It reports false if ctx ends first.
+func (s *Store) await(ctx context.Context, wanted func(*content) bool) bool {
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	for {
+		written := s.wrote.Next()
+		bounded, cancel := context.WithTimeout(ctx, readTime)
+		c, err := s.read(bounded, false)
+		cancel()
+		if err == nil && wanted(c) { // a file that can't be read may be readable later
+			return true
+		}
+		select {
+		case <-look.C:
+		case <-written:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // swap changes the login with the key if its token is still of the generation, and returns
 // the login as it is then; nil if it was removed. change must not change maps and slices of
 // the login.
@@ -232,7 +280,7 @@ func bounded(value any) error {
 }
 
 // makeRoom removes a value if a new key would make the map larger than most.
-func makeRoom[V any](m map[string]V, key string, most int) {
+func makeRoom[K comparable, V any](m map[K]V, key K, most int) {
 	if _, ok := m[key]; ok {
 		return
 	}

@@ -14,9 +14,10 @@ import (
 
 // A Server is a remote MCP server for which tokens are needed.
 type Server struct {
-	Name     string // in the configuration
-	URL      string // of its MCP endpoint
-	Settings Settings
+	Name      string // in the configuration
+	URL       string // of its MCP endpoint
+	Principal string // whose login is meant: a hash; "" is the local user's, or that of all clients
+	Settings  Settings
 }
 
 // Settings say how to get tokens for a server: the "oauth" object of its entry, with the values

@@ -1,6 +1,5 @@
 // Package reference expands variables, and describes references to secrets, which stand in a configuration in
-// place of their values: ${keyring:NAME}, ${file:PATH}, ${cmd:COMMAND} and
-// ${op://vault/item/field}.
+// place of their values: ${keyring:NAME}, ${file:PATH}, ${cmd:COMMAND}, ${op://vault/item/field}, ${user:NAME} and ${claim:NAME}.
 //
 // A reference is resolved when a program starts or a request is sent. Only references that
 // a trusted file has are resolved: the value of a variable may look like one, and stays
@@ -27,6 +26,8 @@ const (
 	Command     Kind = "cmd"     // Body is a command line for the shell, which prints the value
 	OnePassword Kind = "op"      // Body is a reference of 1Password's command op, with op://
 	Input       Kind = "input"   // Body is the id of an input of VS Code
+	User        Kind = "user"    // Body is the name of a value that each user of the router sets
+	Claim       Kind = "claim"   // Body is a claim of the user's access token
 
 	// Headers is no text in an entry: Body is the command of headersHelper, which prints headers.
 	Headers Kind = "headers"
@@ -41,7 +42,7 @@ func Cut(text string) (kind Kind, body string, ok bool) {
 	if strings.HasPrefix(text, "op://") {
 		return OnePassword, text, true
 	}
-	for _, kind := range []Kind{Keyring, File, Command, Input} {
+	for _, kind := range []Kind{Keyring, File, Command, Input, User, Claim} {
 		if body, ok := strings.CutPrefix(text, string(kind)+":"); ok {
 			return kind, body, true
 		}
@@ -53,6 +54,9 @@ func Cut(text string) (kind Kind, body string, ok bool) {
 func (r Reference) Runs() bool {
 	return r.Kind == Command || r.Kind == OnePassword || r.Kind == Headers
 }
+
+// Personal reports whether each user of the router has another value.
+func (r Reference) Personal() bool { return r.Kind == User || r.Kind == Claim }
 
 // InputName returns the name under which the value of an input of VS Code is stored.
 func InputName(id string) string { return "input-" + id }

@@ -5,6 +5,7 @@ package session
 type Caller struct {
 	Principal string // the SHA-256 of its token over HTTP; "" without
 	Name      string // of the principal, for a person; may be ""
+	Claims    string // of its access token, those that entries name: a JSON object of texts; "" without
 	MayLogIn  bool   // it may log in at servers, for all clients
 	OverHTTP  bool   // it need not be on this machine
 	Place     any    // where its process runs, a supervisor.Place; nil if that does not matter
@@ -17,6 +18,22 @@ func CallerOf(from Client) (who Caller, ok bool) {
 		return of.Caller(), true
 	}
 	return Caller{}, false
+}
+
+// A Principal is the owner of a server's message if the session is for all clients of a principal. It has no methods of a client.
+type Principal struct {
+	Client
+	ID string // as Principal of [Caller]
+}
+
+// Owns reports whether a message of a server is for the client. owner is the only client that uses the server's session, a
+// [Principal] if all its clients do, and nil if all clients do.
+func Owns(owner, from Client) bool {
+	if of, ok := owner.(Principal); ok {
+		who, _ := CallerOf(from)
+		return who.Principal == of.ID
+	}
+	return owner == nil || owner == from.Home()
 }
 
 // As returns the first client of type T: from itself, or one that it wraps. A client wraps the one that

@@ -16,6 +16,8 @@ package vault
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,6 +75,17 @@ type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("the secret %s is not set; run: %s", e.Name, SetCommand(e.Name))
+}
+
+// UserValue returns the name under which the value of a principal is kept, "" for the local user, and which tells nothing of the
+// principal.
+func UserValue(principal, name string) string {
+	of := "local"
+	if principal != "" {
+		sum := sha256.Sum256([]byte("metarouter: values of " + principal))
+		of = hex.EncodeToString(sum[:12])
+	}
+	return "user." + of + "." + name
 }
 
 // SetCommand returns the command that sets a secret.

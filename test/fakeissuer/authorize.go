@@ -54,7 +54,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 		code := "code-" + rand.Text()
 		i.codes[code] = &grant{
 			client: q.Get("client_id"), redirect: q.Get("redirect_uri"), challenge: q.Get("code_challenge"),
-			resource: q.Get("resource"), scopes: i.granted(q.Get("scope")), expires: time.Now().Add(time.Minute), family: newFamily(),
+			resource: q.Get("resource"), account: q.Get("account"), scopes: i.granted(q.Get("scope")), expires: time.Now().Add(time.Minute), family: newFamily(),
 		}
 		back.Set("code", code)
 	}
@@ -67,6 +67,11 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 		separator = "&"
 	}
 	http.Redirect(w, r, to+separator+back.Encode(), http.StatusFound)
+}
+
+// As returns an authorization URL for a person who chooses the account.
+func As(account, authorization string) string {
+	return authorization + "&account=" + url.QueryEscape(account)
 }
 
 // granted returns the scopes that are granted. The lock must be held.

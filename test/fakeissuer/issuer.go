@@ -94,6 +94,7 @@ type family struct{ _ byte } // of a size, so that no two are equal
 // A grant is what a person has granted.
 type grant struct {
 	client, redirect, challenge, resource string
+	account                               string // that the person has chosen
 	scopes                                []string
 	expires                               time.Time
 	family                                *family

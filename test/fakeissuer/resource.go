@@ -118,6 +118,7 @@ func (r *Resource) admit(w http.ResponseWriter, req *http.Request) bool {
 		return false
 	}
 	r.accepted++
+	req.Header.Set("X-Account", g.account) // the server says who is calling
 	return true
 }
 

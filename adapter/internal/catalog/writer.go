@@ -111,6 +111,9 @@ func (w *Writer) list(ctx context.Context, entry config.Server, s session.Sessio
 	if err != nil {
 		return err
 	}
+	if entry.Personal() { // they may be those of one user's account
+		offer.Resources = nil
+	}
 	for _, d := range offer.Dropped {
 		w.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
 	}

@@ -20,6 +20,7 @@ import (
 type Identity struct {
 	Principal     string // tells principals apart: the SHA-256 of the token
 	PrincipalName string // in logs
+	Claims        string // as Claims of [session.Caller]
 	Admin         bool   // it may act on servers
 	Issuer        string // URL of the issuer of the access token that has proved it; may be ""
 }
@@ -199,7 +200,7 @@ func (c *Conversation) Home() session.Client {
 // Caller returns who is behind the client, for [session.CallerOf]. Clients over stdio are
 // programs of the router's own user.
 func (c *Conversation) Caller() session.Caller {
-	return session.Caller{Principal: c.Principal, Name: c.PrincipalName, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio, Place: c.place}
+	return session.Caller{Principal: c.Principal, Name: c.PrincipalName, Claims: c.Claims, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio, Place: c.place}
 }
 
 // ClientName implements [session.Client].

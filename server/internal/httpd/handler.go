@@ -43,7 +43,7 @@ type Options struct {
 
 	// Live returns the options that are in force now, and a channel that is closed when others
 	// are. It is called for each request; an Options that was returned must not be modified.
-	// Bound, Live, Pages, Logins, Authenticator and Audit never change. nil: no option ever changes.
+	// Bound, Live, Pages, Logins, Accounts, Authenticator and Audit never change. nil: no option ever changes.
 	Live func() (*Options, <-chan struct{})
 
 	// Pages are served to people and programs, behind the same checks as MCP; may
@@ -52,6 +52,9 @@ type Options struct {
 
 	// Logins take logins at remote servers that come back at /oauth/callback; may be nil.
 	Logins identity.Logins
+
+	// Accounts are what users have of their own; may be nil.
+	Accounts identity.Accounts
 
 	PublicURL string              // by which clients reach the router, without a slash at the end; "" if it is not known
 	Issuers   []clientauth.Issuer // that let clients in by access tokens; needs PublicURL and Authenticator
@@ -114,7 +117,7 @@ func New(b *Backends, o Options) *Handler {
 	log, work := b.Log.Named("http"), newWork()
 	_, port, _ := net.SplitHostPort(o.Bound)
 	h := &Handler{backends: b, work: work, clients: identity.New(work.ctx, identity.Options{
-		Port: port, Pages: o.Pages != nil, Authenticator: o.Authenticator, Logins: o.Logins, Audit: o.Audit, Log: log.Named("login"),
+		Port: port, Pages: o.Pages != nil, Authenticator: o.Authenticator, Logins: o.Logins, Accounts: o.Accounts, Audit: o.Audit, Log: log.Named("login"),
 	})}
 	h.settings = &settings{live: o.Live, revoke: h.revoke}
 	if o.Live == nil {

@@ -46,7 +46,7 @@ func IsCallback(path string) bool { return path == logins.CallbackPath || path =
 // callback completes a login at a remote server.
 func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	query, in := r.URL.RawQuery, c.IsIn()
-	switch d := c.Forbidden(); {
+	switch d := forbidden(l, c); {
 	case r.Method != http.MethodGet:
 		return notGet(w, r)
 	case len(query) > maxCallback:
@@ -59,7 +59,7 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 	case !in:
 		answerLogin(w, c, http.StatusForbidden, loginAnswer{
 			Title: "Not logged in", Wrong: true,
-			Text: "This browser has no session with the router, so the login could not be completed. Open the router's page in this browser, type in the token of whoever began the login, and load this page again, or begin the login again.",
+			Text: "This browser has no session with the router, so the login could not be completed. Open the router's page in this browser, log in there as whoever began the login, and load this page again, or begin the login again.",
 		})
 		return nil
 	}
@@ -71,8 +71,16 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 		answerLogin(w, c, http.StatusBadRequest, loginAnswer{Title: "Not logged in", Wrong: true, Text: cleaned.Text(err.Error())})
 		return nil
 	}
-	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
+	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "The router can use the server now. You can close this page."})
 	return nil
+}
+
+// forbidden is [Sender.Forbidden], but lets users complete logins of their own.
+func forbidden(l *login, c *Sender) *Denial {
+	if hasAccounts(l) {
+		return nil
+	}
+	return c.Forbidden()
 }
 
 // notGet is the denial of a request that must be a GET.

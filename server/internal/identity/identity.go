@@ -30,12 +30,26 @@ type Logins interface {
 	Document() []byte
 }
 
+// Accounts are what users of the router have of their own.
+type Accounts interface {
+	// Personal reports whether users have anything of their own. Then users who are no administrators may log in, too, and get
+	// nothing but their account.
+	Personal() bool
+
+	// UserValues returns the names of the values that each user sets, and which of them the principal has set.
+	UserValues(ctx context.Context, principal string) (set map[string]bool, err error)
+
+	// SetUserValue sets such a value, and removes it if it is "". The error is for a person.
+	SetUserValue(ctx context.Context, principal, name, value string) error
+}
+
 // Options are the parts that an [Identifier] works with.
 type Options struct {
 	Port          string                   // that the router listens on, for the names of cookies
 	Pages         bool                     // there are pages for browsers, which may log in
 	Authenticator clientauth.Authenticator // may be nil
 	Logins        Logins                   // may be nil
+	Accounts      Accounts                 // may be nil
 	Audit         audit.Recorder
 	Log           *zap.Logger
 }

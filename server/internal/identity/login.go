@@ -66,7 +66,7 @@ func (l *login) bySession(r *http.Request, rules *Rules) *browserSession {
 
 // IsLogin reports whether the path is one of logins on the page.
 func IsLogin(path string) bool {
-	return path == loginPath || path == logoutPath || path == signInPath || path == signedInPath
+	return path == loginPath || path == logoutPath || path == signInPath || path == signedInPath || path == accountPath
 }
 
 // serve answers a browser that has not logged in, logs it in by a token or at an issuer, and ends
@@ -78,10 +78,12 @@ func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Sender, html bo
 		return true, l.complete(w, r, c) // also if the browser is logged in: by another login
 	case path == logoutPath && post && in:
 		return true, l.logOut(w, r, c)
+	case in && path == accountPath && hasAccounts(l):
+		return true, account(l, w, r, c)
 	case in && (path != loginPath && path != signInPath || c.Rules.Public):
 		return false, nil
 	case in:
-		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
+		http.Redirect(w, r, c.Rules.At(homeOf(c.Principal)), http.StatusSeeOther)
 	case path == loginPath && post:
 		l.try(w, r, c)
 	case path == signInPath && post:
@@ -110,13 +112,13 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	case !ok:
 		e.Reason = "That is none of its tokens."
 		l.ask(w, c, http.StatusUnauthorized, e.Reason)
-	case !who.Admin:
+	case !who.Admin && !hasAccounts(l):
 		e.Reason = "That token may use tools, but not this page. Send a token of the role admin."
 		l.ask(w, c, http.StatusForbidden, e.Reason)
 	default:
 		e.Outcome = audit.OK
 		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], Hostname(r.RemoteAddr), nil))
-		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
+		http.Redirect(w, r, c.Rules.At(homeOf(who)), http.StatusSeeOther)
 	}
 	l.record(r, e)
 }
@@ -153,6 +155,8 @@ type loginOffer struct {
 	Try, Begin string // where its forms go
 	Problem    string // of the last try
 	Token      bool   // there are tokens to type in
+	User       string // who is logged in, and sees their account instead of the rest
+	Values     []ownValue
 	Issuers    []offeredIssuer
 }
 
@@ -165,7 +169,7 @@ func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string
 	for _, at := range l.signIns(c.Rules) {
 		offer.Issuers = append(offer.Issuers, offeredIssuer{at.URL, hostOf(at.URL)})
 	}
-	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return p.Admin && p.Hash != "" })
+	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return (p.Admin || hasAccounts(l)) && p.Hash != "" })
 	w.Header().Set("WWW-Authenticate", c.Challenge())
 	writePage(w, status, "login.html", offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
 }

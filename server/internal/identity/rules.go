@@ -150,7 +150,7 @@ type Grant struct {
 
 // Identity returns the principal as conversations know it.
 func (g *Grant) Identity() conversation.Identity {
-	return conversation.Identity{Principal: g.Hash, PrincipalName: g.Name, Admin: g.Admin, Issuer: g.issuer}
+	return conversation.Identity{Principal: g.Hash, PrincipalName: g.Name, Claims: g.Claims, Admin: g.Admin, Issuer: g.issuer}
 }
 
 // newGrants returns the grants of the principals, and of anyone if requests need no token. Those

@@ -116,7 +116,7 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 	return nil
 }
 
-// judge lets the browser in if its user is an administrator. If not, it returns the status of
+// judge lets the browser in if its user is an administrator, or if users have accounts. If not, it returns the status of
 // the answer and an event for the audit log.
 func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
@@ -137,7 +137,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	case !ok || proof.Issuer != tokens.Issuer || now.PublicURL != c.Rules.PublicURL:
 		e.Reason = "The configuration of the issuer was edited meanwhile."
 		return http.StatusForbidden, e
-	case !proof.Principal.Admin:
+	case !proof.Principal.Admin && !hasAccounts(l):
 		e.Reason = notAdmin(now.issuers[proof.Issuer], proof)
 		return http.StatusForbidden, e
 	}
@@ -145,7 +145,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	l.letIn(w, r, c, s)
 	e.Outcome = audit.OK
 	l.record(r, e)
-	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in as " + cleaned.Text(e.Principal), Text: "The router's page opens at once.", Next: c.Rules.At("/")})
+	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in as " + cleaned.Text(e.Principal), Text: "The router's page opens at once.", Next: c.Rules.At(homeOf(proof.Principal))})
 	return 0, e
 }
 

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -12,8 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
@@ -38,6 +44,7 @@ const (
 // A Server resolves the references of the entries of one server.
 type Server struct {
 	resolver *Resolver
+	user     *User                 // whose values it resolves; nil if it is for all users
 	noted    func(values []string) // called with values before they are used; may be nil
 
 	mu     sync.Mutex // guards the fields below
@@ -60,8 +67,61 @@ func (r *Resolver) Server(noted func(values []string)) *Server {
 	return &Server{resolver: r, noted: noted, hide: strings.NewReplacer()}
 }
 
+// A UserError is a value that a user has to set. It never contains a value.
+type UserError struct{ error }
+
+func (e *UserError) Unwrap() error { return e.error }
+
+// A User has values of their own.
+type User struct {
+	Principal string // "" is the local user
+	Claims    string // of the user's access token: a JSON object of texts; may be ""
+}
+
+// For returns a Server for the values of one user, which has resolved nothing yet.
+func (r *Resolver) For(u User, noted func(values []string)) *Server {
+	s := r.Server(noted)
+	s.user = &u
+	return s
+}
+
+// valueOf returns the value of a reference.
+func (s *Server) valueOf(ctx context.Context, entry config.Server, ref reference.Reference) (value string, err error) {
+	if !ref.Personal() {
+		return s.resolver.value(ctx, entry, ref)
+	}
+	if value, err = s.personal(ctx, ref); err == nil && !httpguts.ValidHeaderFieldValue(value) {
+		err = fmt.Errorf("your value of %s has characters that no header can have; set another one", ref.Text)
+	}
+	if err != nil {
+		return "", &UserError{err}
+	}
+	return value, nil
+}
+
+// personal returns the value of the user for a reference.
+func (s *Server) personal(ctx context.Context, ref reference.Reference) (string, error) {
+	if ref.Kind == reference.Claim {
+		value, ok := wire.String(wire.Member(json.RawMessage(s.user.Claims), ref.Body))
+		if !ok {
+			return "", fmt.Errorf("your access token has no claim %q with one text, which this server needs; ask the administrator of your identity provider", ref.Body)
+		}
+		return value, nil
+	}
+	name := vault.UserValue(s.user.Principal, ref.Body)
+	value, err := s.resolver.value(ctx, config.Server{}, reference.Reference{Text: ref.Text, Kind: reference.Keyring, Body: name})
+	if _, missing := errors.AsType[*vault.MissingError](err); !missing {
+		return value, err
+	}
+	if s.user.Principal == "" {
+		return "", fmt.Errorf("your value %s is not set; run: %s --user", ref.Body, vault.SetCommand(ref.Body))
+	}
+	return "", fmt.Errorf("your value %s is not set; open /account at the address of this router in a browser, log in, and set it there", ref.Body)
+}
+
 // Resolve returns the entry with the values of its references in args, env, url, headers
-// and oauth. The result must not be shown or stored. The error is an [*Error].
+// and oauth. The result must not be shown or stored. The error is an [*Error] or a [*UserError]. Headers
+// with a user's value are left out if s is for all users.
 func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Server, error) {
 	if len(entry.References) == 0 {
 		return entry, nil
@@ -81,7 +141,12 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 			}
 			continue
 		}
-		value, err := s.resolver.value(ctx, entry, ref)
+		if ref.Personal() && s.user == nil {
+			entry.Headers = maps.Clone(entry.Headers)
+			maps.DeleteFunc(entry.Headers, func(_, text string) bool { return strings.Contains(text, ref.Text) })
+			continue
+		}
+		value, err := s.valueOf(ctx, entry, ref)
 		if err != nil {
 			return config.Server{}, err
 		}

@@ -122,6 +122,9 @@ var routes = []route{
 	{"GET /dashboard/servers/{name}/hints", ownPage, listHints, nil},
 	{"POST /dashboard/servers/{name}/{action}", ownPage, act, nil},
 
+	{"GET /dashboard/logins", ownPage, listLogins, nil}, // of all users
+	{"POST /dashboard/logins/{server}/{user}/end", ownPage, endLogin, nil},
+
 	{"GET /dashboard/profiles", ownPage, listProfiles, nil},
 	{"GET /dashboard/approvals", ownPage, listApprovals, nil},
 	{"POST /dashboard/approvals/{id}/{action}", ownPage, answerApproval, nil},

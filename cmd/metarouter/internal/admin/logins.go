@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -81,7 +82,7 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	state, err := a.router.LoginState(ctx, s.Name)
+	state, err := a.router.LoginState(ctx, s.Name, clientauth.PrincipalOf(ctx).Hash)
 	if err != nil { // such as an entry with a header of its own
 		state = adapter.LoginState{}
 	}
@@ -98,7 +99,8 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
-	begin := login.Request{By: clientauth.PrincipalOf(ctx).Hash, Way: login.Loopback}
+	who := clientauth.PrincipalOf(ctx)
+	begin := login.Request{By: who.Hash, Who: who.Name, Way: login.Loopback}
 	if isAt(q.Request, q.router.Config().Router.HTTP.PublicURL) {
 		begin.Way = login.Public
 	} else if !isLoopback(q.Host) {
@@ -134,6 +136,28 @@ func isLoopback(host string) bool {
 
 func (a *API) logout(ctx context.Context, name string) error {
 	defer a.logins.Delete(name)
-	_, err := a.router.Logout(ctx, name)
+	_, err := a.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
 	return err
+}
+
+// GET /dashboard/logins answers with all logins at remote servers. POST /dashboard/logins/SERVER/ID/end with the body {} ends one of
+// a user.
+type heldLogins struct {
+	Logins []login.Held `json:"logins"`
+}
+
+func listLogins(q *query) (any, error) {
+	ctx, cancel := context.WithTimeout(q.Context(), loginDetailsTime)
+	defer cancel()
+	all, err := q.router.Logins().All(ctx)
+	return heldLogins{all}, err
+}
+
+func endLogin(q *query) (any, error) {
+	ctx, cancel := context.WithTimeout(audit.By(q.Context(), actor(q.Request)), beginTime)
+	defer cancel()
+	if err := q.router.EndLogin(ctx, q.PathValue("server"), q.PathValue("user")); err != nil {
+		return nil, &statusError{http.StatusConflict, errors.New(q.mask.Text(plain.Text(err.Error())))}
+	}
+	return listLogins(q)
 }

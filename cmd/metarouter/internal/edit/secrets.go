@@ -43,8 +43,8 @@ func open() (*vault.Vault, error) {
 }
 
 // SetSecret stores a secret, which it asks for or reads from stdin. If from names a server, it moves the
-// value out of the server's entry, and writes a reference to the secret there.
-func SetSecret(ctx context.Context, files *configfile.Source, name, from string) error {
+// value out of the server's entry, and writes a reference to the secret there. user says that it is the value of the local user.
+func SetSecret(ctx context.Context, files *configfile.Source, name, from string, user bool) error {
 	out := files.Console
 	if !vault.ValidName(name) {
 		return console.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
@@ -55,8 +55,12 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string)
 	}
 	var value string
 	if from == "" {
+		stored := name
+		if user {
+			stored = vault.UserValue("", name)
+		}
 		if value, err = read(ctx, out, name); err == nil {
-			err = store(ctx, files, v, name, value)
+			err = store(ctx, files, v, stored, value)
 		}
 	} else {
 		e := &Editor{Source: files, Write: true}
@@ -70,12 +74,16 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string)
 	if err != nil {
 		return err
 	}
-	servers := referringTo(files, name)
+	kind := reference.Keyring
+	if user {
+		kind = reference.User
+	}
+	servers := referringTo(files, kind, name)
 	for _, server := range servers {
 		out.Note("note: %s gets it at its next start: metarouter restart %s", server, commandline.Quote(server))
 	}
 	if len(servers) == 0 {
-		out.Note("note: no server uses it yet; write ${keyring:%s} in place of the value in \"env\", \"headers\" or \"args\" of an entry", name)
+		out.Note("note: no server uses it yet; write ${%s:%s} in place of the value in \"env\", \"headers\" or \"args\" of an entry", kind, name)
 	}
 	paths, _, _ := configpath.Find(files.Paths)
 	own, _ := configpath.Own()
@@ -142,7 +150,7 @@ func ListSecrets(files *configfile.Source) error {
 	}
 	all := []storedSecret{}
 	for _, name := range names {
-		all = append(all, storedSecret{name, append([]string{}, referringTo(files, name)...)})
+		all = append(all, storedSecret{name, append([]string{}, referringTo(files, reference.Keyring, name)...)})
 	}
 	if out.JSON {
 		return out.PrintJSON(all)
@@ -175,7 +183,7 @@ func RemoveSecret(ctx context.Context, files *configfile.Source, name string) er
 	}
 	out.Say("The secret %s is removed.", name)
 	files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "removed"})
-	for _, server := range referringTo(files, name) {
+	for _, server := range referringTo(files, reference.Keyring, name) {
 		out.Note("note: %s refers to it and does not start without it; edit its entry, or set the secret again", server)
 	}
 	return nil
@@ -183,10 +191,10 @@ func RemoveSecret(ctx context.Context, files *configfile.Source, name string) er
 
 // referringTo returns the servers that refer to a stored secret: of the configuration in
 // use, and of the user's own. A configuration that can't be used counts as empty.
-func referringTo(files *configfile.Source, name string) (servers []string) {
+func referringTo(files *configfile.Source, kind reference.Kind, name string) (servers []string) {
 	add := func(c config.Config) {
 		for _, s := range c.Servers {
-			if slices.ContainsFunc(s.References, func(r reference.Reference) bool { return r.Kind == reference.Keyring && r.Body == name }) && !slices.Contains(servers, s.Name) {
+			if slices.ContainsFunc(s.References, func(r reference.Reference) bool { return r.Kind == kind && r.Body == name }) && !slices.Contains(servers, s.Name) {
 				servers = append(servers, s.Name)
 			}
 		}

@@ -139,7 +139,7 @@ func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 	bounded, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
 	if r.Await(bounded, name) == nil {
-		state, _ := r.LoginState(bounded, name)
+		state, _ := r.LoginState(bounded, name, "")
 		if !state.LoggedIn {
 			out.Note("%s works without a login; it has %s.", name, console.Counted(toolsOf(r, name), "tool"))
 			return nil
@@ -150,7 +150,7 @@ func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 
 // tryLogin starts the server with the login.
 func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name string) error {
-	state, err := r.LoginState(ctx, name)
+	state, err := r.LoginState(ctx, name, "")
 	where := ""
 	if err == nil && state.Issuer != "" {
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)

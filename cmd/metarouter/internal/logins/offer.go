@@ -1,9 +1,11 @@
 package logins
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -11,6 +13,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // Offer offers the logins at servers of the configuration files that were just written: on a
@@ -48,8 +53,37 @@ func Offer(ctx context.Context, local *service.Runner, files, names []string) er
 	return nil
 }
 
-// LogOut forgets the login at a server, and has its issuer revoke the tokens.
-func LogOut(ctx context.Context, local *service.Runner, name string) error {
+// List prints the logins at remote servers, also those of users of a router.
+func List(ctx context.Context, out *console.Console) error {
+	own, err := configpath.Own()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyringTime)
+	defer cancel()
+	kept := login.New(login.Options{Store: login.NewStore(filepath.Dir(own))})
+	defer kept.Close()
+	all, err := kept.All(ctx)
+	if err != nil {
+		return err
+	}
+	if out.JSON {
+		return out.PrintJSON(all)
+	}
+	if len(all) == 0 {
+		out.Note("no one has logged in to a remote server; to log in: metarouter login NAME")
+		return nil
+	}
+	rows := []console.Row{console.Texts("SERVER", "USER", "ID", "ISSUER", "LAST USED")}
+	for _, h := range all {
+		rows = append(rows, console.Texts(plain.Line(h.Server), cmp.Or(plain.Line(h.User), "-"), cmp.Or(h.ID, "-"), plain.Line(h.Issuer), h.Used.Local().Format("2006-01-02 15:04")))
+	}
+	return out.PrintRows(rows, nil)
+}
+
+// LogOut forgets the login at a server, and has its issuer revoke the tokens. user names whose login it is; "" is the local user's,
+// or that of all clients.
+func LogOut(ctx context.Context, local *service.Runner, name, user string) error {
 	out := local.Files.Console
 	c, err := local.Files.Load(ctx)
 	if err != nil {
@@ -69,7 +103,14 @@ func LogOut(ctx context.Context, local *service.Runner, name string) error {
 	return local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error {
 		bounded, cancel := context.WithTimeout(ctx, beginTime)
 		defer cancel()
-		was, err := r.Logout(bounded, name)
+		if user != "" {
+			if err := r.EndLogin(bounded, name, user); err != nil {
+				return err
+			}
+			out.Say("Logged %s out of %s.", plain.Line(user), name)
+			return nil
+		}
+		was, err := r.Logout(bounded, name, "")
 		switch {
 		case was && err != nil:
 			return fmt.Errorf("logged out of %s, but its tokens may still be valid: %w; to revoke them, see the settings of your account there", name, err)

@@ -21,7 +21,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	h := c.Router.HTTP
 	l.connections.limit(mostConnections(h))
 	issuers := []clientauth.Issuer{}
-	for _, i := range issuersOf(c.Router, l.key) {
+	for _, i := range issuersOf(c, l.key) {
 		issuers = append(issuers, i.withPage(i.public()))
 	}
 	return &server.HTTPOptions{
@@ -35,7 +35,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 
 // admissionOf returns the rules of the configuration for clients without a token of its own.
 func (l *Listener) admissionOf(c config.Config) *admission {
-	now := &admission{issuers: issuersOf(c.Router, l.key)}
+	now := &admission{issuers: issuersOf(c, l.key)}
 	for _, i := range now.issuers {
 		now.accepted = append(now.accepted, i.verified())
 	}

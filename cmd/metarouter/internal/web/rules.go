@@ -18,6 +18,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
@@ -34,21 +36,23 @@ type issuer struct {
 	config.Issuer
 	revision string          // see [clientauth.Issuer]
 	profiles map[string]bool // of its rules, if they exist
+	claims   []string        // that entries of servers name, sorted
 }
 
 // issuersOf returns the issuers that let clients in by tokens. The list is empty without a public URL,
 // since tokens must be for that URL. key is a secret of this process: without it, a revision would
 // help to guess a client secret.
-func issuersOf(r config.Router, key []byte) (all []issuer) {
+func issuersOf(c config.Config, key []byte) (all []issuer) {
+	r := c.Router
 	if r.HTTP.PublicURL == "" {
 		return nil
 	}
-	for _, c := range r.HTTP.Issuers {
-		if c.URL == "" { // a mistake in the file
+	for _, one := range r.HTTP.Issuers {
+		if one.URL == "" { // a mistake in the file
 			continue
 		}
-		i := issuer{Issuer: c, profiles: make(map[string]bool)}
-		for _, rule := range c.Profiles {
+		i := issuer{Issuer: one, profiles: make(map[string]bool), claims: claimsOf(c.Servers)}
+		for _, rule := range one.Profiles {
 			if _, ok := r.Profiles[rule.Profile]; ok && rule.Profile != "" {
 				i.profiles[rule.Profile] = true
 			}
@@ -62,7 +66,7 @@ func issuersOf(r config.Router, key []byte) (all []issuer) {
 // revisionOf returns a hash over all that the configuration says of the issuer, and over which
 // profiles of its rules exist.
 func revisionOf(i issuer, key []byte) string {
-	said, err := json.Marshal([]any{i.Issuer, slices.Sorted(maps.Keys(i.profiles))})
+	said, err := json.Marshal([]any{i.Issuer, slices.Sorted(maps.Keys(i.profiles)), i.claims})
 	if err != nil {
 		panic(err) // texts, and lists of texts
 	}
@@ -132,11 +136,41 @@ func (i issuer) proof(t *bearer.Token) (clientauth.Proof, error) {
 	}
 	return clientauth.Proof{
 		Principal: clientauth.Principal{
-			Hash: principalHash("oauth", i.URL, user), Name: name,
+			Hash: principalHash("oauth", i.URL, user), Name: name, Claims: i.claimsIn(t),
 			Profile: profile.Union(names...), Reads: may == reads, Admin: ruler && may == administers,
 		},
 		Issuer: i.URL, Revision: i.revision, Scopes: t.Scopes, Expires: t.Expires,
 	}, nil
+}
+
+// claimsOf returns the claims that entries refer to, sorted.
+func claimsOf(servers []config.Server) (names []string) {
+	for _, s := range servers {
+		for _, r := range s.References {
+			if r.Kind == reference.Claim {
+				names = append(names, r.Body)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// maxClaim bounds a claim that servers get, in bytes.
+const maxClaim = 1 << 10
+
+// claimsIn returns the claims of the token that entries refer to and that have one value, as a JSON object of texts; "" without.
+func (i issuer) claimsIn(t *bearer.Token) string {
+	found := make(map[string]string)
+	for _, name := range i.claims {
+		if all := t.Values(name); len(all) == 1 && len(all[0]) <= maxClaim {
+			found[name] = all[0]
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return string(wire.Marshal(found))
 }
 
 // nameOf returns the name of the principal that a user is. Users with long names that begin alike

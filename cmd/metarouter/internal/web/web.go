@@ -232,7 +232,7 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	defer verifier.Close() // after the handler, which asks it
 	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http")}
 	handler := s.Handler(server.HTTPOptions{
-		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Audit: parts.Audit, Live: options, Authenticator: authenticator,
+		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
 	})
 	problems, err := zap.NewStdLogAt(l.log.Named("http"), zap.DebugLevel)
 	if err != nil {

@@ -223,7 +223,7 @@ func TestIssuersInOptions(t *testing.T) {
 	}
 	other, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
 	expect.OK(t, err)
-	if issuersOf(routerWith(one), other.key)[0].revision == base {
+	if issuersOf(config.Config{Router: routerWith(one)}, other.key)[0].revision == base {
 		t.Error("two processes have the same key")
 	}
 }

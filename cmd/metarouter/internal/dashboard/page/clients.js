@@ -4,6 +4,7 @@ import { state, now } from "./store.js";
 import { html, nothing, count, plural, ago, era, empty } from "./ui.js";
 import { link } from "./route.js";
 import { profiles, profilesText } from "./profiles.js";
+import { logins } from "./logins.js";
 
 const transports = {
   stdio: { word: "stdio", title: "A program that was started by the client connects it to this router." },
@@ -32,7 +33,7 @@ function row(c) {
 export function clients() {
   const { clients: all, total } = state.clients ?? { clients: [], total: 0 };
   if (!all.length) {
-    return html`${empty("No client is connected.", html`<p><code>metarouter install</code> connects Claude, Cursor, VS Code and others.</p>`)}${profiles()}`;
+    return html`${empty("No client is connected.", html`<p><code>metarouter install</code> connects Claude, Cursor, VS Code and others.</p>`)}${logins()}${profiles()}`;
   }
   return html`<section aria-label="Connected clients">
     <table role="table" class="calls clients"><caption class="sr">Connected clients, the oldest first</caption>
@@ -41,5 +42,6 @@ export function clients() {
     ${total > all.length ? html`<p class="muted">These are the ${count(all.length)} of ${count(total)} clients that call the most.</p>` : nothing}
     <p class="muted">A client without a session is listed for ten minutes after its last request. <a href=${link("calls")}>The last calls</a> name their clients too.</p>
   </section>
+  ${logins()}
   ${profiles()}`;
 }

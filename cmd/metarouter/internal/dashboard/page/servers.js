@@ -81,7 +81,7 @@ function loginPage(s) {
 async function logout(s) {
   const yes = await confirmed({
     title: `Log out of ${s.name}?`, yes: "Log out",
-    body: html`<p>The router forgets the login${s.login.issuer ? html` at <strong>${s.login.issuer}</strong>` : nothing} and has it revoked. No client can use the server until someone logs in again.</p>`,
+    body: html`<p>The router forgets the login${s.login.issuer ? html` at <strong>${s.login.issuer}</strong>` : nothing} and has it revoked. Clients with this login can use the server again after another login.</p>`,
   });
   if (yes) go(s, "logout", "is logged out");
 }
@@ -90,7 +90,7 @@ function login(s) {
   const l = s.login;
   const until = l.renews ? html`It renews itself.` : l.expires ? html`It is valid until ${time(l.expires)}.` : html`It is valid until the server refuses it.`;
   return html`<h3>Login</h3>
-    <p>All clients share a login${l.issuer ? html` at <strong>${l.issuer}</strong>` : nothing}. ${until}</p>
+    <p>There is a login${l.issuer ? html` at <strong>${l.issuer}</strong>` : nothing}. ${until}</p>
     <p class="buttons"><button type="button" aria-disabled=${busy.has(s.name)} aria-label="Log out of ${s.name}" @click=${() => logout(s)}>Log out</button></p>`;
 }
 

@@ -1,0 +1,265 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
+)
+
+// userIdle is how long a user's session is kept unused if its entry sets no idleTimeout.
+const userIdle = 10 * time.Minute
+
+// errOtherLogin ends the sessions of a user who has logged out, or who has another login now.
+var errOtherLogin = errors.New("its user has logged out, or in again")
+
+// A user is the principal whose sessions with a server no other principal uses.
+type user struct {
+	principal string          // "" is the local user
+	claims    string          // of its token, as [session.Caller] has them
+	secrets   *resolve.Server // resolves the values of its sessions; set with life
+	life      context.Context // of its sessions; nil before the first one is opened
+	source    source          // of its tokens; nil before, or without logins
+	login     string          // as the source named it before the first request
+}
+
+// within returns the context in which sessions of the user live; u is nil for sessions of all principals.
+func (u *user) within(generation context.Context) context.Context {
+	if u == nil || u.life == nil {
+		return generation
+	}
+	return u.life
+}
+
+// secretsOf returns who resolves the secrets of a session, and hides them in its texts.
+func (o *opener) secretsOf(on terms) *resolve.Server {
+	if on.user != nil {
+		return on.user.secrets
+	}
+	return o.secrets
+}
+
+// personal returns the session of the client's principal with a server whose users have sessions of their own.
+func personal(ctx context.Context, p *pool, entry config.Server, from session.Client) (session.Session, error) {
+	who, _ := session.CallerOf(from)
+	of := use{user: userKey(who.Principal) + who.Claims}
+	if variant := variantOf(from, p.opener.name); variant != nil {
+		entry, of.variant = variant.Entry, variant.key()
+	}
+	open := func() (*instance, error) {
+		return p.ofClient(ctx, nil, nil, of, terms{
+			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
+			user: &user{principal: who.Principal, claims: who.Claims},
+		})
+	}
+	in, err := open()
+	if err == nil && in.user.isStale(ctx) { // keep ends it a moment later
+		dropUser(p, func(other use) bool { return other.user == of.user })
+		in, err = open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if from == nil {
+		return in, nil
+	}
+	return within(ctx, p, in, of, from)
+}
+
+// userKey begins the uses of a principal's sessions.
+func userKey(principal string) string { return "user " + principal + "\x00" }
+
+// EndUser ends the sessions of a principal, whose values have changed, with all servers. Calls under way may end.
+func (c *clients) EndUser(principal string) {
+	for _, s := range c.servers.all() {
+		dropUser(s.pool, func(of use) bool { return strings.HasPrefix(of.user, userKey(principal)) })
+	}
+}
+
+// dropUser has no call begin any more on a user's sessions of these uses, and ends them.
+func dropUser(p *pool, these func(use) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for of, c := range p.byUse {
+		if these(of) {
+			delete(p.byUse, of)
+			if of.isFirst() { // the others are in its life
+				c.end(errOtherLogin)
+			}
+		}
+	}
+}
+
+// isStale reports whether the user has another login than at the first request of these sessions, or none any more.
+func (u *user) isStale(ctx context.Context) bool {
+	if u.source == nil {
+		return false
+	}
+	now, err := u.source.Login(ctx)
+	return err == nil && now != u.login
+}
+
+// isFirst reports whether a session of the use is a user's first one, next to which others are opened.
+func (of use) isFirst() bool { return of.user != "" && of.home == nil && !of.otherEra }
+
+// unusedIn returns in how long a user's first session will have been unused for its idleTimeout: not above 0 if it is to be ended
+// now. Other sessions end otherwise.
+func unusedIn(p *pool, of use, c *clientSession) time.Duration {
+	if !of.isFirst() {
+		return never
+	}
+	limit := cmp.Or(c.in.entry().IdleTimeout, userIdle)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isNeeded(p, of, c) {
+		return limit
+	}
+	return limit - c.in.Calls.IdleFor()
+}
+
+// isNeeded reports whether more than calls need a user's first session. p.mu must be held.
+func isNeeded(p *pool, of use, c *clientSession) bool {
+	for other := range p.byUse {
+		if other.user == of.user && !other.isFirst() {
+			return true
+		}
+	}
+	for one := range p.used {
+		if one.user == c.on.user {
+			return true
+		}
+	}
+	return len(c.in.Subscriptions.Wanted()) > 0
+}
+
+// endLeastUsed ends the session of a user that was unused for longest, and reports whether one was unused. p.mu must be held.
+func endLeastUsed(p *pool) bool {
+	var oldest use
+	for of, c := range p.byUse {
+		if of.isFirst() && signal.IsClosed(c.ready) && c.err == nil && !isNeeded(p, of, c) &&
+			(oldest.user == "" || c.in.Calls.IdleFor() > p.byUse[oldest].in.Calls.IdleFor()) {
+			oldest = of
+		}
+	}
+	c := p.byUse[oldest]
+	if c == nil || !c.in.Calls.RefuseUnlessBusy() {
+		return false
+	}
+	delete(p.byUse, oldest)
+	c.end(errUnused)
+	return true
+}
+
+// keep returns when a client's session is to end, or has ended: with its life, or when its user does not use it or has another login.
+func keep(life context.Context, p *pool, of use, c *clientSession) {
+	var changed <-chan struct{}
+	who := c.on.user
+	if of.isFirst() && who.source != nil {
+		changed = who.source.Changed(life)
+	}
+	unused := time.After(unusedIn(p, of, c))
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-c.in.done:
+			return
+		case <-changed: // also when its token was refreshed
+			if who.isStale(life) {
+				c.end(errOtherLogin)
+				return
+			}
+			changed = who.source.Changed(life)
+		case <-unused:
+			wait := unusedIn(p, of, c)
+			if wait <= 0 && c.in.Calls.RefuseUnlessBusy() {
+				c.end(errUnused)
+				return
+			}
+			unused = time.After(max(wait, time.Second))
+		}
+	}
+}
+
+// A lister gives the requests for the lists of a server whose users have sessions of their own the token of someone's login.
+type lister struct {
+	source
+	known login.Holders // when it was made
+}
+
+// Changed implements source: there are other logins than before.
+func (l lister) Changed(ctx context.Context) <-chan struct{} { return l.known.Changed(ctx) }
+
+// sourceOf returns the source of the tokens of a session: of all principals' login, or of the user's.
+func (o *opener) sourceOf(ctx context.Context, s oauth.Server, on terms) (source, error) {
+	switch {
+	case on.user == nil:
+		return o.sources(s), nil
+	case on.shared:
+		known := o.logins.Holders(ctx, s)
+		s.Principal = known.Principal
+		return lister{o.sources(s), known}, nil
+	}
+	s.Principal = on.user.principal
+	tokens := o.sources(s)
+	if on.user.source == nil {
+		var err error
+		if on.user.login, err = tokens.Login(ctx); err != nil {
+			return nil, err
+		}
+		on.user.source = tokens
+	}
+	return tokens, nil
+}
+
+// unshare ends the session that all clients have shared, since each user is to have their own.
+func unshare(s *server, shared *instance) error {
+	s.pool.renew(errEdited)
+	shared.drain(s.ending)
+	s.retire(shared, errEdited, status.Restarting)
+	return errEdited
+}
+
+// attendUsers waits until the lists of a server whose users have sessions of their own are to be read again, or its life goes on
+// otherwise. listed is the session from which they were read, which no user gets.
+func attendUsers(ctx context.Context, s *server, listed *instance) error {
+	entry := listed.entry()
+	s.public.set(func(st *status.Status) {
+		st.State, st.PID, st.LastError, st.Fault = status.Ready, 0, "", nil
+		st.Era, st.ProtocolVersion = listed.Info().Era(), listed.Info().ProtocolVersion
+	})
+	listed.stop(errUnused)
+	s.log.Info("server is ready; each user has a session of their own", zap.String("protocol", listed.Info().ProtocolVersion))
+	soonest := time.After(relistMax)
+	for {
+		switch s.control.await(ctx, nil, s.control.woken, nil) {
+		case byRestart:
+			s.pool.renew(errRestarted)
+			return errRestarted
+		case byEdit:
+			if !reflect.DeepEqual(entry, s.control.wanted()) {
+				return errEdited
+			}
+		case byCall: // a user's session says that a list has changed
+			select {
+			case <-soonest:
+			case <-ctx.Done():
+			}
+			return nil
+		case byEnd:
+			return nil
+		}
+	}
+}
