@@ -148,16 +148,18 @@ func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*
 	known, ok := v.kept.get(sum)
 	ok = ok && slices.Contains(accepted, known.issuer.settings) // else the issuer was edited
 	if ok && time.Now().Before(known.fresh) {
-		if counts, err := known.counts(ctx); err != nil || counts {
-			return known.token, err
+		if counts, err := known.counts(ctx); err != nil {
+			return nil, err
+		} else if counts {
+			return known.token, nil
 		}
 	}
 	j, err := parseJWT(token)
 	switch {
 	case err != nil:
 		return nil, err
-	case j == nil && ok && known.token != nil:
-		return v.ask(ctx, accepted, token, sum, known.issuer)
+	case j == nil && ok:
+		return v.ask(ctx, accepted, token, sum, known.token)
 	case j == nil:
 		return v.ask(ctx, accepted, token, sum, nil)
 	}

@@ -15,8 +15,8 @@ const (
 
 // A verdict is what is kept of a token.
 type verdict struct {
-	token   *verified // nil if it was refused
-	refused error
+	token   *verified // nil if it was never valid
+	refused error     // nil if it is valid
 	issuer  *issuer   // that has issued it, or was asked first
 	fresh   time.Time // until when it counts
 }
@@ -25,7 +25,7 @@ type verdict struct {
 // the wall, and its key is in force. The error says why the token is refused, or why the keys are not known.
 func (v *verdict) counts(ctx context.Context) (bool, error) {
 	switch {
-	case v.token == nil:
+	case v.refused != nil:
 		return true, v.refused
 	case hasExpired(v.token.Expires):
 		return false, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,12 +35,15 @@ type questions struct {
 	failedAt time.Time
 }
 
-// ask asks the issuers about a token that is no JWT. Callers with the same token share the questions. by is
-// the issuer that knew it before; may be nil.
-func (v *Verifier) ask(ctx context.Context, accepted []Issuer, token string, sum [sha256.Size]byte, by *issuer) (*verified, error) {
+// ask asks the issuers about a token that is no JWT. Callers with the same token share the questions. seen is the token as
+// its issuer knew it before; may be nil.
+func (v *Verifier) ask(ctx context.Context, accepted []Issuer, token string, sum [sha256.Size]byte, seen *verified) (*verified, error) {
 	select {
-	case r := <-v.asking.DoChan(string(sum[:]), func() (any, error) { return v.askAll(accepted, token, sum, by) }):
+	case r := <-v.asking.DoChan(string(sum[:]), func() (any, error) { return v.askAll(accepted, token, sum, seen) }):
 		t, _ := r.Val.(*verified)
+		if t != nil && !slices.Contains(accepted, t.issuer.settings) { // it was asked before an edit
+			return v.ask(ctx, accepted, token, sum, nil)
+		}
 		return t, r.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -48,14 +52,14 @@ func (v *Verifier) ask(ctx context.Context, accepted []Issuer, token string, sum
 
 // askAll asks in the order of the issuers until one knows the token; if one knew it before, that one alone.
 // Where one can't be asked, the token may be its own: it is not shown to those after it, who could use it.
-func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte, by *issuer) (_ *verified, refused error) {
+func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte, seen *verified) (_ *verified, refused error) {
 	var first *issuer
 	for _, settings := range accepted {
-		if !settings.Introspect || by != nil && by.settings != settings {
+		if !settings.Introspect || seen != nil && seen.issuer.settings != settings {
 			continue
 		}
 		i := v.issuer(settings, accepted)
-		t, err := i.question(token, by != nil)
+		t, err := i.question(token, seen != nil)
 		if err == nil {
 			v.kept.put(sum, verdict{token: t, issuer: i, fresh: time.Now().Add(keepTime)}, seenTime, len(token)+t.size())
 			return t, nil
@@ -70,7 +74,11 @@ func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte
 	if first == nil {
 		return nil, invalid("it is no signed JWT that names its issuer (iss)")
 	}
-	v.kept.put(sum, verdict{refused: refused, issuer: first, fresh: time.Now().Add(inactiveTime)}, inactiveTime, len(sum))
+	last, bytes := inactiveTime, len(sum)
+	if seen != nil { // it stays known as the issuer's own
+		last, bytes = seenTime, len(token)+seen.size()
+	}
+	v.kept.put(sum, verdict{token: seen, refused: refused, issuer: first, fresh: time.Now().Add(inactiveTime)}, last, bytes)
 	return nil, refused
 }
 
@@ -106,6 +114,9 @@ func (i *issuer) question(token string, seen bool) (*verified, error) {
 	i.mu.Lock()
 	before := i.failed
 	i.failed, i.failedAt = err, time.Now()
+	if status, _ := errors.AsType[statusError](err); status == http.StatusBadRequest { // because of this token, perhaps
+		i.failedAt = time.Time{}
+	}
 	i.mu.Unlock()
 	if i.work.ctx.Err() == nil {
 		report(i.log, before, err, "the issuer can't be asked about tokens", "the issuer can be asked about tokens again")

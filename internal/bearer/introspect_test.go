@@ -369,7 +369,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 	if n := b.count("/introspect") - asked; n != 0 {
 		t.Errorf("an issuer is shown %d tokens that may be those of the one before it", n)
 	}
-	first.kept.put(sha256.Sum256([]byte("opaque")), verdict{token: &verified{}, issuer: first.issuer(first.accepted[1], first.accepted)}, seenTime, 0)
+	first.kept.put(sha256.Sum256([]byte("opaque")), verdict{token: &verified{Token: new(Token), issuer: first.issuer(first.accepted[1], first.accepted)}, issuer: first.issuer(first.accepted[1], first.accepted)}, seenTime, 0)
 	if got, err = first.Verify(t.Context(), "opaque", resource); err != nil || got.Issuer != b.url {
 		t.Errorf("a token that the second issuer knew, while the first is down: %+v, %v", got, err)
 	}
@@ -377,4 +377,48 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 	if _, err = newVerifier().Verify(t.Context(), "opaque", resource); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
+}
+
+// A token that was valid stays known as its issuer's own, however often it is refused.
+func TestEndedTokenIsGenuine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		p.answers(t, nil)
+		v, _ := p.asks(t)
+		_, err := v.Verify(t.Context(), "opaque", resource)
+		expect.OK(t, err)
+		p.answers(t, object{"active": false})
+		time.Sleep(keepTime + time.Second)
+		for range 3 {
+			_, err := v.Verify(t.Context(), "opaque", resource)
+			if refused, _ := errors.AsType[*InvalidError](err); refused == nil || !refused.Genuine {
+				t.Errorf("%v", err)
+			}
+			time.Sleep(inactiveTime + time.Second)
+		}
+		v.Close()
+	})
+}
+
+// Who comes after an edit does not get the answer to a question that was asked by the settings before it.
+func TestQuestionAcrossAnEdit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		p.answers(t, nil)
+		answer, goOn := p.introspect, make(chan bool)
+		p.introspect = func(w http.ResponseWriter, r *http.Request) { <-goOn; answer(w, r) }
+		v, _ := p.asks(t)
+		edited := v.accepted[0]
+		edited.Introspect = false
+		for i, settings := range []Issuer{v.accepted[0], edited} {
+			go func() {
+				_, err := v.Verifier.Verify(t.Context(), []Issuer{settings}, "opaque", resource)
+				expect.Equal(t, err == nil, i == 0, fmt.Sprint(err))
+			}()
+			synctest.Wait()
+		}
+		close(goOn)
+		synctest.Wait()
+		v.Close()
+	})
 }

@@ -111,7 +111,11 @@ func (i *issuer) describe(ctx context.Context) (*oauth.Issuer, error) {
 	if time.Now().Before(until) {
 		return known, nil
 	}
-	found, err, _ := i.describing.Do("", func() (any, error) { return oauth.Describe(ctx, i.client, i.settings.URL) })
+	found, err, _ := i.describing.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime) // others may wait for longer than this caller
+		defer cancel()
+		return oauth.Describe(ctx, i.client, i.settings.URL)
+	})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {

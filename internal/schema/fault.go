@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ type place struct {
 type fault struct {
 	path  []place
 	kind  jsonschema.ErrorKind
-	value any // that does not fit its type or the values that are allowed, or defaults
+	value any // with repairs; only for kinds that isAllowed finds, or defaults
 }
 
 // defaults are the members that a schema requires, if each has a default.
@@ -46,4 +47,19 @@ func (f fault) text(root string) string {
 		text = strings.ToValidUTF8(text[:maxFault], "") + "…"
 	}
 	return text
+}
+
+// fail records a fault at the value at hand.
+func (e *evaluation) fail(what func() jsonschema.ErrorKind) {
+	if e.wantsMore() {
+		e.faults = append(e.faults, fault{path: slices.Clone(e.path), kind: what()})
+	}
+}
+
+// failAs is fail for the value v, which may be repaired.
+func (e *evaluation) failAs(v any, what func() jsonschema.ErrorKind) {
+	before := len(e.faults)
+	if e.fail(what); e.repairs && len(e.faults) > before {
+		e.faults[before].value = v
+	}
 }

@@ -58,7 +58,7 @@ func Outline(raw json.RawMessage) *Schema {
 		root.Properties[name] = &jsonschema.Schema{}
 		return true
 	})
-	return &Schema{compiled: &compiled{root: root, partial: true}}
+	return &Schema{root: root, partial: true}
 }
 
 // A rekeyer replaces keys of members that a schema declares. After its steps the rest of a value stays.

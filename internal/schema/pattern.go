@@ -21,7 +21,6 @@ var errPattern = errors.New("too large")
 
 // patterns compiles the regular expressions of one schema.
 type patterns struct {
-	meter           *meter
 	known           map[string]jsonschema.Regexp
 	bytes, programs int
 	costly          bool // they are above the limits
@@ -32,37 +31,21 @@ type patterns struct {
 type pattern struct {
 	*regexp.Regexp
 	size int // instructions
-	*meter
-}
-
-// MatchString reports whether the expression matches somewhere in the text. The time that takes grows with the product
-// of their sizes.
-func (p pattern) MatchString(text string) bool {
-	p.spend(1 + p.size*len(text)/32)
-	return p.Regexp.MatchString(text)
 }
 
 // A backtracker is a regular expression that Go's engine does not know, such as one with a look-ahead. Its time may
 // grow exponentially with the text, so each match is bounded.
-type backtracker struct {
-	*regexp2.Regexp
-	*meter
-}
+type backtracker struct{ *regexp2.Regexp }
 
 const (
 	matchTimeout = 200 * time.Millisecond // of one match
 	maxSlow      = 500 * time.Millisecond // of all matches by backtrackers in one validation
 )
 
-// MatchString reports whether the expression matches, and ends the validation if that takes too long.
+// MatchString reports whether the expression matches, and true if that takes too long: [meter.finds] knows better.
 func (b backtracker) MatchString(text string) bool {
-	b.spend(1)
-	began := time.Now()
 	found, err := b.Regexp.MatchString(text)
-	if b.slow += time.Since(began); err != nil || b.slow > maxSlow {
-		panic(stopped{costly("a regular expression takes too long for this value")})
-	}
-	return found
+	return found || err != nil
 }
 
 // compile compiles a regular expression. An expression that no engine here knows matches everything: the server checks
@@ -96,7 +79,7 @@ func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return p.other(expr), nil
 	}
-	return pattern{re, size, p.meter}, nil
+	return pattern{re, size}, nil
 }
 
 // other compiles an expression that Go's engine does not know, as ECMAScript does.
@@ -107,7 +90,7 @@ func (p *patterns) other(expr string) jsonschema.Regexp {
 		return anything(expr)
 	}
 	re.MatchTimeout = matchTimeout
-	return backtracker{re, p.meter}
+	return backtracker{re}
 }
 
 // programSize estimates the instructions of a compiled expression.

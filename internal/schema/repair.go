@@ -30,12 +30,11 @@ const Filled = "defaults were filled in"
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
 	var unquoted, filled []string
 	for range maxRounds {
-		texts := make(map[string]bool)
-		faults, err := s.run(ctx, value, maxRepairs, texts)
-		if err != nil || len(faults) >= maxRepairs {
+		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
+		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
 			break
 		}
-		edits, changes := editsOf(faults, texts)
+		edits, changes := e.edits()
 		if len(changes) == 0 {
 			break
 		}
@@ -70,23 +69,26 @@ type edit struct {
 	change
 }
 
-// editsOf returns how to repair the faults of a value that can be repaired. The texts stay.
-func editsOf(faults []fault, texts map[string]bool) (root *edit, changes []change) {
+// edits returns how to repair the faults of a value that can be repaired.
+func (e *evaluation) edits() (root *edit, changes []change) {
 	root = &edit{}
-	keep := make(map[string]bool)       // places of strings that stay
+	keep := make(map[string]bool) // places of strings that stay
+	for _, path := range e.strings {
+		keep[fault{path: path}.place()] = true
+	}
 	wanted := make(map[string][]string) // types
-	for _, f := range faults {
+	for _, f := range e.faults {
 		if types := f.wants(); slices.Contains(types, "string") || types == nil {
 			keep[f.place()] = true
 		} else {
 			wanted[f.place()] = append(wanted[f.place()], types...)
 		}
 	}
-	for _, f := range faults {
+	for _, f := range e.faults {
 		name, c := f.place(), change{}
 		switch v := f.value.(type) {
 		case string:
-			if name == "" || keep[name] || texts[v] || !holds(v, wanted[name]) {
+			if name == "" || keep[name] || !holds(v, wanted[name]) {
 				continue
 			}
 		case defaults:
@@ -196,6 +198,6 @@ func (e *edit) apply(value []byte) []byte {
 // wantsString reports whether a schema allows strings by name.
 func wantsString(s *jsonschema.Schema) bool {
 	isString := func(v any) bool { return typeOf(v) == "string" }
-	return s.Types != nil && *s.Types&stringType != 0 ||
+	return s.Types != nil && *s.Types&types["string"] != 0 ||
 		s.Enum != nil && slices.ContainsFunc(s.Enum.Values, isString) || s.Const != nil && isString(*s.Const)
 }

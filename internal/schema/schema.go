@@ -2,10 +2,13 @@
 // a leaf.
 //
 // [Compile] rejects a schema that takes long to compile, or has references that unfold to very many
-// subschemas. [Schema.Validate] counts the steps of the library that compares, and ends when they are spent or when its
-// context ends. An error for the cost matches [ErrCostly].
+// subschemas. [Schema.Validate] counts its steps, and ends when they are spent or when its context
+// ends. An error for the cost matches [ErrCostly].
 //
 // [ExampleArguments] makes arguments as they may look.
+//
+// A library reads the schemas; the comparison is this package's own, since the library's can't be
+// stopped.
 package schema
 
 import (
@@ -36,30 +39,18 @@ const (
 	maxReason   = 500       // bytes of an error
 )
 
-// location is a schema's URL while it is compiled, and inverse that of a schema which a value fits if it does not fit that one.
-const (
-	location = "mem:///schema"
-	inverse  = "mem:///inverse"
-)
+// location is a schema's URL while it is compiled.
+const location = "mem:///schema"
 
-// A Schema is a compiled JSON Schema.
+// A Schema is a compiled JSON Schema. It is immutable.
 type Schema struct {
-	*compiled
-	keys Keys // for the texts of faults
-}
-
-type compiled struct {
 	root    *jsonschema.Schema
-	inverse *jsonschema.Schema // of root: within "not", the library describes no errors
 	partial bool
-	at      map[string]*jsonschema.Schema // by location
-	nesting int                           // subschemas within subschemas for one value
-	meter   *meter
-	turn    chan struct{} // has a token while a value is compared; guards the meter
+	keys    Keys // for the texts of faults
 }
 
 // With returns the schema with keys that its faults name in place of its own.
-func (s *Schema) With(k Keys) *Schema { return &Schema{s.compiled, k} }
+func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k} }
 
 // IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }
@@ -71,8 +62,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	meter := new(meter)
-	patterns := patterns{meter: meter, known: make(map[string]jsonschema.Regexp)}
+	patterns := patterns{known: make(map[string]jsonschema.Regexp)}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noNetwork{})
@@ -88,25 +78,10 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 		reason := err.Error() // has a line for each fault
 		return nil, errors.New(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
 	}
-	u, err := unfold(root)
-	if err != nil {
+	if err := unfold(root); err != nil {
 		return nil, err
 	}
-	if err := c.AddResource(inverse, map[string]any{"not": map[string]any{"$ref": location}}); err != nil {
-		return nil, err
-	}
-	no, err := c.Compile(inverse)
-	if err != nil {
-		return nil, err
-	}
-	s := &compiled{root: root, inverse: no, partial: patterns.unknown, at: make(map[string]*jsonschema.Schema), nesting: u.costs[root].levels, meter: meter, turn: make(chan struct{}, 1)}
-	for _, part := range u.found {
-		s.at[part.Location] = part
-		s.nesting = max(s.nesting, u.costs[part].levels)
-		meter.within = meter.within || part.UnevaluatedProperties != nil || part.UnevaluatedItems != nil
-		meter.watch(part)
-	}
-	return &Schema{compiled: s}, nil
+	return &Schema{root: root, partial: patterns.unknown}, nil
 }
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.
@@ -205,21 +180,18 @@ func (s *size) addKeyword(key string, value any) {
 
 // An unfolder computes how many subschemas one value is compared with.
 type unfolder struct {
-	costs    map[*jsonschema.Schema]unfolded // zero while it is being computed
-	found    []*jsonschema.Schema            // the keys of costs
-	dynamic  bool                            // a reference depends on the path to it
-	embedded bool                            // a subschema has an identifier of its own
+	costs    map[*jsonschema.Schema]int // 0 while it is being computed
+	found    []*jsonschema.Schema       // the keys of costs
+	dynamic  bool                       // a reference depends on the path to it
+	embedded bool                       // a subschema has an identifier of its own
 }
-
-// unfolded is how many subschemas one value is compared with, and how deep these are within each other.
-type unfolded struct{ sum, levels int }
 
 // unfold returns an error if the schema compares one value with more than maxUnfolded subschemas.
 // The values inside of that value do not count here: Validate counts them.
-func unfold(root *jsonschema.Schema) (*unfolder, error) {
-	u := &unfolder{costs: make(map[*jsonschema.Schema]unfolded)}
+func unfold(root *jsonschema.Schema) error {
+	u := unfolder{costs: make(map[*jsonschema.Schema]int)}
 	if _, err := u.cost(root); err != nil {
-		return nil, err
+		return err
 	}
 	for i := 0; i < len(u.found); i++ {
 		s := u.found[i]
@@ -229,40 +201,38 @@ func unfold(root *jsonschema.Schema) (*unfolder, error) {
 		}
 		for _, part := range innerValues(s) {
 			if _, err := u.cost(part); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	if u.dynamic && u.embedded {
-		return nil, costly("it has dynamic references and subschemas with identifiers of their own")
+		return costly("it has dynamic references and subschemas with identifiers of their own")
 	}
-	return u, nil
+	return nil
 }
 
 // cost returns with how many subschemas the schema compares one value.
-func (u *unfolder) cost(s *jsonschema.Schema) (unfolded, error) {
+func (u *unfolder) cost(s *jsonschema.Schema) (int, error) {
 	if cost, known := u.costs[s]; known {
-		if cost.sum == 0 {
-			return cost, costly("it refers to itself without end")
+		if cost == 0 {
+			return 0, costly("it refers to itself without end")
 		}
 		return cost, nil
 	}
-	u.costs[s] = unfolded{}
+	u.costs[s] = 0
 	u.found = append(u.found, s)
-	all := unfolded{sum: 1}
+	sum := 1
 	for _, part := range sameValue(s) {
 		cost, err := u.cost(part)
 		if err != nil {
-			return all, err
+			return 0, err
 		}
-		all.levels = max(all.levels, cost.levels)
-		if all.sum += cost.sum; all.sum > maxUnfolded {
-			return all, costly("its references unfold to more than %d subschemas", maxUnfolded)
+		if sum += cost; sum > maxUnfolded {
+			return 0, costly("its references unfold to more than %d subschemas", maxUnfolded)
 		}
 	}
-	all.levels++
-	u.costs[s] = all
-	return all, nil
+	u.costs[s] = sum
+	return sum, nil
 }
 
 // sameValue returns the subschemas with which the same value is compared.

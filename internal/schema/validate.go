@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/message"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -18,92 +17,57 @@ import (
 // The limits of one validation.
 const (
 	maxMembers = 200_000 // JSON values in the value: decoded, each takes up to 400 bytes
-	maxSteps   = 500_000 // comparisons with a subschema or of small values; and 1 for each byte of the value
-	maxErrors  = 100_000 // the same to find the faults; the library keeps an error for each comparison that fails
-	maxNesting = 20_000  // levels of the value, times subschemas within subschemas for one value
+	maxSteps   = 500_000 // comparisons with a subschema or of small values; and 4 for each byte of the value
+	maxNesting = 5_000   // subschemas within subschemas
 	maxFaults  = 10
 	maxFault   = 4 << 10 // bytes of one fault
 )
+
+// stepsPerLook is how many steps are taken between two looks at the context.
+const stepsPerLook = 1 << 10
 
 // Validate returns a sentence for each place where the JSON value does not fit the schema, at most
 // 10, with its path below root; no faults if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
-	found, err := s.run(ctx, value, maxFaults, nil)
-	if _, ok := errors.AsType[invalid](err); ok {
-		return []string{root + ": " + err.Error()}, nil
+	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults}
+	if err := e.run(s, value); err != nil {
+		if _, ok := errors.AsType[invalid](err); ok {
+			return []string{root + ": " + err.Error()}, nil
+		}
+		return nil, err
 	}
-	for _, f := range found {
+	for _, f := range e.faults {
 		faults = append(faults, s.keys.of(f).text(root))
 	}
-	return faults, err
+	return faults, nil
 }
 
 // invalid is an error for a value that is not JSON.
 type invalid struct{ error }
 
-// run compares the JSON value with the schema, and returns as many faults as are wanted. It adds the strings where the
-// schema wants strings to texts, which may be nil. With an error, it is not known whether the value fits.
-func (s *compiled) run(ctx context.Context, value json.RawMessage, most int, texts map[string]bool) (faults []fault, err error) {
+// run compares the JSON value with the schema. It returns an error if it is not known whether the
+// value fits.
+func (e *evaluation) run(s *Schema, value json.RawMessage) (err error) {
 	if hasMore(value, maxMembers) {
-		return nil, costly("the value has more than %d members and elements", maxMembers)
+		return costly("the value has more than %d members and elements", maxMembers)
 	}
 	v, err := wire.Decode(value)
 	if err != nil {
-		return nil, invalid{err}
+		return invalid{err}
 	}
-	levels, digits := measure(v)
-	if levels*s.nesting > maxNesting || digits > maxDigits {
-		return nil, costly("it takes subschemas nested too deep, or numbers too long, for this value")
-	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	m := meter{ctx: ctx, steps: maxSteps + len(value), look: stepsPerLook, factor: 1 + digits/64, within: s.meter.within}
-	if misfit, err := s.bounded(m, s.inverse, v); err != nil || misfit != nil { // it fits, or nothing is known
-		return nil, err
-	}
-	m.steps, m.texts = maxErrors/(1+levels/16), texts
-	misfit, err := s.bounded(m, s.root, v)
-	switch {
-	case errors.Is(err, ErrCostly):
-		return []fault{{kind: somewhere{}}}, nil
-	case err != nil || misfit == nil:
-		return nil, err
-	}
-	c := collector{compiled: s, value: v, most: most}
-	c.add(misfit)
-	return c.faults, nil
-}
-
-// bounded returns the error of the library, which can't be stopped but by a panic and knows no context, so a meter counts.
-func (s *compiled) bounded(m meter, with *jsonschema.Schema, v any) (misfit *jsonschema.ValidationError, err error) {
-	*s.meter = m
+	e.steps, e.look = maxSteps+4*len(value), stepsPerLook
 	defer func() {
-		if end := recover(); end != nil {
-			stop, ok := end.(stopped)
-			if err = stop.err; !ok {
-				err = costly("the library for schemas failed: %v", end)
-			}
+		switch end := recover().(type) {
+		case nil:
+		case stopped:
+			err = end.err
+		default:
+			panic(end)
 		}
-		s.meter.ctx, s.meter.texts = nil, nil
 	}()
-	misfit, _ = with.Validate(v).(*jsonschema.ValidationError)
-	return misfit, nil
-}
-
-// somewhere is the fault of a value that is too large for the library to say where it does not fit.
-type somewhere struct{}
-
-// KeywordPath implements [jsonschema.ErrorKind].
-func (somewhere) KeywordPath() []string { return nil }
-
-// LocalizedString implements [jsonschema.ErrorKind].
-func (somewhere) LocalizedString(*message.Printer) string {
-	return "the value does not fit the schema, and is too large to say where; try a smaller one"
+	e.fits(s.root, v, nil)
+	return nil
 }
 
 // hasMore reports whether a JSON value has more than so many values in it.
@@ -127,124 +91,239 @@ func hasMore(value []byte, most int) bool {
 	return n > most
 }
 
-// measure returns how deep a value is nested, and the digits of its longest number; see width.
-func measure(v any) (levels, digits int) {
-	inner := func(v any) {
-		l, d := measure(v)
-		levels, digits = max(levels, l), max(digits, d)
+// An evaluation is one comparison of a value with a schema.
+type evaluation struct {
+	meter
+	nesting int
+	path    []place // of the value at hand
+	quiet   bool    // no faults are wanted
+	most    int     // faults that are wanted
+	faults  []fault
+	repairs bool                 // the faults are to be repaired
+	strings [][]place            // with repairs, of the strings where the schema wants strings
+	anchors []*jsonschema.Schema // with a dynamic anchor, that are being evaluated
+}
+
+// wantsMore reports whether to go on although the value does not fit.
+func (e *evaluation) wantsMore() bool { return !e.quiet && len(e.faults) < e.most }
+
+// matches is fits without faults.
+func (e *evaluation) matches(s *jsonschema.Schema, v any, rest *unevaluated) bool {
+	before := e.quiet
+	e.quiet = true
+	fits := e.fits(s, v, rest)
+	e.quiet = before
+	return fits
+}
+
+// fits reports whether v fits the schema, and records the faults. It removes the parts that
+// the schema evaluates from rest, which may be nil, if v fits.
+func (e *evaluation) fits(s *jsonschema.Schema, v any, rest *unevaluated) bool {
+	e.spend(1)
+	if s.Bool != nil {
+		if !*s.Bool {
+			e.fail(func() jsonschema.ErrorKind { return &kind.FalseSchema{} })
+		}
+		return *s.Bool // true evaluates nothing
 	}
+	if e.nesting++; e.nesting > maxNesting {
+		e.stop(costly("it takes subschemas nested too deep for this value"))
+	}
+	anchors := len(e.anchors)
+	if s.DynamicAnchor != "" || s.RecursiveAnchor {
+		e.anchors = append(e.anchors, s)
+	}
+	c := comparison{evaluation: e, schema: s, rest: e.unevaluatedOf(v, s, !rest.isEmpty())}
+	fits := e.isAllowed(s, v) && c.keywords(v)
+	e.nesting--
+	e.anchors = e.anchors[:anchors]
+	if fits {
+		rest.merge(c.rest)
+	}
+	return fits
+}
+
+// A comparison compares a value with the keywords of a schema, but for the keywords of isAllowed. Its methods
+// for kinds of values and keywords report whether to go on.
+type comparison struct {
+	*evaluation
+	schema *jsonschema.Schema
+	rest   *unevaluated // of the value; nil if no keyword asks
+	failed bool
+}
+
+// and notes whether a part fits.
+func (c *comparison) and(fits bool) bool {
+	c.failed = c.failed || !fits
+	return !c.failed || c.wantsMore()
+}
+
+// check records a fault if ok is false.
+func (c *comparison) check(ok bool, what func() jsonschema.ErrorKind) {
+	if !ok {
+		c.failed = true
+		c.fail(what)
+	}
+}
+
+// keywords reports whether v fits.
+func (c *comparison) keywords(v any) bool {
+	s := c.schema
+	if s.Ref != nil {
+		more := c.and(c.fits(s.Ref, v, c.rest))
+		if s.DraftVersion < 2019 || !more {
+			return !c.failed // draft 7, 8.3: "All other properties in a "$ref" object MUST be ignored."
+		}
+	}
+	more := true
 	switch v := v.(type) {
 	case map[string]any:
-		for _, member := range v {
-			inner(member)
-		}
+		more = c.object(v)
 	case []any:
-		for _, item := range v {
-			inner(item)
-		}
+		more = c.array(v)
+	case string:
+		more = c.text(v)
 	case json.Number:
-		digits = width(v)
+		more = c.number(v)
 	}
-	return levels + 1, digits
+	if more && c.dynamic(v) && c.conditions(v) && c.rest != nil {
+		c.unevaluated(v)
+	}
+	return !c.failed
 }
 
-// A collector makes faults of the library's errors.
-type collector struct {
-	*compiled
-	value  any
-	most   int
-	faults []fault
-}
-
-// add adds the errors without causes: the others only say which keywords lead to them.
-func (c *collector) add(e *jsonschema.ValidationError) {
-	if name, ok := e.ErrorKind.(*kind.PropertyNames); ok { // its path is wrong, and that of its causes is missing
-		inner := collector{compiled: c.compiled, value: name.Property, most: 1}
-		for _, cause := range e.Causes {
-			inner.add(cause)
+// dynamic compares v with the target of a reference that depends on the way here.
+func (c *comparison) dynamic(v any) bool {
+	s := c.schema
+	if target := s.RecursiveRef; target != nil {
+		if target.RecursiveAnchor {
+			target = c.outermost(target, func(s *jsonschema.Schema) bool { return s.RecursiveAnchor })
 		}
-		for _, f := range inner.faults {
-			c.faults = append(c.faults, fault{kind: badName{name, f.kind}})
+		c.and(c.fits(target, v, c.rest))
+	}
+	if ref := s.DynamicRef; ref != nil {
+		target := ref.Ref
+		if ref.Anchor != "" && target.DynamicAnchor == ref.Anchor {
+			target = c.outermost(target, func(s *jsonschema.Schema) bool { return s.DynamicAnchor == ref.Anchor })
 		}
-		return
+		c.and(c.fits(target, v, c.rest))
 	}
-	for _, cause := range e.Causes {
-		if c.add(cause); len(c.faults) >= c.most {
-			return
-		}
-	}
-	if len(e.Causes) == 0 {
-		c.faults = append(c.faults, c.fault(e))
-	}
+	return c.and(true)
 }
 
-// badName says why the name of a property does not fit.
-type badName struct {
-	*kind.PropertyNames
-	why jsonschema.ErrorKind
-}
-
-// LocalizedString implements [jsonschema.ErrorKind].
-func (b badName) LocalizedString(p *message.Printer) string {
-	return b.PropertyNames.LocalizedString(p) + ": " + b.why.LocalizedString(p)
-}
-
-// fault returns the fault of an error without causes.
-func (c *collector) fault(e *jsonschema.ValidationError) fault {
-	f, v := fault{kind: e.ErrorKind}, c.value
-	for _, token := range e.InstanceLocation {
-		switch at := v.(type) {
-		case map[string]any:
-			f.path, v = append(f.path, place{name: token}), at[token]
-		case []any:
-			i, _ := strconv.Atoi(token)
-			f.path, v = append(f.path, place{index: i, item: true}), at[i]
-		}
+// conditions compares v with the schemas that not, allOf, anyOf, oneOf and if combine.
+func (c *comparison) conditions(v any) bool {
+	s := c.schema
+	if s.Not != nil {
+		c.check(!c.matches(s.Not, v, c.rest), func() jsonschema.ErrorKind { return &kind.Not{} })
 	}
-	switch what := f.kind.(type) {
-	case *kind.Type, *kind.Const, *kind.Enum:
-		f.value = v
-	case *kind.AdditionalProperties:
-		slices.Sort(what.Properties)
-	case *kind.Required:
-		f.kind, f.value = c.required(e.SchemaURL, what)
-	}
-	return f
-}
-
-// required returns the fault for missing members: those without a default, or those to fill in if each has one.
-func (c *collector) required(url string, all *kind.Required) (jsonschema.ErrorKind, any) {
-	fill := make(defaults)
-	needed := slices.DeleteFunc(slices.Clone(all.Missing), func(name string) bool {
-		s := c.at[url]
-		if s == nil || s.Properties[name] == nil || s.Properties[name].Default == nil {
+	for _, part := range s.AllOf {
+		if !c.and(c.fits(part, v, c.rest)) {
 			return false
 		}
-		fill[name] = *s.Properties[name].Default
+	}
+	if len(s.AnyOf) > 0 && !c.and(c.fitsAny(s.AnyOf, v, c.rest)) || len(s.OneOf) > 0 && !c.and(c.fitsOne(s.OneOf, v, c.rest)) {
+		return false
+	}
+	if s.If != nil {
+		then := s.Else
+		if c.matches(s.If, v, c.rest) {
+			then = s.Then
+		}
+		c.and(then == nil || c.fits(then, v, c.rest))
+	}
+	return c.and(true)
+}
+
+// isAllowed compares v with the keywords for values of any type.
+func (e *evaluation) isAllowed(s *jsonschema.Schema, v any) bool {
+	if _, ok := v.(string); ok && e.repairs && !e.quiet && wantsString(s) {
+		e.strings = append(e.strings, slices.Clone(e.path))
+	}
+	if s.Types != nil && !s.Types.IsEmpty() && !e.hasType(*s.Types, v) {
+		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Type{Got: typeOf(v), Want: s.Types.ToStrings()} })
+		return false
+	}
+	if s.Const != nil && !e.isOneOf(v, *s.Const) {
+		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Const{Got: v, Want: *s.Const} })
+		return false
+	}
+	if s.Enum != nil && !e.isOneOf(v, s.Enum.Values...) {
+		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Enum{Got: v, Want: s.Enum.Values} })
+		return false
+	}
+	if s.Format != nil && s.Format.Name != "regex" { // an expression that Go does not know may be right
+		if text, ok := v.(string); ok {
+			e.spend(len(text) / 16)
+		}
+		if err := s.Format.Validate(v); err != nil {
+			e.fail(func() jsonschema.ErrorKind { return &kind.Format{Got: v, Want: s.Format.Name, Err: err} })
+			return false
+		}
+	}
+	return true
+}
+
+// outermost returns the first schema under evaluation that is one of these, else the target.
+func (e *evaluation) outermost(target *jsonschema.Schema, is func(*jsonschema.Schema) bool) *jsonschema.Schema {
+	if i := slices.IndexFunc(e.anchors, is); i >= 0 {
+		return e.anchors[i]
+	}
+	return target
+}
+
+// fitsAny reports whether v fits one of the schemas. All of them count for the rest.
+func (e *evaluation) fitsAny(all []*jsonschema.Schema, v any, rest *unevaluated) bool {
+	before := len(e.faults)
+	matched := false
+	for _, one := range all {
+		if e.fits(one, v, rest) {
+			if matched = true; rest.isEmpty() {
+				break
+			}
+		}
+	}
+	if matched {
+		e.faults = e.faults[:before]
+	}
+	return matched
+}
+
+// fitsOne reports whether v fits exactly one of the schemas.
+func (e *evaluation) fitsOne(all []*jsonschema.Schema, v any, rest *unevaluated) bool {
+	before, first := len(e.faults), -1
+	for i, one := range all {
+		switch {
+		case first < 0:
+			if e.fits(one, v, rest) {
+				first = i
+				e.faults = e.faults[:before]
+			}
+		case e.matches(one, v, rest):
+			e.fail(func() jsonschema.ErrorKind { return &kind.OneOf{Subschemas: []int{first, i}} })
+			return false
+		}
+	}
+	return first >= 0
+}
+
+var types = func() map[string]jsonschema.Types {
+	all := make(map[string]jsonschema.Types)
+	for _, name := range []string{"null", "boolean", "number", "integer", "string", "array", "object"} {
+		var t jsonschema.Types
+		t.Add(name)
+		all[name] = t
+	}
+	return all
+}()
+
+func (e *evaluation) hasType(want jsonschema.Types, v any) bool {
+	if want&types[typeOf(v)] != 0 {
 		return true
-	})
-	if len(needed) > 0 {
-		return &kind.Required{Missing: needed}, nil
 	}
-	return all, fill
+	n, ok := v.(json.Number)
+	return ok && want&types["integer"] != 0 && e.isInteger(n)
 }
-
-// itemSchemas returns the schemas of the first items, and the schema of the others, which may be nil.
-func itemSchemas(s *jsonschema.Schema) (first []*jsonschema.Schema, others *jsonschema.Schema) {
-	if s.DraftVersion >= 2020 {
-		return s.PrefixItems, s.Items2020
-	}
-	switch items := s.Items.(type) {
-	case *jsonschema.Schema:
-		return nil, items
-	case []*jsonschema.Schema:
-		first = items
-	}
-	others, _ = s.AdditionalItems.(*jsonschema.Schema)
-	return first, others
-}
-
-var stringType = func() (t jsonschema.Types) { t.Add("string"); return t }()
 
 // typeOf returns the JSON type of a decoded value.
 func typeOf(v any) string {
@@ -264,3 +343,5 @@ func typeOf(v any) string {
 	}
 	panic(fmt.Sprintf("schema: a value of type %T", v))
 }
+
+func sortedKeys(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
