@@ -77,11 +77,10 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 	if !ok || needed == nil {
 		return false, nil
 	}
-	personal := a.current.load().isPersonal(needed.Server)
-	if !who.MayLogIn && !personal {
+	if !who.MayLogIn && !a.current.load().entry(needed.Server).PerUser {
 		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())
 	}
-	r := login.Request{By: who.Principal, Who: who.Name, Way: login.Loopback, Scopes: needed.Scopes}
+	r := login.Request{By: who.Principal, Who: who.Name, Way: login.Loopback, Own: !who.MayLogIn, Scopes: needed.Scopes}
 	switch {
 	case who.OverHTTP && a.current.load().config.Router.HTTP.PublicURL != "":
 		r.Way = login.Public
@@ -122,7 +121,7 @@ func neededLogin(err error) *login.NeededError {
 // client can be asked while a request of it is under way. It returns nil after the login.
 func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
 	share := "All clients of this router share the login."
-	if a.current.load().isPersonal(needed.Server) {
+	if a.current.load().entry(needed.Server).PerUser {
 		share = "The login is for you alone."
 	}
 	question := fmt.Sprintf("server %q needs a login: %s. %s", needed.Server, needed.Why.Text(), share)

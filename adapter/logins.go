@@ -54,52 +54,75 @@ func (a *accounts) Logout(ctx context.Context, server, principal string) (was bo
 	return a.logins.Logout(ctx, s)
 }
 
-// EndLogin ends the login of a user, by name or ID as All of [Logins] has them, at a server of the configuration. It has the issuer
-// revoke the tokens.
+// EndLogin ends the login of a user, by name or ID as All of [Logins] has them, at a server, by its name at the login or by its name now. It has
+// the issuer revoke the tokens. It is an error if there is no such login.
 func (a *accounts) EndLogin(ctx context.Context, server, user string) error {
 	all, err := a.logins.All(ctx)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(h login.Held) bool { return h.Server != server || h.ID == "" || user != h.User && user != h.ID })
-	switch len(all) {
-	case 0:
+	now, _ := a.supervisor.LoginServer(ctx, server, "") // not of an entry that is gone
+	all = slices.DeleteFunc(all, func(h login.Held) bool {
+		return h.ID == "" || h.Server != server && !h.At(now) || user != h.User && user != h.ID
+	})
+	if len(all) == 0 {
 		return fmt.Errorf("%q has no login at %s; 'metarouter logins' lists all", user, server)
-	case 1:
-		_, err = a.Logout(ctx, server, all[0].Principal)
-		return err
 	}
-	return fmt.Errorf("%d users of the name %q have a login at %s; name one by the ID that 'metarouter logins' prints", len(all), user, server)
+	if slices.ContainsFunc(all, func(h login.Held) bool { return h.ID != all[0].ID }) {
+		return fmt.Errorf("several users of the name %q have a login at %s; name one by the ID that 'metarouter logins' prints", user, server)
+	}
+	var failed []error
+	for _, h := range all {
+		failed = append(failed, a.end(ctx, h))
+	}
+	return errors.Join(failed...)
 }
 
-// sweepTime is the time between two looks for unused logins.
-const sweepTime = time.Hour
+// end ends a login that was listed, whatever the entries are now. The issuer revokes the tokens for the client of an entry with its URL.
+func (a *accounts) end(ctx context.Context, h login.Held) error {
+	var client oauth.Settings
+	for _, entry := range a.current.load().config.Servers {
+		if entry.OAuth != nil && (client.ClientID == "" || entry.Name == h.Server) {
+			if s, err := a.supervisor.LoginServer(ctx, entry.Name, ""); err == nil && h.At(s) {
+				client = s.Settings
+			}
+		}
+	}
+	return a.logins.End(ctx, h, client)
+}
+
+const (
+	sweepSoon  = time.Minute      // from the start to the first look for unused logins: a command is over by then
+	sweepTime  = time.Hour        // between two looks
+	sweepLimit = 10 * time.Minute // of one look: issuers are asked to revoke tokens
+)
 
 // endUnused ends logins that their users have not used for loginTimeout, until ctx ends.
 func (a *accounts) endUnused(ctx context.Context, log *zap.Logger) {
-	for {
+	for wait := sweepSoon; ; wait = sweepTime {
 		select {
-		case <-time.After(sweepTime):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
-		a.sweep(ctx, log, time.Now())
+		bounded, cancel := context.WithTimeout(ctx, sweepLimit)
+		a.sweep(bounded, log, time.Now())
+		cancel()
 	}
 }
 
 // sweep ends the logins that are unused now.
 func (a *accounts) sweep(ctx context.Context, log *zap.Logger, now time.Time) {
-	setup := a.current.load()
-	limit := setup.config.Router.LoginTimeout
+	limit := a.current.load().config.Router.LoginTimeout
 	all, err := a.logins.All(ctx)
 	if err != nil {
 		log.Warn("can't look for unused logins", zap.Error(err))
 	}
 	for _, h := range all {
-		if h.Principal == "" || limit <= 0 || now.Sub(h.Used) < limit || !setup.isPersonal(h.Server) {
+		if h.Principal == "" || limit <= 0 || now.Sub(h.Used) < limit || ctx.Err() != nil {
 			continue
 		}
-		if _, err := a.Logout(ctx, h.Server, h.Principal); err != nil {
+		if err := a.end(ctx, h); err != nil {
 			log.Warn("an unused login has ended with an error", zap.String("server", h.Server), zap.String("user", h.User), zap.Error(err))
 		} else {
 			log.Info("a login has ended, since its user has not used it for loginTimeout", zap.String("server", h.Server), zap.String("user", h.User))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -203,4 +204,71 @@ func TestUserValuesInHeaders(t *testing.T) {
 	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", ""))
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set")
 	expect.Equal(t, whoami(t, r, bob), "bob's key")
+}
+
+// A user's login ends though the entry is another one by now, or gone. No one else's login does, and no user logs in for all.
+func TestLoginsOfUsersOutliveEntries(t *testing.T) {
+	shared := func(s *config.Server) {
+		s.PerUser, s.Headers = false, map[string]string{"X-Key": "${user:key}"}
+		s.References = []reference.Reference{{Text: "${user:key}", Kind: reference.User, Body: "key"}}
+	}
+	for name, test := range map[string]struct {
+		server string
+		edit   func(*config.Server)
+	}{
+		"shared":      {"s", shared},
+		"another URL": {"s", func(s *config.Server) { s.URL += "?v=2" }},
+		"renamed":     {"later", func(s *config.Server) { s.Name = "later" }},
+		"old name":    {"s", func(s *config.Server) { s.Name = "later" }},
+	} {
+		var c config.Config
+		r, edits, _, _ := editable(t, func(now *config.Config) {
+			now.Servers[0].PerUser = true
+			now.Router.HTTP.PublicURL, now.Router.LoginTimeout = "https://tools.example.com", 30*24*time.Hour
+			c = *now
+		})
+		users := make(map[string]*caller)
+		for _, user := range []string{"ann", "bob"} {
+			users[user] = &caller{who: session.Caller{Principal: user, Name: user, OverHTTP: true}, modern: true}
+			users[user].ask = choosing(t, r, user+"'s account", user)
+			expect.Equal(t, whoami(t, r, users[user]), user+"'s account")
+		}
+		stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
+			go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
+			return "accept", nil
+		}}
+		expect.Equal(t, whoami(t, r, stdio), "the local account")
+		c.Servers = slices.Clone(c.Servers)
+		test.edit(&c.Servers[0])
+		edits <- c
+		mcptest.WaitFor(t, "the edit", func() bool {
+			now, err := r.accounts.supervisor.LoginServer(t.Context(), c.Servers[0].Name, "ann")
+			return err == nil && now.URL == c.Servers[0].URL && (now.Principal != "") == c.Servers[0].PerUser
+		})
+		held := func() (users string) {
+			all, err := r.parts.Logins().All(t.Context())
+			expect.OK(t, err)
+			for _, h := range all {
+				users += h.User + ";"
+			}
+			return users
+		}
+		expect.OK(t, r.parts.EndLogin(t.Context(), test.server, "ann"), "%s", name)
+		expect.Equal(t, held(), ";bob;", "%s", name)
+		if err := r.parts.EndLogin(t.Context(), test.server, "ann"); err == nil {
+			t.Errorf("%s: a login ends twice", name)
+		}
+		r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(31*24*time.Hour))
+		expect.Equal(t, held(), ";", "%s: after the timeout", name)
+		if name == "shared" {
+			_, err := r.parts.Logout(t.Context(), "s", "")
+			expect.OK(t, err)
+			expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", "ann's key"))
+			expect.Contains(t, whoami(t, r, users["ann"]), "Ask the administrator")
+			_, err = r.parts.BeginLogin(t.Context(), "s", LoginRequest{By: "ann", Own: true})
+			if err == nil {
+				t.Error("a user logs in for all")
+			}
+		}
+	}
 }

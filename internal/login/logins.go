@@ -101,8 +101,12 @@ type Held struct {
 	Scopes    []string  `json:"scopes,omitempty"`
 	Used      time.Time `json:"used"`   // by the principal last, within half a day; of the local user the login or its last renewal
 	Renews    bool      `json:"renews"` // there is a refresh token
+	URL       string    `json:"-"`      // of the server
 	Principal string    `json:"-"`
 }
+
+// At reports whether the login is at the server.
+func (h Held) At(s oauth.Server) bool { return h.URL == bare(s.URL) }
 
 // All returns all logins in the store, sorted by server and user.
 func (l *Logins) All(ctx context.Context) ([]Held, error) {
@@ -115,7 +119,7 @@ func (l *Logins) All(ctx context.Context) ([]Held, error) {
 		if s.Server == "" || s.Token.Access == "" && s.Token.Refresh == "" {
 			continue
 		}
-		h := Held{Server: s.Server, User: s.Who, Principal: s.Principal, Issuer: s.Found.Issuer.ID, Scopes: s.Token.Scopes, Used: s.Used, Renews: s.Token.Refresh != ""}
+		h := Held{Server: s.Server, User: s.Who, URL: s.URL, Principal: s.Principal, Issuer: s.Found.Issuer.ID, Scopes: s.Token.Scopes, Used: s.Used, Renews: s.Token.Refresh != ""}
 		if s.Principal != "" {
 			h.ID = hash("shown", s.Principal)[:12] // the principal itself may be the hash of a token
 		}
