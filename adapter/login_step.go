@@ -211,7 +211,7 @@ func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login
 	defer stop()
 	until(trying, a.supervisor, func() bool {
 		s, ok := statusOf(a.supervisor, server)
-		return !ok || s.State != status.NeedsAuth
+		return !ok || s.State != status.NeedsAuth || a.current.load().entry(server).PerUser // whose session is opened by the call
 	}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -83,6 +83,9 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	expect.Equal(t, whoami(t, r, bob), "bob's account")
 	expect.Equal(t, whoami(t, r, of("ann", false)), "ann's account")
 	expect.Contains(t, whoami(t, r, of("eve", false)), "The login is for you alone")
+	waiting, _ := statusOf(r.accounts.supervisor, "s")
+	expect.Equal(t, len(r.Tools()), 0, "tools that are listed with a user's login")
+	expect.Contains(t, waiting.LastError, "the router's own user")
 	stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
 		go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
 		return "accept", nil

@@ -167,6 +167,9 @@ func loginReason(entry config.Server, needed *login.NeededError) string {
 	if needed.Why != status.IssuerUnreachable && entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials) {
 		return needed.Error()
 	}
+	if entry.PerUser && needed.Why == status.NeverLoggedIn {
+		return "its list of tools needs a login of the router's own user, and calls need each user's own; run: " + needed.Command()
+	}
 	return needed.Advice()
 }
 

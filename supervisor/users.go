@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -193,24 +192,11 @@ func keep(life context.Context, p *pool, of use, c *clientSession) {
 	}
 }
 
-// A lister gives the requests for the lists of a server whose users have sessions of their own the token of someone's login.
-type lister struct {
-	source
-	known login.Holders // when it was made
-}
-
-// Changed implements source: there are other logins than before.
-func (l lister) Changed(ctx context.Context) <-chan struct{} { return l.known.Changed(ctx) }
-
-// sourceOf returns the source of the tokens of a session: of all principals' login, or of the user's.
+// sourceOf returns the source of the tokens of a session: of all principals' login, or of the user's. Lists, which all users see, are
+// read with the local user's, and never with another one's.
 func (o *opener) sourceOf(ctx context.Context, s oauth.Server, on terms) (source, error) {
-	switch {
-	case on.user == nil:
+	if on.user == nil {
 		return o.sources(s), nil
-	case on.shared:
-		known := o.logins.Holders(ctx, s)
-		s.Principal = known.Principal
-		return lister{o.sources(s), known}, nil
 	}
 	s.Principal = on.user.principal
 	tokens := o.sources(s)

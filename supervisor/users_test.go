@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -114,9 +113,7 @@ func TestManyUsers(t *testing.T) {
 	srv := newFar(t, func(f *far) { f.modern = true })
 	entry := at(srv.URL, config.StreamableHTTP)
 	entry.Headers, entry.PerUser = nil, true
-	logins := login.New(login.Options{})
-	t.Cleanup(logins.Close)
-	f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.logins, v.sources = logins, (&fakeLogin{token: "x"}).source }, entry)
+	f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.sources = (&fakeLogin{token: "x"}).source }, entry)
 	f.await("r", status.Ready)
 	var all sync.WaitGroup
 	for i := range maxClients + 50 {
