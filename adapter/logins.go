@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -175,12 +176,15 @@ func (a *accounts) SetUserValue(ctx context.Context, principal, name, value stri
 	if err != nil {
 		return err
 	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return errors.New("the value has characters that no header can have, such as the end of a line")
+	}
 	if value == "" {
 		if err = vault.Of(own).Remove(ctx, vault.UserValue(principal, name)); errors.As(err, new(*vault.MissingError)) {
 			return nil
 		}
 	} else {
-		_, err = vault.Of(own).Set(ctx, vault.UserValue(principal, name), value)
+		err = vault.SetUser(ctx, vault.Of(own), principal, name, value)
 	}
 	if err == nil {
 		a.supervisor.EndUser(principal)

@@ -143,11 +143,27 @@ func isNeeded(p *pool, of use, c *clientSession) bool {
 	return len(c.in.Subscriptions.Wanted()) > 0
 }
 
-// endLeastUsed ends the session of a user that was unused for longest, and reports whether one was unused. p.mu must be held.
-func endLeastUsed(p *pool) bool {
+// hasRoom ends an unused session of a user if none of the use fits, and reports whether one does. p.mu must be held.
+func hasRoom(p *pool, of use) bool {
+	principal, _, _ := strings.Cut(of.user, "\x00")
+	mine, places := principal+"\x00", 0
+	for other := range p.byUse {
+		if strings.HasPrefix(other.user, mine) {
+			places++
+		}
+	}
+	if of.user != "" && mine != userKey("") && places >= maxOfUser {
+		return endLeastUsed(p, of, mine)
+	}
+	return len(p.byUse) < maxClients || endLeastUsed(p, of, "")
+}
+
+// endLeastUsed ends the session that was unused for longest, of the users whose uses begin so, and reports whether one was unused. It
+// keeps the one that a session for the use is opened next to. p.mu must be held.
+func endLeastUsed(p *pool, keeping use, these string) bool {
 	var oldest use
 	for of, c := range p.byUse {
-		if of.isFirst() && signal.IsClosed(c.ready) && c.err == nil && !isNeeded(p, of, c) &&
+		if of.isFirst() && of.user != keeping.user && strings.HasPrefix(of.user, these) && signal.IsClosed(c.ready) && c.err == nil && !isNeeded(p, of, c) &&
 			(oldest.user == "" || c.in.Calls.IdleFor() > p.byUse[oldest].in.Calls.IdleFor()) {
 			oldest = of
 		}
