@@ -94,9 +94,9 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case beginning.Err() != nil && errors.Is(failed, context.DeadlineExceeded):
-		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun, since its issuer did not answer within %v. Send the request again later, or run \"%s\" on the router's machine, which waits longer", needed.Server, needed.Why.Text(), beginTime, needed.Command())
+		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun, since its issuer did not answer within %v. Send the request again later%s", needed.Server, needed.Why.Text(), beginTime, a.orRun(from, needed))
 	case failed != nil:
-		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun: %w. Run \"%s\" on the router's machine, which says more", needed.Server, needed.Why.Text(), failed, needed.Command())
+		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun: %w. Send the request again later%s", needed.Server, needed.Why.Text(), failed, a.orRun(from, needed))
 	}
 	return true, a.askToLogIn(ctx, from, needed, pending)
 }
@@ -131,7 +131,7 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	url := loginURL(pending)
 	switch {
 	case !session.OpensURLs(from.Capabilities()):
-		return inWords(question, needed, url)
+		return inWords(question, url, a.orRun(from, needed))
 	case !from.Modern():
 		a.notices.follow(from.Home(), pending)
 		return &session.Error{Code: codeURLNeeded, Message: question, Data: wire.Marshal(map[string]any{"elicitations": []any{map[string]string{
@@ -149,9 +149,9 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case unable:
-		return inWords(question, needed, url)
+		return inWords(question, url, a.orRun(from, needed))
 	case err != nil && !errors.Is(err, errLoginOver):
-		return fmt.Errorf("server %q needs a login, and the question to the person at the client failed: %w. Send the request again when a person can answer, or run \"%s\"", needed.Server, err, needed.Command())
+		return fmt.Errorf("server %q needs a login, and the question to the person at the client failed: %w. Send the request again when a person can answer%s", needed.Server, err, a.orRun(from, needed))
 	case err == nil && action != "accept":
 		return fmt.Errorf("server %q needs a login, and the person at the client did not agree to one (%s). Do not send the request again unless that person wants it", needed.Server, action)
 	}
@@ -170,8 +170,16 @@ func loginURL(pending *login.Pending) string {
 }
 
 // inWords is the error for a client that shows no URLs.
-func inWords(question string, needed *login.NeededError, url string) error {
-	return fmt.Errorf("%s Have the person log in within %v at %s or with the command \"%s\" on the router's machine, then send the request again", question, login.Lifetime, url, needed.Command())
+func inWords(question, url, orRun string) error {
+	return fmt.Errorf("%s Have the person log in within %v at %s%s; then send the request again", question, login.Lifetime, url, orRun)
+}
+
+// orRun names the command by which the client's person can log in, too; "" if the command logs in another user.
+func (a *accounts) orRun(from Client, needed *login.NeededError) string {
+	if who, _ := session.CallerOf(from); who.Principal != "" && a.current.load().entry(needed.Server).PerUser {
+		return ""
+	}
+	return fmt.Sprintf(", or run \"%s\" on the router's machine", needed.Command())
 }
 
 // errLoginOver is why a question is withdrawn.
@@ -205,7 +213,7 @@ func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login
 	case bounded.Err() != nil:
 		return fmt.Errorf("server %q needs a login, and no one logged in within %v. Send the request again when a person can log in", server, login.Lifetime)
 	case err != nil:
-		return fmt.Errorf("server %q needs a login, and the login failed: %w. Send the request again to begin another one, or run 'metarouter login %[1]s'", server, err)
+		return fmt.Errorf("server %q needs a login, and the login failed: %w. Send the request again to begin another one", server, err)
 	}
 	trying, stop := context.WithTimeout(ctx, restartTime)
 	defer stop()

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -145,8 +146,9 @@ func (a *accounts) Personal() bool {
 	return slices.ContainsFunc(a.current.load().config.Servers, config.Server.Personal)
 }
 
-// UserValues returns the names of the values that each user sets, and which of them a principal has set.
-func (a *accounts) UserValues(_ context.Context, principal string) (set map[string]bool, err error) {
+// UserValues returns the names of the values that each user sets, and which of them a principal has set: of servers that their profile
+// shows, of all if it is "".
+func (a *accounts) UserValues(_ context.Context, principal, of string) (set map[string]bool, err error) {
 	own, err := configpath.Own()
 	if err != nil {
 		return nil, err
@@ -156,9 +158,11 @@ func (a *accounts) UserValues(_ context.Context, principal string) (set map[stri
 		return nil, err
 	}
 	set = make(map[string]bool)
-	for _, s := range a.current.load().config.Servers {
+	c := a.current.load().config
+	rules := profile.Of(profile.Existing(c.Router.Profiles, []string{of}), of)
+	for _, s := range c.Servers {
 		for _, r := range s.References {
-			if r.Kind == reference.User {
+			if r.Kind == reference.User && (of == "" || rules.Server(s.Name)) {
 				set[r.Body] = slices.Contains(names, vault.UserValue(principal, r.Body))
 			}
 		}
@@ -167,8 +171,8 @@ func (a *accounts) UserValues(_ context.Context, principal string) (set map[stri
 }
 
 // SetUserValue sets a value of a principal, and removes it if it is "". The principal's sessions end, since they have the old one.
-func (a *accounts) SetUserValue(ctx context.Context, principal, name, value string) error {
-	set, err := a.UserValues(ctx, principal)
+func (a *accounts) SetUserValue(ctx context.Context, principal, of, name, value string) error {
+	set, err := a.UserValues(ctx, principal, of)
 	if _, known := set[name]; err != nil || !known {
 		return cmp.Or(err, errors.New("no server needs a value of this name"))
 	}

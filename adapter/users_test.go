@@ -83,6 +83,11 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	expect.Equal(t, whoami(t, r, bob), "bob's account")
 	expect.Equal(t, whoami(t, r, of("ann", false)), "ann's account")
 	expect.Contains(t, whoami(t, r, of("eve", false)), "The login is for you alone")
+	wordy := of("eve", true)
+	wordy.capabilities = "{}"
+	if said := whoami(t, r, wordy); !strings.Contains(said, "/authorize?") || strings.Contains(said, "metarouter login") {
+		t.Errorf("a user is told of the router's own user's login: %s", said)
+	}
 	waiting, _ := statusOf(r.accounts.supervisor, "s")
 	expect.Equal(t, len(r.Tools()), 0, "tools that are listed with a user's login")
 	expect.Contains(t, waiting.LastError, "the router's own user")
@@ -180,6 +185,8 @@ func TestUserValuesInHeaders(t *testing.T) {
 		References: []reference.Reference{
 			{Text: "${user:key}", Kind: reference.User, Body: "key"}, {Text: "${claim:employee}", Kind: reference.Claim, Body: "employee"},
 		},
+	}}, Router: config.Router{Profiles: map[string]config.Profile{
+		"others": {Servers: []string{"o*"}}, "one": {Servers: []string{"s"}},
 	}}}, Options{})
 	settled(t, r)
 	expect.Equal(t, len(r.Tools()), 1, "tools, which are listed without the headers")
@@ -189,10 +196,10 @@ func TestUserValuesInHeaders(t *testing.T) {
 	ann, bob := of("ann", `{"employee":"7"}`), of("bob", `{"employee":"8"}`)
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set; open /account")
 	for name, value := range map[string]string{"ann": "ann's key", "bob": "bob's key", "": "the local key"} {
-		expect.OK(t, r.parts.SetUserValue(t.Context(), name, "key", value))
+		expect.OK(t, r.parts.SetUserValue(t.Context(), name, "", "key", value))
 	}
 	for name, value := range map[string]string{"other": "x", "key": "x\r\nX-Role: admin"} {
-		if err := r.parts.SetUserValue(t.Context(), "ann", name, value); err == nil {
+		if err := r.parts.SetUserValue(t.Context(), "ann", "", name, value); err == nil {
 			t.Errorf("the value %s is set to %q", name, value)
 		}
 	}
@@ -203,12 +210,14 @@ func TestUserValuesInHeaders(t *testing.T) {
 	for _, none := range []*caller{{who: local}, of("ann", `{"employee":""}`)} {
 		expect.Contains(t, whoami(t, r, none), `your access token has no claim "employee"`)
 	}
-	set, err := r.parts.UserValues(t.Context(), "eve")
-	expect.OK(t, err)
-	expect.Deep(t, set, map[string]bool{"key": false})
-	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", "another key"))
+	for profile, want := range map[string]map[string]bool{"": {"key": false}, "others|one": {"key": false}, "others": {}} {
+		set, err := r.parts.UserValues(t.Context(), "eve", profile)
+		expect.OK(t, err)
+		expect.Deep(t, set, want, "%s", profile)
+	}
+	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", "another key"))
 	expect.Equal(t, whoami(t, r, ann), "another key", "at once")
-	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", ""))
+	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", ""))
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set")
 	expect.Equal(t, whoami(t, r, bob), "bob's key")
 }
@@ -270,7 +279,7 @@ func TestLoginsOfUsersOutliveEntries(t *testing.T) {
 		if name == "shared" {
 			_, err := r.parts.Logout(t.Context(), "s", "")
 			expect.OK(t, err)
-			expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", "ann's key"))
+			expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", "ann's key"))
 			expect.Contains(t, whoami(t, r, users["ann"]), "Ask the administrator")
 			_, err = r.parts.BeginLogin(t.Context(), "s", LoginRequest{By: "ann", Own: true})
 			if err == nil {
