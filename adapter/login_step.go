@@ -171,7 +171,7 @@ func loginURL(pending *login.Pending) string {
 
 // inWords is the error for a client that shows no URLs.
 func inWords(question, url, orRun string) error {
-	return fmt.Errorf("%s Have the person log in within %v at %s%s; then send the request again", question, login.Lifetime, url, orRun)
+	return fmt.Errorf("%s Have the person log in within %v at %s%s before you send the request again", question, login.Lifetime, url, orRun)
 }
 
 // orRun names the command by which the client's person can log in, too; "" if the command logs in another user.
@@ -179,7 +179,7 @@ func (a *accounts) orRun(from Client, needed *login.NeededError) string {
 	if who, _ := session.CallerOf(from); who.Principal != "" && a.current.load().entry(needed.Server).PerUser {
 		return ""
 	}
-	return fmt.Sprintf(", or run \"%s\" on the router's machine", needed.Command())
+	return fmt.Sprintf(" or run \"%s\" on the router's machine", needed.Command())
 }
 
 // errLoginOver is why a question is withdrawn.
