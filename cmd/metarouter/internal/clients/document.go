@@ -67,8 +67,11 @@ func open(path string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// object is v as an object; nil for another value.
+// object is v as an object; nil for another value, or none.
 func object(v *hujson.Value) *hujson.Object {
+	if v == nil {
+		return nil
+	}
 	o, _ := v.Value.(*hujson.Object)
 	return o
 }

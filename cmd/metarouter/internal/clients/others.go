@@ -1,22 +1,29 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // An Other is a server of the client's own.
 type Other struct {
-	Name   string
-	Ours   string // the name of our entry that starts the same server, or that it was imported as; "" without one
-	Stays  string // why our entry can't take its place; "" if it can, or without one
-	Router bool   // it starts metarouter too
-	Only   string // it shows this server of ours as itself
+	Name    string
+	Ours    string   // the name of our entry that starts the same server, or that it was imported as; "" without one
+	Stays   string   // why our entry can't take its place; "" if it can, or without one
+	Differs []string // the keys in which ours has changed since the entry was imported
+	Router  bool     // it starts metarouter too
+	Only    string   // it shows this server of ours as itself
+	Stale   bool     // we wrote it for a server that is ours no more
 }
 
 // Goes reports whether metarouter has the server, so that the client needs no entry for it.
@@ -29,22 +36,59 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 	if err != nil {
 		return nil, err
 	}
+	hosts := ours.hosts()
+	for _, f := range all {
+		if theirs, _ := c.convert(f, path); f.name == EntryName && theirs.server.URL != "" {
+			hosts = append(hosts, hostOf(theirs.server.URL))
+		}
+	}
 	var others []Other
 	for _, f := range all {
 		if f.name == EntryName {
 			continue
 		}
 		theirs, err := c.convert(f, path)
-		o := Other{Name: f.name, Router: theirs.server.Self, Only: onlyOf(theirs.server)}
-		if o.Only != "" && !ours.has(o.Only) {
-			o.Only = "" // the URL of another server looks alike
+		s := theirs.server
+		o := Other{Name: f.name, Router: s.Self}
+		written, isWritten := ours.Record.Entries[f.name]
+		switch only := onlyOf(s); {
+		case only == "":
+		case ours.has(only):
+			if host := hostOf(s.URL); s.Self || host != "" && slices.Contains(hosts, host) { // else the URL of another server looks alike
+				o.Only = only
+			}
+		default:
+			o.Stale = isWritten && isOurs(s, written) && (!s.Self || slices.Contains(after("--config", s.Args), path))
 		}
-		if err == nil && !o.Router && o.Only == "" {
+		if err == nil && !o.Router && o.Only == "" && !o.Stale {
 			o.compare(ours, theirs)
 		}
 		others = append(others, o)
 	}
 	return others, nil
+}
+
+// hosts returns the hosts of the URLs by which clients may reach our router.
+func (o Ours) hosts() []string {
+	h := o.Config.Router.HTTP
+	all := []string{hostOf("http://" + cmp.Or(h.Addr, "127.0.0.1:8787")), hostOf("https://" + h.Addr), hostOf(h.PublicURL)}
+	for _, e := range o.Record.Entries {
+		all = append(all, hostOf(e.URL))
+	}
+	return all
+}
+
+// hostOf returns the host and the port of a URL, the same for all names of this machine.
+func hostOf(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	host := strings.ToLower(u.Hostname())
+	if urls.IsLoopback(host) || host == "" || host == "0.0.0.0" || host == "::" {
+		host = "localhost"
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, u.Port())
 }
 
 // compare says how our configuration has the client's entry. An entry that a person imported is ours, whatever became of it since.
@@ -62,12 +106,17 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	}
 	o.Ours = same.Name
 	their, err := hujson.Parse([]byte(theirs.text))
-	keys := slices.DeleteFunc(lacks(ours.entry(same.Name), &their), func(key string) bool { return key == "disabled" && same.Disabled })
+	all := lacks(ours.entry(same.Name), &their)
+	keys := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
+		return slices.Contains(compared, key) || key == "disabled" && same.Disabled
+	})
 	switch {
 	case err != nil || same.Misconfigured != "":
 		o.Stays = "yours can't start: " + same.Misconfigured
 	case len(keys) > 0 && !imported:
 		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
+	case imported:
+		o.Differs = all
 	}
 }
 
@@ -102,15 +151,11 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 // compared lists the keys that Server.Hash compares.
 var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
 
-// lacks returns the keys of their entry that ours does not have, or has with another value,
-// but for those that are compared.
+// lacks returns the keys of their entry that ours does not have, or has with another value.
 func lacks(our, their *hujson.Value) (keys []string) {
 	for _, i := range items(their) {
 		key := i.key
-		if slices.Contains(compared, key) || slices.Contains(keys, key) {
-			continue
-		}
-		if our == nil || member(our, key) == nil || !equal(member(our, key).Value, member(their, key).Value.String()) {
+		if m := member(our, key); !slices.Contains(keys, key) && (m == nil || !equal(m.Value, member(their, key).Value.String())) {
 			keys = append(keys, key)
 		}
 	}

@@ -3,90 +3,121 @@ package edit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// installEach writes an entry for each server of our configuration, or for those of only, into a client's file.
-func installEach(e *Editor, c clients.Client, source clients.Source, file clients.File, entry clients.RouterEntry, own clients.Ours, others []clients.Other, only []string) error {
-	var names []string
-	for _, s := range own.Config.Servers {
+// each writes an entry for each server of our configuration, or for those of --only, into the client's file.
+func (in *installation) each(records storedFile[clients.Record]) error {
+	var names, unfit []string
+	for _, s := range in.own.Config.Servers {
 		if !s.Disabled && !s.Self && s.Misconfigured == "" {
 			names = append(names, s.Name)
 		}
 	}
-	for _, name := range only {
+	for _, name := range in.options.Only {
 		if !slices.Contains(names, name) {
 			return console.Usage(fmt.Errorf("--only: there is no server %q that runs; the servers are %s", name, prose.List(names, 20)))
 		}
 	}
-	if only != nil {
-		names = only
+	if in.options.Only != nil {
+		names = in.options.Only
 	}
-	places, kept := clients.Places(names, others)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		is := name == clients.EntryName || strings.Contains(name, ",")
+		if is {
+			unfit = append(unfit, fmt.Sprintf("%q", name))
+		}
+		return is
+	})
+	if len(unfit) > 0 {
+		in.e.Console.Note("note: no entry for %s: a name with a comma, or the name %q, can't be that of an entry; rename the server", strings.Join(unfit, ", "), clients.EntryName)
+	}
+	places, kept, stale := clients.Places(names, in.others)
 	if len(kept) > 0 {
-		e.Console.Note("note: %s has other servers of these names, which stay: %s; 'metarouter import %s' compares them", c.Title, strings.Join(kept, ", "), c.Name)
+		in.e.Console.Note("note: %s has other servers of these names, which stay: %s; 'metarouter import %s%s' compares them", in.client.Title, strings.Join(kept, ", "), in.client.Name, in.flags())
 	}
-	if !c.Rewrites() {
+	if len(stale) > 0 {
+		in.e.Console.Note("note: these entries show servers that metarouter has no more, and go: %s", strings.Join(stale, ", "))
+	}
+	if !in.client.Rewrites() {
 		var all []string
 		for _, p := range places {
-			entry.Only = p.Server
-			lines, err := clients.Lines(c, source, p.Name, entry)
+			in.entry.Only = p.Server
+			lines, err := clients.Lines(in.client, in.source, p.Name, in.entry)
 			if err != nil {
 				return err
 			}
 			all = append(all, lines...)
 		}
-		return printLines(e, c, source, all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
+		return in.printLines(all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
 	}
-	result, err := clients.InPlace(c, source, entry, places)
+	result, err := clients.InPlace(in.client, in.source, in.entry, places, stale)
 	if err != nil {
 		return err
 	}
-	return writeEntries(e, c, source, file, result, true, func() { noteOwnConfiguration(e, c, entry, own, false) })
+	in.show(result)
+	in.noteOwnConfiguration(false)
+	in.noteDifferences()
+	return in.record(records, result)
 }
 
-// writeEntries shows the change of a client's file, and writes it. If it replaces entries of the client's own, it stores those first, for
-// undo. note prints notes on the entries.
-func writeEntries(e *Editor, c clients.Client, source clients.Source, file clients.File, result []byte, replaces bool, note func()) error {
-	e.printDiff(clients.Diff(source.Path, file.Data, result))
-	e.noteProjectFile()
-	note()
-	if replaces && e.Write && string(result) != string(file.Data) {
-		var failed error
-		_, err := stored(replacedFile, source.ID(), func(was map[string]string) map[string]string {
-			was, failed = clients.Replaced(c, source, result, was)
-			return was
-		})
-		if err := errors.Join(failed, err); err != nil {
-			return err
+// record writes the client's file, and stores what undo needs to go back.
+func (in *installation) record(records storedFile[clients.Record], result []byte) error {
+	if !in.e.Write || string(result) == string(in.file.Data) {
+		return in.put(result)
+	}
+	id := in.file.ID(in.source)
+	was := records.all[id]
+	var err error
+	if records.all[id], err = clients.Replaced(in.client, in.source, !in.file.Exists, result, was); err != nil {
+		return err
+	}
+	if err = records.write(); err != nil {
+		return err
+	}
+	in.e.Console.Note("'metarouter install %s%s --undo --write' puts back what it replaces", in.client.Name, in.flags())
+	if err = in.put(result); err != nil {
+		records.all[id] = was
+		return errors.Join(err, records.write())
+	}
+	return nil
+}
+
+// undo puts back what --each and --replace have replaced.
+func (in *installation) undo(records storedFile[clients.Record]) error {
+	id := in.file.ID(in.source)
+	was := records.all[id]
+	if len(was.Entries) == 0 {
+		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", in.source.Path))
+	}
+	result, left, err := clients.Undo(in.client, in.source, was)
+	if err != nil {
+		return err
+	}
+	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
+	if len(left) > 0 {
+		in.e.Console.Note("note: %s has other entries of these names now, which stay: %s; what they had before stays in %s", in.source.Path, strings.Join(slices.Sorted(maps.Keys(left)), ", "), records.path)
+	}
+	if was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
+		if err = in.file.Remove(); err == nil {
+			in.e.Console.Note("%s is removed: it did not exist before", in.source.Path)
+			in.e.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: in.file.Path, Reason: "removed by a command"})
 		}
-		e.Console.Note("'metarouter install %s --undo --write' puts back what it replaces", c.Name)
+	} else {
+		err = in.put(result)
 	}
-	return writeEntry(e, c, file, result)
-}
-
-// undo puts back what installEach has replaced.
-func undo(e *Editor, c clients.Client, source clients.Source, file clients.File) error {
-	was, err := stored(replacedFile, source.ID(), nil)
-	if err != nil {
+	if err != nil || !in.e.Write {
 		return err
 	}
-	if len(was) == 0 {
-		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", source.Path))
+	if records.all[id] = (clients.Record{Entries: left}); len(left) == 0 {
+		delete(records.all, id)
 	}
-	result, err := clients.Undo(c, source, was)
-	if err != nil {
-		return err
-	}
-	e.printDiff(clients.Diff(source.Path, file.Data, result))
-	if err := writeEntry(e, c, file, result); err != nil || !e.Write {
-		return err
-	}
-	_, err = stored(replacedFile, source.ID(), func(map[string]string) map[string]string { return nil })
-	return err
+	return records.write()
 }

@@ -26,111 +26,157 @@ type InstallOptions struct {
 	WithData bool     // --data was given
 }
 
+// An installation is the change of a client's file.
+type installation struct {
+	e       *Editor
+	options InstallOptions
+	client  clients.Client
+	source  clients.Source
+	file    clients.File
+	entry   clients.RouterEntry
+	own     clients.Ours
+	others  []clients.Other
+}
+
 // Install adds an entry that starts this program, or replaces it, in a client's configuration.
 func Install(e *Editor, client string, o InstallOptions) error {
-	entry, err := clientEntry(e, o)
+	in := installation{e: e, options: o}
+	var err error
+	if in.entry, err = clientEntry(e, o); err != nil {
+		return err
+	}
+	in.client, _ = clients.Find(client)
+	if in.source, err = clientSource(e, in.client, o); err != nil {
+		return err
+	}
+	if in.file, err = clients.Read(in.source.Path); err != nil {
+		return err
+	}
+	in.source.Data = in.file.Data
+	if in.entry.IsOwn(in.source.Path) {
+		return console.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", in.source.Path))
+	}
+	records, err := openStored[clients.Record](replacedFile)
 	if err != nil {
 		return err
 	}
-	c, _ := clients.Find(client)
-	source, err := clientSource(e, c, o)
-	if err != nil {
+	if o.Undo {
+		return in.undo(records)
+	}
+	if in.own, err = readOurs(in.entry.Configs); err != nil {
 		return err
 	}
-	file, err := clients.Read(source.Path)
-	if err != nil {
-		return err
-	}
-	source.Data = file.Data
-	if entry.IsOwn(source.Path) {
-		return console.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", source.Path))
-	}
-	own, err := clients.ReadOurs(entry.Configs)
-	if err != nil {
-		return console.Usage(err)
-	}
-	own.Imported, _ = stored(importedFile, entry.Configs[len(entry.Configs)-1], nil)
-	entry.Variables, entry.Chosen = own.Variables(), clients.NamesMode(own.Config)
-	others, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
-	if err != nil {
+	in.own.Record = records.all[in.file.ID(in.source)]
+	in.entry.Variables, in.entry.Chosen = in.own.Variables(), clients.NamesMode(in.own.Config)
+	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
 	}
 	switch {
-	case o.Undo:
-		return undo(e, c, source, file)
 	case o.Each:
-		return installEach(e, c, source, file, entry, own, others, o.Only)
-	case !c.Rewrites():
-		return printEntry(e, c, source, entry, own, others)
+		return in.each(records)
+	case !in.client.Rewrites():
+		return in.print()
 	}
-	result, err := clients.Install(c, source, entry)
+	result, err := clients.Install(in.client, in.source, in.entry)
 	if err != nil {
 		return err
 	}
 	if o.Replace {
-		now := source
+		now := in.source
 		now.Data = result
-		if result, err = clients.WithoutOthers(c, now, others); err != nil {
+		if result, err = clients.WithoutOthers(in.client, now, in.others); err != nil {
 			return err
 		}
 	}
-	return writeEntries(e, c, source, file, result, o.Replace, func() { noteEntry(e, c, entry, own, others, o.Replace) })
+	in.show(result)
+	in.noteEntry()
+	if !o.Replace {
+		return in.put(result)
+	}
+	return in.record(records, result)
 }
 
-// writeEntry writes a client's file with our entry.
-func writeEntry(e *Editor, c clients.Client, file clients.File, result []byte) error {
-	if folder := filepath.Dir(file.Path); clients.FirstExisting(folder) == "" {
-		e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
+// readOurs reads the files of our configuration, and what was imported into the last of them.
+func readOurs(paths []string) (clients.Ours, error) {
+	own, err := clients.ReadOurs(paths)
+	if err != nil {
+		return own, console.Usage(err)
+	}
+	imported, err := openStored[map[string]string](importedFile)
+	own.Imported = imported.all[paths[len(paths)-1]]
+	return own, err
+}
+
+// flags returns the flags of the command line that name files, for a further command about the client.
+func (in *installation) flags() (flags string) {
+	if in.options.File != "" {
+		flags = " --file " + commandline.Quote(in.options.File)
+	} else if in.options.Project != "" {
+		flags = " --project " + commandline.Quote(in.options.Project)
+	}
+	return flags + in.e.Flags()
+}
+
+// show shows how the client's file changes.
+func (in *installation) show(result []byte) {
+	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
+	in.e.noteProjectFile()
+}
+
+// put writes the client's file.
+func (in *installation) put(result []byte) error {
+	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
+		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.client.Title)
 	}
 	switch {
-	case string(result) == string(file.Data):
-		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, file.Path)
-	case !e.Write:
-		e.Console.Note(notWritten)
+	case string(result) == string(in.file.Data):
+		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.file.Path)
+	case !in.e.Write:
+		in.e.Console.Note(notWritten)
 	default:
-		if err := e.write(file, result, fs.ModePerm); err != nil {
+		if err := in.e.write(in.file, result, fs.ModePerm); err != nil {
 			return err
 		}
-		e.Console.Note("now %s", c.Restart)
+		in.e.Console.Note("now %s", in.client.Restart)
 	}
 	return nil
 }
 
-// printEntry prints our entry for a file that metarouter does not write.
-func printEntry(e *Editor, c clients.Client, source clients.Source, entry clients.RouterEntry, own clients.Ours, others []clients.Other) error {
-	lines, err := clients.Lines(c, source, clients.EntryName, entry)
+// print prints our entry for a file that metarouter does not write.
+func (in *installation) print() error {
+	lines, err := clients.Lines(in.client, in.source, clients.EntryName, in.entry)
 	if err != nil {
 		return err
 	}
-	noteEntry(e, c, entry, own, others, false)
-	return printLines(e, c, source, lines, fmt.Sprintf("an entry %q", clients.EntryName))
+	in.noteEntry()
+	return in.printLines(lines, fmt.Sprintf("an entry %q", clients.EntryName))
 }
 
 // printLines prints the lines of entries, which a person puts in place of the present ones.
-func printLines(e *Editor, c clients.Client, source clients.Source, lines []string, present string) error {
+func (in *installation) printLines(lines []string, present string) error {
 	if lines == nil {
-		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
+		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.source.Path)
 		return nil
 	}
-	fmt.Fprintln(e.Console.Results(), strings.Join(lines, "\n"))
-	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", source.Path, present, c.Restart)
-	if e.Write {
+	fmt.Fprintln(in.e.Console.Results(), strings.Join(lines, "\n"))
+	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.client.Restart)
+	if in.e.Write {
 		return errors.New(todo)
 	}
-	e.Console.Note("%s", todo)
+	in.e.Console.Note("%s", todo)
 	return nil
 }
 
 // noteEntry prints notes on our entry and the client's others.
-func noteEntry(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, others []clients.Other, replace bool) {
-	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
-		e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
+func (in *installation) noteEntry() {
+	if strings.HasPrefix(in.entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(in.entry.Command), "/node_modules/") {
+		in.e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", in.entry.Command)
 	}
-	noteOwnConfiguration(e, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
-	if variables, kind := c.Withheld(entry); len(variables) > 0 {
-		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, kind, strings.Join(variables, ", "))
+	in.noteOwnConfiguration(slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }))
+	if variables, kind := in.client.Withheld(in.entry); len(variables) > 0 {
+		in.e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", in.client.Title, kind, strings.Join(variables, ", "))
 	}
-	noteOtherServers(e, c, others, replace)
+	in.noteOtherServers()
 }
 
 // clientSource returns the file of a client that is to be changed.
@@ -176,50 +222,62 @@ func clientEntry(e *Editor, o InstallOptions) (entry clients.RouterEntry, err er
 
 // noteOwnConfiguration warns if the entry would start a router without servers. some says that
 // the client has servers to import.
-func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, some bool) {
-	if len(own.Config.Servers) > 0 {
+func (in *installation) noteOwnConfiguration(some bool) {
+	if len(in.own.Config.Servers) > 0 {
 		return
 	}
-	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", e.Flags())
-	if len(own.Files) > 0 {
-		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", e.Flags())
+	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", in.e.Flags())
+	if len(in.own.Files) > 0 {
+		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", in.e.Flags())
 	}
 	if some {
-		advice = fmt.Sprintf("'metarouter import %s --write' copies those of %s", c.Name, c.Title)
+		advice = fmt.Sprintf("'metarouter import %s%s --write' copies those of %s", in.client.Name, in.flags(), in.client.Title)
 	}
-	e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(entry.Configs, ", "), what, advice)
+	in.e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(in.entry.Configs, ", "), what, advice)
 }
 
-// noteOtherServers names the client's other servers, by their fate. replace says that those that metarouter has go.
-func noteOtherServers(e *Editor, c clients.Client, others []clients.Other, replace bool) {
+// noteDifferences names the entries that go although ours are not as they were imported.
+func (in *installation) noteDifferences() {
+	for _, o := range in.others {
+		if o.Goes() && len(o.Differs) > 0 && (in.options.Replace || in.options.Each) {
+			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, in.client.Title, o.Differs)
+		}
+	}
+}
+
+// noteOtherServers names the client's other servers, by their fate.
+func (in *installation) noteOtherServers() {
+	title, command := in.client.Title, "'metarouter import "+in.client.Name+in.flags()
+	in.noteDifferences()
 	var twice, alone, routers, single []string
-	for _, o := range others {
+	for _, o := range in.others {
 		switch {
 		case o.Only != "":
 			single = append(single, o.Name)
 		case o.Router:
 			routers = append(routers, o.Name)
 		case o.Stays != "":
-			e.Console.Note("note: %q stays in %s's file: %s; 'metarouter import %s --overwrite' takes the client's", o.Name, c.Title, o.Stays, c.Name)
+			in.e.Console.Note("note: %q stays in %s's file: %s; %s --overwrite' takes the client's", o.Name, title, o.Stays, command)
 		case o.Ours != "":
 			twice = append(twice, o.Name)
 		default:
 			alone = append(alone, o.Name)
 		}
 	}
-	say := func(what string, names []string, format string, args ...any) {
+	say := func(what string, names []string, advice string) {
 		if len(names) > 0 {
-			e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
+			in.e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), advice)
 		}
 	}
-	advice := "--replace takes them out of " + c.Title + "'s file"
-	if !c.Rewrites() {
-		advice = "delete them from " + c.Title + "'s file"
-	}
 	say("these entries start metarouter too", routers, "remove them")
-	say("not in metarouter yet", alone, "'metarouter import %s --write' copies them", c.Name)
-	if !replace {
-		say("these servers would run twice, once started by "+c.Title+" and once by metarouter", twice, "%s", advice)
-		say("these entries show single servers", single, "%s", advice)
+	say("not in metarouter yet", alone, command+" --write' copies them")
+	if in.options.Replace {
+		return
 	}
+	advice := "--replace takes them out of " + title + "'s file"
+	if !in.client.Rewrites() {
+		advice = "delete them from " + title + "'s file"
+	}
+	say("these servers would run twice, once started by "+title+" and once by metarouter", twice, advice)
+	say("these entries show single servers", single, advice)
 }
