@@ -58,7 +58,7 @@ are left out.`
 }
 
 func newInstallCommand(files *configfile.Source) *cobra.Command {
-	e, o := edit.Editor{Source: files}, edit.InstallOptions{Version: version}
+	e, o := edit.Editor{Source: files}, edit.Installation{Version: version}
 	var cmd *cobra.Command
 	cmd = newCommand("install CLIENT", "Add an entry for metarouter to a client's configuration",
 		`  metarouter install claude-desktop            # show what would change

@@ -32,29 +32,19 @@ type Place struct {
 }
 
 // Places returns the entries that show each of the servers. A server that the client has in entries of its own, or of ours, keeps
-// the names that it has there. kept are servers whose name the client has for another server, and stale our entries for none.
-func Places(servers []string, others []Other) (places []Place, kept, stale []string) {
-	others = slices.DeleteFunc(slices.Clone(others), func(o Other) bool {
-		if o.Stale {
-			stale = append(stale, o.Name)
-		}
-		return o.Stale
-	})
+// the names that it has there; one whose name the client has for another server has none.
+func Places(servers []string, others []Other) (places []Place) {
 	for _, server := range servers {
 		for _, o := range others {
 			if o.Goes() && (o.Only == server || o.Ours == server) {
 				places = append(places, Place{o.Name, server, o.Only == ""})
 			}
 		}
-		switch {
-		case slices.ContainsFunc(places, func(p Place) bool { return p.Server == server }):
-		case slices.ContainsFunc(others, func(o Other) bool { return o.Name == server }):
-			kept = append(kept, server)
-		default:
+		if !slices.ContainsFunc(places, func(p Place) bool { return p.Server == server }) && !slices.ContainsFunc(others, func(o Other) bool { return o.Name == server && !o.Stale }) {
 			places = append(places, Place{Name: server, Server: server})
 		}
 	}
-	return places, kept, stale
+	return places
 }
 
 // InPlace writes the entries at the places into a client's file, and takes the stale ones and our entry for all servers out of it. If
@@ -139,7 +129,7 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 	}
 	for _, i := range items(v) {
 		if e, changed := r.Entries[i.key]; changed || member(old, i.key) == nil {
-			r.Entries[i.key] = Entry{e.Before, c.server(next, s, i.key, i.value).URL}
+			r.Entries[i.key] = Entry{e.Before, serverOf(c, next, s, i.key, i.value).URL}
 		}
 	}
 	for name, e := range left {
@@ -186,7 +176,7 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 		case m == nil && e.Before != "":
 			lost = append(lost, field{name, excerpt{e.Before, ""}})
 		case m == nil || equal(m.Value, e.Before):
-		case !isOurs(c.server(d, s, name, m.Value), e):
+		case !isOurs(serverOf(c, d, s, name, m.Value), e):
 			if e.Before != "" {
 				left[name] = e
 			}
@@ -224,8 +214,8 @@ func cut(d *document, keys []string) []byte {
 // isOurs reports whether the server of an entry is metarouter, as the entry in place of e was written.
 func isOurs(s config.Server, e Entry) bool { return s.Self || s.URL != "" && s.URL == e.URL }
 
-// server returns the server of an entry of a client's file; without anything if the entry can't be read.
-func (c Client) server(d *document, s Source, name string, v hujson.Value) config.Server {
+// serverOf returns the server of an entry of a client's file; without anything if the entry can't be read.
+func serverOf(c Client, d *document, s Source, name string, v hujson.Value) config.Server {
 	said, err := c.convert(clientEntry{name, s, d, hujson.ObjectMember{Name: hujson.Value{StartOffset: v.StartOffset}, Value: v}}, s.Path)
 	if err != nil {
 		return config.Server{}

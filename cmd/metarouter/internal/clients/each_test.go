@@ -42,8 +42,8 @@ func TestEach(t *testing.T) {
 		for _, servers := range [][]string{{"alpha", "beta", "other"}, {"alpha", "mine"}, {"alpha", "mine"}} {
 			others, err := Others(c, s, "/c.json", ours)
 			expect.OK(t, err, name)
-			places, kept, _ := Places(servers, others)
-			expect.Equal(t, len(kept), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
+			places := Places(servers, others)
+			expect.Equal(t, len(servers)-len(places), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
 			data, err := InPlace(c, s, e, places, nil)
 			expect.OK(t, err, name)
 			ours.Record, err = Replaced(c, s, tc.before == "", data, ours.Record)
@@ -95,19 +95,18 @@ func TestUndo(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	c, _ := Find("cursor")
 	for entry, want := range map[string]string{
-		`{"url": "https://gw.corp.example/mcp/s/u"}`:                                               "[] [u] []",
-		`{"url": "http://127.0.0.1:8787/mcp/s/u"}`:                                                 "[{u u false}] [] []",
-		`{"url": "http://localhost:9999/mcp/s/u"}, "metarouter": {"url": "http://[::1]:9999/mcp"}`: "[{u u false}] [] []",
-		`{"url": "http://old/mcp/s/gone"}`:                                                         "[{u u false}] [] [u]",
-		`{"command": "metarouter", "args": ["serve", "--config", "/c.json", "--only", "gone"]}`:    "[{u u false}] [] [u]",
-		`{"command": "metarouter", "args": ["serve", "--config", "/d.json", "--only", "gone"]}`:    "[] [u] []",
+		`{"url": "https://gw.corp.example/mcp/s/u"}`:                                               "[] false",
+		`{"url": "http://127.0.0.1:8787/mcp/s/u"}`:                                                 "[{u u false}] false",
+		`{"url": "http://localhost:9999/mcp/s/u"}, "metarouter": {"url": "http://[::1]:9999/mcp"}`: "[{u u false}] false",
+		`{"url": "http://old/mcp/s/gone"}`:                                                         "[{u u false}] true",
+		`{"command": "metarouter", "args": ["serve", "--config", "/c.json", "--only", "gone"]}`:    "[{u u false}] true",
+		`{"command": "metarouter", "args": ["serve", "--config", "/d.json", "--only", "gone"]}`:    "[] false",
 	} {
 		ours := reading(t, "/c.json", `{"mcpServers": {"u": {"command": "y"}}}`)
 		ours.Record.Entries = map[string]Entry{"u": {URL: "http://old/mcp/s/gone"}}
 		others, err := Others(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {"u": ` + entry + `}}`), keys: c.keys}, "/c.json", ours)
 		expect.OK(t, err, entry)
-		places, kept, stale := Places([]string{"u"}, others)
-		if got := fmt.Sprint(places, kept, stale); got != want {
+		if got := fmt.Sprint(Places([]string{"u"}, others), others[0].Stale); got != want {
 			t.Errorf("%s: %s, want %s", entry, got, want)
 		}
 	}

@@ -29,13 +29,11 @@ type File struct {
 
 // ID identifies the place of the servers of a source that has the file, by whatever links it was named. The path is absolute.
 func (f File) ID(s Source) string {
-	path, folder := f.target, filepath.Dir(f.target)
-	for !f.Exists && folder != filepath.Dir(folder) {
-		if real, err := filepath.EvalSymlinks(folder); err == nil {
-			path = filepath.Join(real, strings.TrimPrefix(path, folder))
-			break
+	path := f.target
+	for folder, real := path, ""; real == "" && folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if real, _ = filepath.EvalSymlinks(folder); real != "" {
+			path = real + strings.TrimPrefix(path, folder)
 		}
-		folder = filepath.Dir(folder)
 	}
 	return path + " " + strings.Join(s.keys, ".")
 }

@@ -3,8 +3,6 @@ package clients
 import (
 	"cmp"
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -12,7 +10,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // An Other is a server of the client's own.
@@ -26,8 +23,8 @@ type Other struct {
 	Stale   bool     // we wrote it for a server that is ours no more
 }
 
-// Goes reports whether metarouter has the server, so that the client needs no entry for it.
-func (o Other) Goes() bool { return o.Only != "" || o.Ours != "" && o.Stays == "" }
+// Goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
+func (o Other) Goes() bool { return o.Only != "" || o.Stale || o.Ours != "" && o.Stays == "" }
 
 // Others returns the servers in a client's file other than our entry. path is the path of
 // our file.
@@ -36,11 +33,10 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts := ours.hosts()
-	for _, f := range all {
-		if theirs, _ := c.convert(f, path); f.name == EntryName && theirs.server.URL != "" {
-			hosts = append(hosts, hostOf(theirs.server.URL))
-		}
+	routers := ours.routers()
+	if i := slices.IndexFunc(all, func(f clientEntry) bool { return f.name == EntryName }); i >= 0 {
+		theirs, _ := c.convert(all[i], path)
+		routers = append(routers, routerAt(theirs.server.URL))
 	}
 	var others []Other
 	for _, f := range all {
@@ -50,15 +46,15 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 		theirs, err := c.convert(f, path)
 		s := theirs.server
 		o := Other{Name: f.name, Router: s.Self}
-		written, isWritten := ours.Record.Entries[f.name]
 		switch only := onlyOf(s); {
 		case only == "":
 		case ours.has(only):
-			if host := hostOf(s.URL); s.Self || host != "" && slices.Contains(hosts, host) { // else the URL of another server looks alike
+			if s.Self || slices.Contains(routers, routerAt(s.URL)) { // else the URL of another server looks alike
 				o.Only = only
 			}
 		default:
-			o.Stale = isWritten && isOurs(s, written) && (!s.Self || slices.Contains(after("--config", s.Args), path))
+			e, written := ours.Record.Entries[f.name]
+			o.Stale = written && isOurs(s, e) && (!s.Self || slices.Contains(after("--config", s.Args), path))
 		}
 		if err == nil && !o.Router && o.Only == "" && !o.Stale {
 			o.compare(ours, theirs)
@@ -68,27 +64,24 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 	return others, nil
 }
 
-// hosts returns the hosts of the URLs by which clients may reach our router.
-func (o Ours) hosts() []string {
-	h := o.Config.Router.HTTP
-	all := []string{hostOf("http://" + cmp.Or(h.Addr, "127.0.0.1:8787")), hostOf("https://" + h.Addr), hostOf(h.PublicURL)}
-	for _, e := range o.Record.Entries {
-		all = append(all, hostOf(e.URL))
-	}
-	return all
+// local replaces the addresses of this machine in a URL.
+var local = strings.NewReplacer("127.0.0.1", "localhost", "[::1]", "localhost", "//0.0.0.0", "//localhost", "//[::]", "//localhost", "//:", "//localhost:")
+
+// routerAt returns the part of the URL of an entry that says where its router is.
+func routerAt(url string) string {
+	at, _, _ := strings.Cut(strings.ToLower(url), "/mcp")
+	return local.Replace(at)
 }
 
-// hostOf returns the host and the port of a URL, the same for all names of this machine.
-func hostOf(s string) string {
-	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
-		return ""
+// routers returns where clients may reach our router.
+func (o Ours) routers() []string {
+	h := o.Config.Router.HTTP
+	addr := cmp.Or(h.Addr, "127.0.0.1:8787")
+	all := []string{routerAt("http://" + addr), routerAt("https://" + addr), routerAt(h.PublicURL)}
+	for _, e := range o.Record.Entries {
+		all = append(all, routerAt(e.URL))
 	}
-	host := strings.ToLower(u.Hostname())
-	if urls.IsLoopback(host) || host == "" || host == "0.0.0.0" || host == "::" {
-		host = "localhost"
-	}
-	return u.Scheme + "://" + net.JoinHostPort(host, u.Port())
+	return all
 }
 
 // compare says how our configuration has the client's entry. An entry that a person imported is ours, whatever became of it since.
@@ -133,15 +126,8 @@ func WithoutOthers(c Client, s Source, others []Other) ([]byte, error) {
 
 // without returns a client's file without the servers of those names.
 func without(c Client, s Source, names []string) ([]byte, error) {
-	if len(names) == 0 {
-		return s.Data, nil
-	}
-	d, err := open(s.Path, s.Data)
-	if err != nil {
-		return nil, err
-	}
-	v, err := d.servers(keysIn(c, d, s.keys))
-	if err != nil || v == nil {
+	d, v, err := serversOf(c, s)
+	if err != nil || v == nil || len(names) == 0 {
 		return s.Data, err
 	}
 	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })

@@ -139,7 +139,7 @@ func Misfits(p System, used config.Config) (all []Misfit) {
 		}
 		right := inFile(c, keysIn(c, d, source.keys)).mode
 		for _, i := range items(v) {
-			s := c.server(d, source, i.key, i.value)
+			s := serverOf(c, d, source, i.key, i.value)
 			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, source.Path)
 			configs := after("--config", s.Args)
 			ours, err := ReadOurs(configs)

@@ -14,38 +14,31 @@ import (
 )
 
 // each writes an entry for each server of our configuration, or for those of --only, into the client's file.
-func (in *installation) each(records storedFile[clients.Record]) error {
-	var names, unfit []string
+func (in *Installation) each(records storedFile[clients.Record]) error {
+	var names, unfit, stale []string
 	for _, s := range in.own.Config.Servers {
-		if !s.Disabled && !s.Self && s.Misconfigured == "" {
+		switch {
+		case s.Disabled || s.Self || s.Misconfigured != "":
+		case s.Name == clients.EntryName || strings.Contains(s.Name, ","):
+			unfit = append(unfit, s.Name)
+		default:
 			names = append(names, s.Name)
 		}
 	}
-	for _, name := range in.options.Only {
+	for _, name := range in.Only {
 		if !slices.Contains(names, name) {
 			return console.Usage(fmt.Errorf("--only: there is no server %q that runs; the servers are %s", name, prose.List(names, 20)))
 		}
 	}
-	if in.options.Only != nil {
-		names = in.options.Only
+	if in.Only != nil {
+		names = in.Only
 	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		is := name == clients.EntryName || strings.Contains(name, ",")
-		if is {
-			unfit = append(unfit, fmt.Sprintf("%q", name))
+	for _, o := range in.others {
+		if o.Stale {
+			stale = append(stale, o.Name)
 		}
-		return is
-	})
-	if len(unfit) > 0 {
-		in.e.Console.Note("note: no entry for %s: a name with a comma, or the name %q, can't be that of an entry; rename the server", strings.Join(unfit, ", "), clients.EntryName)
 	}
-	places, kept, stale := clients.Places(names, in.others)
-	if len(kept) > 0 {
-		in.e.Console.Note("note: %s has other servers of these names, which stay: %s; 'metarouter import %s%s' compares them", in.client.Title, strings.Join(kept, ", "), in.client.Name, in.flags())
-	}
-	if len(stale) > 0 {
-		in.e.Console.Note("note: these entries show servers that metarouter has no more, and go: %s", strings.Join(stale, ", "))
-	}
+	places := clients.Places(names, in.others)
 	if !in.client.Rewrites() {
 		var all []string
 		for _, p := range places {
@@ -64,34 +57,35 @@ func (in *installation) each(records storedFile[clients.Record]) error {
 	}
 	in.show(result)
 	in.noteOwnConfiguration(false)
-	in.noteDifferences()
+	in.say("these servers get no entry", unfit, fmt.Sprintf("rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
+	in.say("these entries go", stale, "metarouter has no such servers any more")
+	in.noteOtherServers()
 	return in.record(records, result)
 }
 
 // record writes the client's file, and stores what undo needs to go back.
-func (in *installation) record(records storedFile[clients.Record], result []byte) error {
-	if !in.e.Write || string(result) == string(in.file.Data) {
+func (in *Installation) record(records storedFile[clients.Record], result []byte) error {
+	if !in.e.Write || !in.Each && !in.Replace || string(result) == string(in.file.Data) {
 		return in.put(result)
 	}
 	id := in.file.ID(in.source)
 	was := records.all[id]
-	var err error
-	if records.all[id], err = clients.Replaced(in.client, in.source, !in.file.Exists, result, was); err != nil {
+	r, err := clients.Replaced(in.client, in.source, !in.file.Exists, result, was)
+	if err != nil {
 		return err
 	}
-	if err = records.write(); err != nil {
+	if err := keep(records, id, r); err != nil {
 		return err
+	}
+	if err := in.put(result); err != nil {
+		return errors.Join(err, keep(records, id, was))
 	}
 	in.e.Console.Note("'metarouter install %s%s --undo --write' puts back what it replaces", in.client.Name, in.flags())
-	if err = in.put(result); err != nil {
-		records.all[id] = was
-		return errors.Join(err, records.write())
-	}
 	return nil
 }
 
 // undo puts back what --each and --replace have replaced.
-func (in *installation) undo(records storedFile[clients.Record]) error {
+func (in *Installation) undo(records storedFile[clients.Record]) error {
 	id := in.file.ID(in.source)
 	was := records.all[id]
 	if len(was.Entries) == 0 {
@@ -116,7 +110,12 @@ func (in *installation) undo(records storedFile[clients.Record]) error {
 	if err != nil || !in.e.Write {
 		return err
 	}
-	if records.all[id] = (clients.Record{Entries: left}); len(left) == 0 {
+	return keep(records, id, clients.Record{Entries: left})
+}
+
+// keep stores the record of a client's file, unless it has no entries.
+func keep(records storedFile[clients.Record], id string, r clients.Record) error {
+	if records.all[id] = r; len(r.Entries) == 0 {
 		delete(records.all, id)
 	}
 	return records.write()

@@ -14,8 +14,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
-// InstallOptions say which entry is installed where.
-type InstallOptions struct {
+// An Installation is the change of a client's file.
+type Installation struct {
 	Version  string   // of this program
 	File     string   // --file
 	Project  string   // --project
@@ -24,29 +24,24 @@ type InstallOptions struct {
 	Undo     bool     // --undo
 	Only     []string // --only: the servers of --each
 	WithData bool     // --data was given
-}
 
-// An installation is the change of a client's file.
-type installation struct {
-	e       *Editor
-	options InstallOptions
-	client  clients.Client
-	source  clients.Source
-	file    clients.File
-	entry   clients.RouterEntry
-	own     clients.Ours
-	others  []clients.Other
+	e      *Editor
+	client clients.Client
+	source clients.Source
+	file   clients.File
+	entry  clients.RouterEntry
+	own    clients.Ours
+	others []clients.Other
 }
 
 // Install adds an entry that starts this program, or replaces it, in a client's configuration.
-func Install(e *Editor, client string, o InstallOptions) error {
-	in := installation{e: e, options: o}
-	var err error
-	if in.entry, err = clientEntry(e, o); err != nil {
+func Install(e *Editor, client string, in Installation) (err error) {
+	in.e = e
+	if err := in.setEntry(); err != nil {
 		return err
 	}
 	in.client, _ = clients.Find(client)
-	if in.source, err = clientSource(e, in.client, o); err != nil {
+	if in.source, err = in.clientSource(); err != nil {
 		return err
 	}
 	if in.file, err = clients.Read(in.source.Path); err != nil {
@@ -60,7 +55,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.Undo {
+	if in.Undo {
 		return in.undo(records)
 	}
 	if in.own, err = readOurs(in.entry.Configs); err != nil {
@@ -72,7 +67,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 		return err
 	}
 	switch {
-	case o.Each:
+	case in.Each:
 		return in.each(records)
 	case !in.client.Rewrites():
 		return in.print()
@@ -81,7 +76,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.Replace {
+	if in.Replace {
 		now := in.source
 		now.Data = result
 		if result, err = clients.WithoutOthers(in.client, now, in.others); err != nil {
@@ -90,9 +85,6 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	}
 	in.show(result)
 	in.noteEntry()
-	if !o.Replace {
-		return in.put(result)
-	}
 	return in.record(records, result)
 }
 
@@ -108,23 +100,23 @@ func readOurs(paths []string) (clients.Ours, error) {
 }
 
 // flags returns the flags of the command line that name files, for a further command about the client.
-func (in *installation) flags() (flags string) {
-	if in.options.File != "" {
-		flags = " --file " + commandline.Quote(in.options.File)
-	} else if in.options.Project != "" {
-		flags = " --project " + commandline.Quote(in.options.Project)
+func (in *Installation) flags() (flags string) {
+	if in.File != "" {
+		flags = " --file " + commandline.Quote(in.File)
+	} else if in.Project != "" {
+		flags = " --project " + commandline.Quote(in.Project)
 	}
 	return flags + in.e.Flags()
 }
 
 // show shows how the client's file changes.
-func (in *installation) show(result []byte) {
+func (in *Installation) show(result []byte) {
 	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
 	in.e.noteProjectFile()
 }
 
 // put writes the client's file.
-func (in *installation) put(result []byte) error {
+func (in *Installation) put(result []byte) error {
 	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
 		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.client.Title)
 	}
@@ -143,7 +135,7 @@ func (in *installation) put(result []byte) error {
 }
 
 // print prints our entry for a file that metarouter does not write.
-func (in *installation) print() error {
+func (in *Installation) print() error {
 	lines, err := clients.Lines(in.client, in.source, clients.EntryName, in.entry)
 	if err != nil {
 		return err
@@ -153,7 +145,7 @@ func (in *installation) print() error {
 }
 
 // printLines prints the lines of entries, which a person puts in place of the present ones.
-func (in *installation) printLines(lines []string, present string) error {
+func (in *Installation) printLines(lines []string, present string) error {
 	if lines == nil {
 		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.source.Path)
 		return nil
@@ -168,7 +160,7 @@ func (in *installation) printLines(lines []string, present string) error {
 }
 
 // noteEntry prints notes on our entry and the client's others.
-func (in *installation) noteEntry() {
+func (in *Installation) noteEntry() {
 	if strings.HasPrefix(in.entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(in.entry.Command), "/node_modules/") {
 		in.e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", in.entry.Command)
 	}
@@ -180,11 +172,11 @@ func (in *installation) noteEntry() {
 }
 
 // clientSource returns the file of a client that is to be changed.
-func clientSource(e *Editor, c clients.Client, o InstallOptions) (clients.Source, error) {
-	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
-		source, notes := c.UsualSource(p)
+func (in *Installation) clientSource() (clients.Source, error) {
+	sources, err := sourcesOf(in.client, in.File, in.Project, func(p clients.System) []clients.Source {
+		source, notes := in.client.UsualSource(p)
 		for _, note := range notes {
-			e.Console.Note("note: %s", note)
+			in.e.Console.Note("note: %s", note)
 		}
 		return []clients.Source{source}
 	})
@@ -198,31 +190,31 @@ func clientSource(e *Editor, c clients.Client, o InstallOptions) (clients.Source
 	if i := slices.IndexFunc(sources, inProject); i > 0 {
 		source = sources[i]
 	}
-	if o.Each && o.File != "" && source.Project != "" {
+	if in.Each && in.File != "" && source.Project != "" {
 		return source, console.Usage(fmt.Errorf("%s belongs to all who work in %s; to change it, write --project %s in place of --file", source.Path, source.Project, commandline.Quote(source.Project)))
 	}
 	return source, nil
 }
 
-// clientEntry returns the entry for clients.
-func clientEntry(e *Editor, o InstallOptions) (entry clients.RouterEntry, err error) {
-	if entry.Command, entry.Before, err = clients.OwnProgram(o.Version); err != nil {
-		return entry, err
+// setEntry makes the entry for clients.
+func (in *Installation) setEntry() (err error) {
+	if in.entry.Command, in.entry.Before, err = clients.OwnProgram(in.Version); err != nil {
+		return err
 	}
-	if entry.Configs, err = e.own(); err != nil || !o.WithData {
-		return entry, err
+	if in.entry.Configs, err = in.e.own(); err != nil || !in.WithData {
+		return err
 	}
-	data := e.Data
+	data := in.e.Data
 	if data != "" {
 		data, err = filepath.Abs(data)
 	}
-	entry.Data = &data
-	return entry, err
+	in.entry.Data = &data
+	return err
 }
 
 // noteOwnConfiguration warns if the entry would start a router without servers. some says that
 // the client has servers to import.
-func (in *installation) noteOwnConfiguration(some bool) {
+func (in *Installation) noteOwnConfiguration(some bool) {
 	if len(in.own.Config.Servers) > 0 {
 		return
 	}
@@ -236,48 +228,43 @@ func (in *installation) noteOwnConfiguration(some bool) {
 	in.e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(in.entry.Configs, ", "), what, advice)
 }
 
-// noteDifferences names the entries that go although ours are not as they were imported.
-func (in *installation) noteDifferences() {
-	for _, o := range in.others {
-		if o.Goes() && len(o.Differs) > 0 && (in.options.Replace || in.options.Each) {
-			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, in.client.Title, o.Differs)
-		}
-	}
-}
-
 // noteOtherServers names the client's other servers, by their fate.
-func (in *installation) noteOtherServers() {
+func (in *Installation) noteOtherServers() {
 	title, command := in.client.Title, "'metarouter import "+in.client.Name+in.flags()
-	in.noteDifferences()
 	var twice, alone, routers, single []string
 	for _, o := range in.others {
 		switch {
+		case o.Stale && (in.Each || in.Replace):
 		case o.Only != "":
 			single = append(single, o.Name)
 		case o.Router:
 			routers = append(routers, o.Name)
 		case o.Stays != "":
 			in.e.Console.Note("note: %q stays in %s's file: %s; %s --overwrite' takes the client's", o.Name, title, o.Stays, command)
+		case o.Ours != "" && len(o.Differs) > 0 && (in.Replace || in.Each && (in.Only == nil || slices.Contains(in.Only, o.Ours))):
+			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, title, o.Differs)
 		case o.Ours != "":
 			twice = append(twice, o.Name)
 		default:
 			alone = append(alone, o.Name)
 		}
 	}
-	say := func(what string, names []string, advice string) {
-		if len(names) > 0 {
-			in.e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), advice)
-		}
-	}
-	say("these entries start metarouter too", routers, "remove them")
-	say("not in metarouter yet", alone, command+" --write' copies them")
-	if in.options.Replace {
+	in.say("these entries start metarouter too", routers, "remove them")
+	in.say("not in metarouter yet", alone, command+" --write' copies them")
+	if in.Replace || in.Each {
 		return
 	}
 	advice := "--replace takes them out of " + title + "'s file"
 	if !in.client.Rewrites() {
 		advice = "delete them from " + title + "'s file"
 	}
-	say("these servers would run twice, once started by "+title+" and once by metarouter", twice, advice)
-	say("these entries show single servers", single, advice)
+	in.say("these servers would run twice, once started by "+title+" and once by metarouter", twice, advice)
+	in.say("these entries show single servers", single, advice)
+}
+
+// say prints a note on entries, if there are any.
+func (in *Installation) say(what string, names []string, advice string) {
+	if len(names) > 0 {
+		in.e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), advice)
+	}
 }
