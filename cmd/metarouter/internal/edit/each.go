@@ -38,6 +38,7 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 			stale = append(stale, o.Name)
 		}
 	}
+	in.say("these servers get no entry", unfit, fmt.Sprintf("rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
 	places := clients.Places(names, in.others)
 	if !in.client.Rewrites() {
 		var all []string
@@ -56,10 +57,8 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 		return err
 	}
 	in.show(result)
-	in.noteOwnConfiguration(false)
-	in.say("these servers get no entry", unfit, fmt.Sprintf("rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
+	in.noteEntry()
 	in.say("these entries go", stale, "metarouter has no such servers any more")
-	in.noteOtherServers()
 	return in.record(records, result)
 }
 
@@ -95,10 +94,8 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	if err != nil {
 		return err
 	}
-	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
-	if len(left) > 0 {
-		in.e.Console.Note("note: %s has other entries of these names now, which stay: %s; what they had before stays in %s", in.source.Path, strings.Join(slices.Sorted(maps.Keys(left)), ", "), records.path)
-	}
+	in.show(result)
+	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records.path)
 	if was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
 		if err = in.file.Remove(); err == nil {
 			in.e.Console.Note("%s is removed: it did not exist before", in.source.Path)

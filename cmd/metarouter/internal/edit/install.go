@@ -73,15 +73,13 @@ func Install(e *Editor, client string, in Installation) (err error) {
 		return in.print()
 	}
 	result, err := clients.Install(in.client, in.source, in.entry)
-	if err != nil {
-		return err
-	}
-	if in.Replace {
+	if err == nil && in.Replace {
 		now := in.source
 		now.Data = result
-		if result, err = clients.WithoutOthers(in.client, now, in.others); err != nil {
-			return err
-		}
+		result, err = clients.WithoutOthers(in.client, now, in.others)
+	}
+	if err != nil {
+		return err
 	}
 	in.show(result)
 	in.noteEntry()
@@ -164,7 +162,7 @@ func (in *Installation) noteEntry() {
 	if strings.HasPrefix(in.entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(in.entry.Command), "/node_modules/") {
 		in.e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", in.entry.Command)
 	}
-	in.noteOwnConfiguration(slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }))
+	in.noteOwnConfiguration()
 	if variables, kind := in.client.Withheld(in.entry); len(variables) > 0 {
 		in.e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", in.client.Title, kind, strings.Join(variables, ", "))
 	}
@@ -212,9 +210,8 @@ func (in *Installation) setEntry() (err error) {
 	return err
 }
 
-// noteOwnConfiguration warns if the entry would start a router without servers. some says that
-// the client has servers to import.
-func (in *Installation) noteOwnConfiguration(some bool) {
+// noteOwnConfiguration warns if the entry would start a router without servers.
+func (in *Installation) noteOwnConfiguration() {
 	if len(in.own.Config.Servers) > 0 {
 		return
 	}
@@ -222,7 +219,7 @@ func (in *Installation) noteOwnConfiguration(some bool) {
 	if len(in.own.Files) > 0 {
 		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", in.e.Flags())
 	}
-	if some {
+	if slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }) {
 		advice = fmt.Sprintf("'metarouter import %s%s --write' copies those of %s", in.client.Name, in.flags(), in.client.Title)
 	}
 	in.e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(in.entry.Configs, ", "), what, advice)
