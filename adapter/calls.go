@@ -147,7 +147,7 @@ func fits(s *registry.Skill, uri string, result json.RawMessage) bool {
 	if list := wire.Member(result, "contents"); at < 0 || json.Unmarshal(list, &contents) != nil {
 		return true // or it is a question
 	}
-	if len(contents) != 1 || (wire.Member(contents[0], "text") == nil) == (wire.Member(contents[0], "blob") == nil) {
+	if len(contents) != 1 || scope.Text(contents[0], "uri") != uri || (wire.Member(contents[0], "text") == nil) == (wire.Member(contents[0], "blob") == nil) {
 		return false
 	}
 	body, err := base64.StdEncoding.DecodeString(scope.Text(contents[0], "blob"))

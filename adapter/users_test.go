@@ -194,7 +194,9 @@ func TestUserValuesInHeaders(t *testing.T) {
 		expect.Equal(t, whoami(t, r, ann), "ann's key")
 		expect.Equal(t, whoami(t, r, bob), "bob's key")
 	}
-	expect.Contains(t, whoami(t, r, &caller{who: local}), `your access token has no claim "employee"`)
+	for _, none := range []*caller{{who: local}, of("ann", `{"employee":""}`)} {
+		expect.Contains(t, whoami(t, r, none), `your access token has no claim "employee"`)
+	}
 	set, err := r.parts.UserValues(t.Context(), "eve")
 	expect.OK(t, err)
 	expect.Deep(t, set, map[string]bool{"key": false})

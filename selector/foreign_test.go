@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // TestFindForeign holds the selector to what it reaches with the lexicon, less
 // one task in each language. The tasks were written before the lexicon.
 func TestFindForeign(t *testing.T) {
 	s := picker(t, readLines(t, "tools.txt")...)
+	expect.OK(t, s.Encode(t.Context()))
 	for _, test := range []struct {
 		language    string
 		first, five int // of 30 tasks, how many have their tool as the first, among the first five
@@ -25,9 +28,7 @@ func TestFindForeign(t *testing.T) {
 		for _, line := range tasks {
 			want, task, _ := strings.Cut(line, " ")
 			r, err := s.Find(t.Context(), Query{Task: task})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			i := slices.IndexFunc(r.Candidates, func(c Candidate) bool { return c.Tool.ID == want })
 			if i == 0 {
 				first++
@@ -50,12 +51,11 @@ func TestFindForeign(t *testing.T) {
 // for 4 of 24, such as a tool that writes files for writing a poem.
 func TestFindForeignNothing(t *testing.T) {
 	s := picker(t, readLines(t, "tools.txt")...)
+	expect.OK(t, s.Encode(t.Context()))
 	selected := 0
 	for _, task := range readLines(t, "nothing.txt") {
 		r, err := s.Find(t.Context(), Query{Task: task})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if r.Sure {
 			selected++
 			t.Logf("%q selects %s (%.2f)", task, r.Candidates[0].Tool.ID, r.Candidates[0].Confidence)
@@ -70,8 +70,6 @@ func TestFindForeignNothing(t *testing.T) {
 func readLines(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "foreign", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }

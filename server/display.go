@@ -106,7 +106,7 @@ func (d *display) current() *displayed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := &displayed{options: o, decision: decided, snapshot: snapshot}
-	if next.finds = decided.search || o.FindTools && d.cost() > o.FindAbove; next.finds {
+	if next.finds = decided.search || o.FindTools && o.Itself == "" && d.cost() > o.FindAbove; next.finds {
 		next.servers = namesOf(d.router.Servers())
 	}
 	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && now.finds == next.finds && slices.Equal(now.servers, next.servers) {

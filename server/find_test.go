@@ -83,7 +83,7 @@ func TestFindInDirectMode(t *testing.T) {
 	}{
 		"prefixed":         {Options{FindTools: true}, true, "lib__essay"},
 		"bare":             {Options{FindTools: true, Names: exposure.Bare}, true, "essay"},
-		"as itself":        {Options{FindTools: true, Names: exposure.Own, Itself: "lib"}, true, "essay"},
+		"as itself":        {Options{FindTools: true, Names: exposure.Own, Itself: "lib"}, false, "essay"},
 		"within the limit": {Options{FindTools: true, FindAbove: 1000}, false, "lib__essay"},
 		"not asked for":    {Options{}, false, "lib__essay"},
 	} {

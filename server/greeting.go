@@ -67,7 +67,7 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 var relayedExtensions = []string{appsExtension, tasksExtension, registry.SkillsExtension}
 
 // capabilities has everything that clients may ask for: all that the router relays,
-// whether or not a server that has it is up yet; of extensions, those that servers
+// whether or not a server that has it is up yet; of other extensions, those that servers
 // have, as far as their requests are relayed.
 func (g *greeting) capabilities(modern bool) json.RawMessage {
 	const all = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}`
@@ -84,7 +84,7 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	if !modern {
 		delete(extensions, tasksExtension)
 	}
-	if extensions[registry.SkillsExtension] != nil {
+	if g.itself == "" || extensions[registry.SkillsExtension] != nil { // a client of 2025 is not told later
 		extensions[registry.SkillsExtension] = json.RawMessage("{}") // resources/directory/read is not relayed
 	}
 	if len(extensions) == 0 {

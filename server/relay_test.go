@@ -140,7 +140,7 @@ func TestTasks(t *testing.T) {
 		return fmt.Appendf(nil, `{"taskId":"t/1","asked":%q,"params":%s}`, server, q.Params), nil
 	}
 	c := connect(t, r, Options{Mode: exposure.Direct})
-	expect.Contains(t, c.ask(`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta+`}}`), `"extensions":{"io.modelcontextprotocol/tasks":{"v":1}}`, "discover says")
+	expect.Contains(t, c.ask(`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta+`}}`), `"extensions":{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{"v":1}}`, "discover says")
 	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s:long","arguments":{},`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s/1:long",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"s%2F1:long/t/1","status":"working"`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"s%2F1:long/t/1",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":{"taskId":"s%2F1:long/t/1","asked":"s/1","params":{"taskId":"t/1"},"resultType":"complete"`)

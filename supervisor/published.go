@@ -188,15 +188,15 @@ func waiting(doing string, since time.Time) string {
 }
 
 // await returns the shared session. It waits until ctx ends while the server starts.
-// It wakes an idle server, and a failed one unless it was tried lately. The session is nil if each user has their own. Its error is
+// It wakes an idle server, and a failed one unless it was tried lately. The session may be nil if personal, since each user has their own. Its error is
 // an [*status.UnavailableError].
-func (p *published) await(ctx context.Context) (*instance, error) {
+func (p *published) await(ctx context.Context, personal bool) (*instance, error) {
 	woken, startsThen := false, int64(0)
 	for {
 		p.mu.Lock()
 		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
-		if in != nil && in.Usable() || in == nil && st.State == status.Ready {
+		if in != nil && in.Usable() || personal && in == nil && st.State == status.Ready {
 			return in, nil
 		}
 		unavailable := unavailableAs(st)

@@ -251,7 +251,7 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 	if entry := s.control.wanted(); entry.Personal() && Startable(entry) {
 		return personal(ctx, s.pool, entry, from)
 	}
-	in, err := s.public.await(ctx)
+	in, err := s.public.await(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 func (v *Supervisor) Await(ctx context.Context, name string) error {
 	s, err := v.lookup(ctx, name)
 	if err == nil {
-		_, err = s.public.await(ctx)
+		_, err = s.public.await(ctx, true)
 	}
 	return err
 }

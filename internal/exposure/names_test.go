@@ -255,7 +255,7 @@ func TestNameOfSeparators(t *testing.T) {
 // One name is suggested, if it is near.
 func TestNearest(t *testing.T) {
 	names := OfTools(pointers(tool("memory", "open_nodes"), tool("memory", "search_nodes"), tool("sqlite", "describe_table"), tool("a", "read")), Prefixed, "", "")
-	for name, want := range map[string]string{"nope:x": "", "run_script": "", "memory:open_node": "memory:open_nodes", "describe": "", "descibe_table": "sqlite:describe_table", "memory__serach_nodes": "memory:search_nodes", "a:reed": "a:read"} {
+	for name, want := range map[string]string{"nope:x": "", "nope:read": "a:read", "run_script": "", "memory:open_node": "memory:open_nodes", "describe": "", "descibe_table": "sqlite:describe_table", "memory__serach_nodes": "memory:search_nodes", "a:reed": "a:read"} {
 		_, err := names.Resolve(name)
 		var unknown *NameError
 		if !errors.As(err, &unknown) || unknown.Nearest != want {

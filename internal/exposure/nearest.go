@@ -1,6 +1,7 @@
 package exposure
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -38,14 +39,16 @@ func nearest[T comparable](n *Names[T], name string) string {
 	if len(name) > maxAsked || len(name) < 3 {
 		return ""
 	}
-	words, ids := []string(nil), make(map[string]string)
+	words, ids, elsewhere := []string(nil), make(map[string]string), "" // a tool of another server
 	for i, t := range n.items[:min(len(n.items), maxCompared)] {
 		for _, word := range []string{n.exposed[i], n.id(t), n.own(int32(i))} {
 			if prose.Similar(name, word) {
 				words, ids[word] = append(words, word), n.id(t)
+			} else if strings.HasSuffix(name, ":"+word) || strings.HasSuffix(name, "__"+word) {
+				elsewhere = n.id(t)
 			}
 		}
 	}
 	word, _ := prose.Nearest(name, words)
-	return ids[word]
+	return cmp.Or(ids[word], elsewhere)
 }

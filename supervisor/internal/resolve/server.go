@@ -103,14 +103,14 @@ func (s *Server) valueOf(ctx context.Context, entry config.Server, ref reference
 func (s *Server) personal(ctx context.Context, ref reference.Reference) (string, error) {
 	if ref.Kind == reference.Claim {
 		value, ok := wire.String(wire.Member(json.RawMessage(s.user.Claims), ref.Body))
-		if !ok {
+		if !ok || value == "" {
 			return "", fmt.Errorf("your access token has no claim %q with one text, which this server needs; ask the administrator of your identity provider", ref.Body)
 		}
 		return value, nil
 	}
 	name := vault.UserValue(s.user.Principal, ref.Body)
 	value, err := s.resolver.value(ctx, config.Server{}, reference.Reference{Text: ref.Text, Kind: reference.Keyring, Body: name})
-	if _, missing := errors.AsType[*vault.MissingError](err); !missing {
+	if _, missing := errors.AsType[*vault.MissingError](err); !missing && (err != nil || value != "") { // an empty one would make room for a login
 		return value, err
 	}
 	if s.user.Principal == "" {

@@ -10,7 +10,7 @@ import (
 // Each address is another one, also when nothing listens there any more, and a program can listen there.
 func TestFree(t *testing.T) {
 	seen := map[string]bool{}
-	for range 2000 { // of 20,000: if they could repeat, about 95 would
+	for range 500 { // of 20,000: if they could repeat, about 6 would
 		a, err := Free()
 		expect.OK(t, err)
 		if seen[a] {
