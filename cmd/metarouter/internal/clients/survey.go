@@ -140,12 +140,14 @@ func Misfits(p System, used config.Config) (all []Misfit) {
 		right := inFile(c, keysIn(c, d, source.keys)).mode
 		for _, i := range items(v) {
 			s := serverOf(c, d, source, i.key, i.value)
+			if !s.Self {
+				continue
+			}
 			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, source.Path)
 			configs := after("--config", s.Args)
 			ours, err := ReadOurs(configs)
 			mode := cmp.Or(strings.Join(after("--mode", s.Args), " "), "auto")
 			switch _, gone := os.Stat(s.Command); {
-			case !s.Self:
 			case filepath.IsAbs(s.Command) && gone != nil:
 				all = append(all, Misfit{fmt.Sprintf("%s starts %s, which is gone", at, s.Command), "run 'metarouter install " + c.Name + " --write', with --each if it shows a single server"})
 			case only != "" && configs != nil && err == nil && !ours.has(only):
