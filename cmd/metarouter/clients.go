@@ -58,7 +58,7 @@ are left out.`
 }
 
 func newInstallCommand(files *configfile.Source) *cobra.Command {
-	e, o := edit.Editor{Source: files}, edit.InstallOptions{Version: version}
+	e, o := edit.Editor{Source: files}, edit.Installation{Version: version}
 	var cmd *cobra.Command
 	cmd = newCommand("install CLIENT", "Add an entry for metarouter to a client's configuration",
 		`  metarouter install claude-desktop            # show what would change
@@ -66,8 +66,14 @@ func newInstallCommand(files *configfile.Source) *cobra.Command {
   metarouter import cursor --write && metarouter install cursor --replace --write
   metarouter install claude-code --each --write   # an entry for each server, in place of the client's own`,
 		oneClient, func(_ context.Context, args []string) error {
-			if o.Only != nil && !o.Each {
+			for i := range o.Only {
+				o.Only[i] = strings.TrimSpace(o.Only[i])
+			}
+			switch {
+			case cmd.Flags().Changed("only") && !o.Each:
 				return console.Usage(errors.New("--only needs --each"))
+			case cmd.Flags().Changed("only") && strings.Join(o.Only, "") == "":
+				return console.Usage(errors.New("--only names no server; name one, or leave the flag out"))
 			}
 			o.WithData = cmd.Flags().Changed("data")
 			return edit.Install(&e, args[0], o)
@@ -82,8 +88,8 @@ For codex and goose, it prints the lines to put there.
 	addWriteFlag(cmd, &e)
 	cmd.Flags().BoolVar(&o.Each, "each", false, "Add an entry for each server, which shows it as itself, in place of the client's own entry of that server and of the one for all. By default one entry shows all servers.")
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "With --each, add entries for the `servers` with these names, with commas between them. (default all that run)")
-	cmd.Flags().BoolVar(&o.Undo, "undo", false, "Put back the client's own entries that --each has replaced, byte for byte, and remove those that it has added. By default nothing is put back.")
-	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries, so that only metarouter is left. This is refused if your configuration lacks one of them. By default they stay.")
+	cmd.Flags().BoolVar(&o.Undo, "undo", false, "Put back the client's own entries that --each and --replace have replaced or removed, byte for byte, and remove those that they have added. By default nothing is put back.")
+	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Remove the client's other entries of servers that metarouter has. An entry that was not imported, or has changed since, stays, with a note that says why. By default all stay.")
 	cmd.MarkFlagsMutuallyExclusive("each", "undo", "replace")
 	cmd.MarkFlagsMutuallyExclusive("file", "project")
 	return cmd

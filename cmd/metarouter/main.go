@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -65,9 +67,15 @@ func execute(ctx context.Context, out *console.Console, args []string) error {
 		source := configfile.Source{Paths: files}
 		return &console.Error{Code: e.Code, Err: errors.New(source.Advise(e.Error()))}
 	}
+	if said := exclusive().FindStringSubmatch(err.Error()); said != nil {
+		err = errors.New("write only one of --" + strings.ReplaceAll(said[1], " ", ", --"))
+	}
 	// cobra reports an unknown command or flag
 	return console.Usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
 }
+
+// exclusive matches cobra's error for flags that exclude each other.
+var exclusive = lazy.Regexp(`^if any flags in the group .* none of the others can be; \[(.+)\] were all set$`)
 
 // forgotten returns an error where cobra printed the help because it found no command, though
 // the user did not ask for it.

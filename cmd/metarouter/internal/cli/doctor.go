@@ -41,8 +41,8 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	case err != nil:
 		return err
 	}
-	if p, err := clients.ThisSystem(); err == nil && !clients.NamesMode(used) {
-		for _, m := range clients.Misfits(p) {
+	if p, err := clients.ThisSystem(); err == nil {
+		for _, m := range clients.Misfits(p, used) {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}

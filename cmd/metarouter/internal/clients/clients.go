@@ -98,7 +98,7 @@ var table = []Client{
 	{
 		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true, mode: defers,
 		files: []string{"{vscode}/mcp.json"}, projects: []string{".vscode/mcp.json"},
-		Restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
+		Restart: "run 'MCP: List Servers' in VS Code and start its entries there",
 	},
 	{
 		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true, // the last file is for its plugins in other editors
@@ -274,9 +274,6 @@ type Source struct {
 
 	keys []string // from the root to the servers
 }
-
-// ID identifies the place of the servers.
-func (s Source) ID() string { return s.Path + " " + strings.Join(s.keys, ".") }
 
 // UserSources returns the files of the user's servers if file is the user's file. Their
 // Data is not read yet.

@@ -303,6 +303,7 @@ type Ours struct {
 	Config   config.Config
 	Files    []Source
 	Imported map[string]string // our names of the entries that were imported before, by the hash of the client's entry
+	Record   Record            // of the client's file
 }
 
 // entry returns our entry of that name as it is written, or nil.

@@ -67,8 +67,11 @@ func open(path string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// object is v as an object; nil for another value.
+// object is v as an object; nil for another value, or none.
 func object(v *hujson.Value) *hujson.Object {
+	if v == nil {
+		return nil
+	}
 	o, _ := v.Value.(*hujson.Object)
 	return o
 }
@@ -283,13 +286,13 @@ func (d *document) servers(keys []string) (*hujson.Value, error) {
 		}
 		return nil, nil
 	}
-	if object(v) == nil && v.Value.Kind() != 'n' {
+	if object(v) != nil {
+		return v, nil
+	}
+	if v.Value.Kind() != 'n' { // null is as good as absent
 		return nil, fmt.Errorf("%s: %q must be an object; write {\"a name\": {…}}", d.path, strings.Join(keys, "."))
 	}
-	if object(v) == nil {
-		return nil, nil // null is as good as absent
-	}
-	return v, nil
+	return nil, nil
 }
 
 // addServers puts fields into the object at keys, which it makes if need be.

@@ -3,6 +3,7 @@ package clients
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -18,8 +19,8 @@ func onlyOf(s config.Server) string {
 	if m := onlyURL().FindStringSubmatch(s.URL); m != nil {
 		return m[2]
 	}
-	if i := slices.Index(s.Args, "--only"); s.Self && i >= 0 && i+1 < len(s.Args) {
-		return s.Args[i+1]
+	if only := after("--only", s.Args); s.Self && only != nil {
+		return only[0]
 	}
 	return ""
 }
@@ -31,33 +32,32 @@ type Place struct {
 }
 
 // Places returns the entries that show each of the servers. A server that the client has in entries of its own, or of ours, keeps
-// the names that it has there. kept are servers whose name the client has for another server.
-func Places(servers []string, others []Other) (places []Place, kept []string) {
+// the names that it has there; one whose name the client has for another server has none.
+func Places(servers []string, others []Other) (places []Place) {
 	for _, server := range servers {
 		for _, o := range others {
 			if o.Goes() && (o.Only == server || o.Ours == server) {
 				places = append(places, Place{o.Name, server, o.Only == ""})
 			}
 		}
-		switch {
-		case slices.ContainsFunc(places, func(p Place) bool { return p.Server == server }):
-		case slices.ContainsFunc(others, func(o Other) bool { return o.Name == server }):
-			kept = append(kept, server)
-		default:
+		if !slices.ContainsFunc(places, func(p Place) bool { return p.Server == server }) && !slices.ContainsFunc(others, func(o Other) bool { return o.Name == server && !o.Stale }) {
 			places = append(places, Place{Name: server, Server: server})
 		}
 	}
-	return places, kept
+	return places
 }
 
-// InPlace writes the entries at the places into a client's file, and takes our entry for all servers out of it. If the client reaches
-// the router by a URL, so do the entries.
-func InPlace(c Client, s Source, e RouterEntry, places []Place) (data []byte, err error) {
+// InPlace writes the entries at the places into a client's file, and takes the stale ones and our entry for all servers out of it. If
+// the client reaches the router by a URL, so do the entries.
+func InPlace(c Client, s Source, e RouterEntry, places []Place, stale []string) (data []byte, err error) {
 	_, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
 	}
 	url, whole := reached(v, places)
+	if s.Data, err = without(c, s, append(stale, EntryName)); err != nil {
+		return nil, err
+	}
 	for _, p := range places {
 		e.Only = p.Server
 		var reaches fields
@@ -73,7 +73,7 @@ func InPlace(c Client, s Source, e RouterEntry, places []Place) (data []byte, er
 			return nil, err
 		}
 	}
-	return without(c, s, []string{EntryName})
+	return s.Data, nil
 }
 
 // reached returns the URL by which the client reaches a router, without a server, and the entry that has it; nil without one.
@@ -90,83 +90,137 @@ func reached(v *hujson.Value, places []Place) (url string, entry *hujson.Value) 
 	return "", nil
 }
 
-// The keys of whole objects in what [Replaced] returns. No server has such a name.
-const before, after = "\x00before", "\x00after"
+// A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
+type Record struct {
+	Missing       bool             // there was no file
+	Depth         int              // how many keys lead to the value that Before and After have; 0 is the whole file
+	Before, After string           // its text before and after; "" if it was not there
+	Entries       map[string]Entry // those that changed, by name
+}
 
-// Replaced returns what [Undo] needs to go back from the content data of a client's file to that of s: the texts of the client's own
-// entries that data has no more, by name, and "" for those that it has in addition. was is what Replaced returned before; it may be empty.
-func Replaced(c Client, s Source, data []byte, was map[string]string) (map[string]string, error) {
+// An Entry is an entry of a client's file that changed.
+type Entry struct {
+	Before string // its text, "" if it was not there
+	URL    string // of our entry in its place; "" if that starts metarouter, or there is none
+}
+
+// Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
+// missing is set, there was no file.
+func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record, error) {
+	now := Source{Path: s.Path, Data: data, keys: s.keys}
+	base, left, err := Undo(c, s, was)
+	if err != nil {
+		return was, err
+	}
+	s.Data = base
 	d, old, err := serversOf(c, s)
 	if err != nil {
-		return nil, err
+		return was, err
 	}
-	next, v, err := serversOf(c, Source{Path: s.Path, Data: data, keys: s.keys})
+	next, v, err := serversOf(c, now)
 	if err != nil {
-		return nil, err
+		return was, err
 	}
-	all := make(map[string]string)
-	for _, i := range items(v) {
-		all[i.key] = ""
-	}
-	maps.Copy(all, was)
+	r := Record{Missing: missing || was.Missing && len(base) == 0, Entries: make(map[string]Entry)}
 	for _, i := range items(old) {
-		if text, m := d.text(&i.value), member(v, i.key); m != nil && next.text(&m.Value) == text {
-			if _, changed := was[i.key]; !changed {
-				delete(all, i.key) // it stays
-			}
-		} else if i.key == EntryName || !isOurs(c, d, s, i) {
-			all[i.key] = text
+		if m := member(v, i.key); m == nil || next.text(&m.Value) != d.text(&i.value) {
+			r.Entries[i.key] = Entry{Before: d.text(&i.value)}
 		}
 	}
-	if len(was) == 0 {
-		all[before] = d.text(old)
-	} else if d.text(old) != was[after] {
-		delete(all, before) // another program has changed an entry since
+	for _, i := range items(v) {
+		if e, changed := r.Entries[i.key]; changed || member(old, i.key) == nil {
+			r.Entries[i.key] = Entry{e.Before, serverOf(c, next, s, i.key, i.value).URL}
+		}
 	}
-	all[after] = next.text(v)
-	return all, nil
+	for name, e := range left {
+		if _, again := r.Entries[name]; !again {
+			r.Entries[name] = e
+		}
+	}
+	keys := keysIn(c, d, s.keys)
+	for r.Depth = 1; r.Depth < len(keys) && object(d.at(keys[:r.Depth]...)) != nil; r.Depth++ {
+	}
+	r.Before, r.After = d.text(d.at(keys[:r.Depth]...)), next.text(next.at(keys[:r.Depth]...))
+	if back, _, err := Undo(c, now, r); err != nil || string(back) != string(base) {
+		r.Depth, r.Before, r.After = 0, string(base), string(data)
+	}
+	return r, nil
 }
 
-// Undo goes back to what the file was before [Replaced], byte for byte, if no other program has changed an entry since. Else the client's
-// own entries come back as they were, and those that were added go.
-func Undo(c Client, s Source, was map[string]string) ([]byte, error) {
+// Undo goes back to the content that a client's file had before the changes of was, byte for byte, if no other program has changed an
+// entry since. Else the client's own entries come back as they were, and those that were added go. left are entries that can't come
+// back, since the file has others of their names.
+func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, err error) {
 	d, v, err := serversOf(c, s)
-	if err != nil || v == nil {
-		return s.Data, err
+	if err != nil || len(was.Entries) == 0 {
+		return s.Data, nil, err
 	}
-	if was[before] != "" && d.text(v) == was[after] {
-		d.splice(v.StartOffset, v.EndOffset, was[before])
-		return d.bytes(), nil
+	keys := keysIn(c, d, s.keys)
+	depth := min(was.Depth, len(keys))
+	switch at := d.at(keys[:depth]...); {
+	case was.After == "": // no more than entries
+	case depth == 0 && string(s.Data) == was.After:
+		return []byte(was.Before), nil, nil
+	case depth > 0 && d.text(at) == was.After && was.Before == "":
+		return cut(d, keys[:depth]), nil, nil
+	case depth > 0 && d.text(at) == was.After:
+		d.splice(at.StartOffset, at.EndOffset, was.Before)
+		return d.bytes(), nil, nil
 	}
+	left = make(map[string]Entry)
 	var added []string
 	var lost fields
-	for _, name := range slices.Sorted(maps.Keys(was)) {
-		text, m := was[name], member(v, name)
+	for _, name := range slices.Sorted(maps.Keys(was.Entries)) {
+		e, m := was.Entries[name], member(v, name)
 		switch {
-		case name == before || name == after:
-		case m == nil && text != "":
-			lost = append(lost, field{name, excerpt{text, ""}})
-		case m == nil || !isOurs(c, d, s, item{name, m.Name.StartOffset, m.Value}):
-		case text == "":
+		case m == nil && e.Before != "":
+			lost = append(lost, field{name, excerpt{e.Before, ""}})
+		case m == nil || equal(m.Value, e.Before):
+		case !isOurs(serverOf(c, d, s, name, m.Value), e):
+			if e.Before != "" {
+				left[name] = e
+			}
+		case e.Before == "":
 			added = append(added, name)
 		default:
-			d.splice(m.Value.StartOffset, m.Value.EndOffset, text)
+			d.splice(m.Value.StartOffset, m.Value.EndOffset, e.Before)
 		}
 	}
-	s.Data = d.bytes()
-	if s.Data, err = without(c, s, added); err != nil || lost == nil {
-		return s.Data, err
+	if len(d.splices) > 0 {
+		s.Data = d.bytes()
 	}
-	if d, err = open(s.Path, s.Data); err == nil {
+	if s.Data, err = without(c, s, added); err != nil {
+		return s.Data, left, err
+	}
+	if d, v, err = serversOf(c, s); err == nil && lost != nil {
 		err = d.addServers(keysIn(c, d, s.keys), lost...)
+		s.Data = d.bytes()
+	} else if err == nil && v != nil && len(items(v)) == 0 && strings.TrimSpace(was.Before) == "" {
+		s.Data = cut(d, keys[:max(depth, 1)])
+		if d, err = open(s.Path, s.Data); err == nil && depth == 0 && len(items(&d.root)) == 0 {
+			s.Data = []byte(was.Before)
+		}
 	}
-	return d.bytes(), err
+	return s.Data, left, err
 }
 
-// isOurs reports whether an entry of a client's file reaches metarouter.
-func isOurs(c Client, d *document, s Source, i item) bool {
-	said, err := c.convert(clientEntry{i.key, s, d, hujson.ObjectMember{Name: hujson.Value{StartOffset: i.from}, Value: i.value}}, s.Path)
-	return err == nil && (said.server.Self || onlyURL().MatchString(said.server.URL))
+// cut returns the document without the member to which keys lead.
+func cut(d *document, keys []string) []byte {
+	last := len(keys) - 1
+	d.remove(d.at(keys[:last]...), func(i item) bool { return i.key == keys[last] })
+	return d.bytes()
+}
+
+// isOurs reports whether the server of an entry is metarouter, as the entry in place of e was written.
+func isOurs(s config.Server, e Entry) bool { return s.Self || s.URL != "" && s.URL == e.URL }
+
+// serverOf returns the server of an entry of a client's file; without anything if the entry can't be read.
+func serverOf(c Client, d *document, s Source, name string, v hujson.Value) config.Server {
+	said, err := c.convert(clientEntry{name, s, d, hujson.ObjectMember{Name: hujson.Value{StartOffset: v.StartOffset}, Value: v}}, s.Path)
+	if err != nil {
+		return config.Server{}
+	}
+	return said.server
 }
 
 // serversOf opens a client's file. The object of its servers is nil if there is none.

@@ -2,66 +2,113 @@ package clients
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// An entry for each server takes the place of the client's own, and the file comes back byte for byte, also with an edit by another
-// program in between.
+// An entry for each server takes the place of the client's own, and the file comes back byte for byte, also after a second time, or if
+// another program has changed an entry in between.
 func TestEach(t *testing.T) {
 	e := RouterEntry{Command: "/metarouter", Configs: []string{"/c.json"}}
 	const own = `"alpha":  {"command": "srv", "args": ["alpha"], "env": {"TOKEN": "sk-1"}, "timeout": 5}`
+	const remote = `"mine": {"url": "https://mcp.linear.app/mcp", "headers": {"Authorization": "x"}}`
 	for name, tc := range map[string]struct{ client, before string }{
 		"lines":   {"claude-code", "{\n\t\"n\": 1,\n\t\"mcpServers\": {\n\t\t" + own + ",\n\t\t\"other\": { \"command\": \"x\" }\n\t},\n\t\"z\": 2\n}\n"},
 		"one":     {"claude-code", `{"mcpServers":{` + own + `},"n":1}`},
+		"remote":  {"claude-code", `{"mcpServers":{` + remote + `,` + own + `},"n":1}`},
 		"CRLF":    {"claude-desktop", "\ufeff{\r\n  \"mcpServers\": {\r\n    " + own + "\r\n  }\r\n}\r\n"},
 		"comment": {"vscode", "{\n  // mine\n  \"servers\": {\n    " + own + ", // last\n  },\n}\n"},
 		"ours":    {"cursor", "{\n  \"mcpServers\": {\n    " + own + ",\n    \"metarouter\": {\"command\": \"/metarouter\", \"args\": [\"serve\"]}\n  }\n}\n"},
-		"URL":     {"vscode", "{\n  \"servers\": {\n    " + own + ",\n    \"metarouter\": {\"type\": \"http\", \"url\": \"http://localhost:8787/mcp/p/work\", \"headers\": {\"A\": \"b\"}}\n  }\n}\n"},
+		"URL":     {"vscode", "{\n  \"servers\": {\n    " + own + ",\n    \"metarouter\": {\"type\": \"http\", \"url\": \"http://localhost:9999/mcp/p/work\", \"headers\": {\"A\": \"b\"}}\n  }\n}\n"},
+		"missing": {"cursor", ""}, "blank": {"cursor", "\n"}, "empty": {"cursor", "{ }"}, "none": {"cursor", `{"theme":"dark"}`},
+		"null": {"cursor", `{"mcpServers": null, "n": 1}`}, "deeper": {"opencode", "{\n  \"mcp\": {\n    \"servers\": {}\n  }\n}\n"},
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "/f.json", Data: []byte(tc.before), keys: c.keys}
-		ours := reading(t, "/c.json", `{"mcpServers": {"alpha": {"command": "srv", "args": ["alpha"], "env": {"TOKEN": "sk-1"}, "timeout": 5}, "beta": {"command": "y"}, "other": {"command": "z"}}}`)
-		others, err := Others(c, s, "/c.json", ours)
-		expect.OK(t, err, name)
-		places, kept := Places([]string{"alpha", "beta", "other"}, others)
-		expect.Equal(t, len(kept), strings.Count(tc.before, `"other"`), name+": names of other servers")
-		data, err := InPlace(c, s, e, places)
-		expect.OK(t, err, name)
-		was, err := Replaced(c, s, data, nil)
-		expect.OK(t, err, name)
-		want := []string{`"--only", "alpha"`, `"--only", "beta"`, `"timeout"`}
+		ours := reading(t, "/c.json", `{"mcpServers": {"alpha": {"command": "srv", "args": ["alpha"], "env": {"TOKEN": "sk-1"}, "timeout": 5}, "beta": {"command": "y"}, "other": {"command": "z"}, "mine": {"url": "https://mcp.linear.app/mcp", "headers": {"Authorization": "x"}}}}`)
+		want := []string{`"--only", "alpha"`, `"--only", "beta"`, `"--only", "mine"`}
 		if name == "URL" {
-			want = []string{`"http://localhost:8787/mcp/p/work/s/alpha"`, `"http://localhost:8787/mcp/p/work/s/beta"`, `"A": "b"`}
+			want = []string{`"http://localhost:9999/mcp/p/work/s/alpha"`, `"http://localhost:9999/mcp/p/work/s/beta"`, `"A": "b"`}
+		}
+		for _, servers := range [][]string{{"alpha", "beta", "other"}, {"alpha", "mine"}, {"alpha", "mine"}} {
+			others, err := Others(c, s, "/c.json", ours)
+			expect.OK(t, err, name)
+			places := Places(servers, others)
+			expect.Equal(t, len(servers)-len(places), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
+			data, err := InPlace(c, s, e, places, nil)
+			expect.OK(t, err, name)
+			ours.Record, err = Replaced(c, s, tc.before == "", data, ours.Record)
+			expect.OK(t, err, name)
+			s.Data = data
 		}
 		for _, part := range want {
-			expect.Contains(t, strings.ReplaceAll(string(data), `",`+`"`, `", "`), part, name)
+			expect.Contains(t, strings.ReplaceAll(string(s.Data), `",`+`"`, `", "`), part, name)
 		}
-		if strings.Contains(string(data), "sk-1") || strings.Contains(string(data), `"metarouter"`) {
-			t.Errorf("%s: %s", name, data)
+		if strings.Contains(string(s.Data), "sk-1") || strings.Contains(string(s.Data), `"metarouter"`) {
+			t.Errorf("%s: %s", name, s.Data)
 		}
+		back, left, err := Undo(c, s, ours.Record)
+		if string(back) != tc.before || len(left) > 0 || err != nil {
+			t.Errorf("%s: undone is %q, %v, %v; was %q", name, back, left, err, tc.before)
+		}
+		ours.Record.After += " " // as if another program had changed an entry
+		back, _, err = Undo(c, s, ours.Record)
+		expect.OK(t, err, name)
+		if name != "empty" && name != "null" && name != "deeper" {
+			expect.Equal(t, string(back), tc.before, name+": undone entry by entry")
+		}
+	}
+}
 
-		s.Data = data
-		if others, err = Others(c, s, "/c.json", ours); err != nil {
-			t.Fatal(err)
+// Undo restores and removes what Replaced has recorded in a file that another program has changed, and no other entry.
+func TestUndo(t *testing.T) {
+	const linear, ours = `{"url":"https://mcp.linear.app/mcp","headers":{"A":"b"}}`, `{"command":"metarouter","args":["serve","--only","x"]}`
+	c, _ := Find("cursor")
+	for _, tc := range []struct{ before, after, changed, want, left string }{
+		{`"a":` + linear, `"a":` + linear + `,"metarouter":` + ours, `"a": ` + linear + `, "metarouter": ` + ours, `"a": ` + linear, ""},
+		{`"a":` + linear, `"metarouter":` + ours, `"b": ` + linear + `, "metarouter": ` + ours, `"b": ` + linear + `, "a": ` + linear, ""},
+		{`"a":` + linear, `"a":` + ours + `,"b":` + ours, `"a": ` + ours + `, "b": ` + linear, `"a": ` + linear + `, "b": ` + linear, ""},
+		{`"a":` + linear, `"a":` + ours, `"a": {"url": "https://a/mcp"}`, `"a": {"url": "https://a/mcp"}`, "a"},
+		{`"a":` + linear, `"a":` + ours, `"a":` + linear, `"a":` + linear, ""},
+		{`"a":` + linear, `"a":{"url":"http://r/mcp/s/a"},"b":{"url":"http://r/mcp/s/b"}`, `"b":{"url":"http://r/mcp/s/b"}, "a": {"url":"http://r/mcp/s/a"}`, `"a": ` + linear, ""},
+	} {
+		file := func(servers string) []byte { return []byte(`{"mcpServers": {` + servers + `}}`) }
+		r, err := Replaced(c, Source{Path: "/f", Data: file(tc.before), keys: c.keys}, false, file(tc.after), Record{})
+		expect.OK(t, err, tc.changed)
+		got, left, err := Undo(c, Source{Path: "/f", Data: file(tc.changed), keys: c.keys}, r)
+		if string(got) != string(file(tc.want)) || strings.Join(slices.Collect(maps.Keys(left)), " ") != tc.left || err != nil {
+			t.Errorf("%s: %s, %v, %v", tc.changed, got, left, err)
 		}
-		again, _ := Places([]string{"alpha", "beta"}, others)
-		twice, err := InPlace(c, s, e, again)
-		expect.OK(t, err, name)
-		expect.Equal(t, string(twice), string(data), name+": twice")
+	}
+}
 
-		back, err := Undo(c, s, was)
-		expect.OK(t, err, name)
-		expect.Equal(t, string(back), tc.before, name+": undone")
-		delete(was, after) // as if another program had changed an entry
-		back, err = Undo(c, s, was)
-		expect.OK(t, err, name)
-		expect.Equal(t, string(back), tc.before, name+": undone entry by entry")
+// Of the entries for single servers, those that reach our router are ours, and those of servers that we lack go.
+func TestPlaces(t *testing.T) {
+	c, _ := Find("cursor")
+	for entry, want := range map[string]string{
+		`{"url": "https://gw.corp.example/mcp/s/u"}`:                                               "[] false",
+		`{"url": "http://127.0.0.1:8787/mcp/s/u"}`:                                                 "[{u u false}] false",
+		`{"url": "http://localhost:9999/mcp/s/u"}, "metarouter": {"url": "http://[::1]:9999/mcp"}`: "[{u u false}] false",
+		`{"url": "http://old/mcp/s/gone"}`:                                                         "[{u u false}] true",
+		`{"command": "metarouter", "args": ["serve", "--config", "/c.json", "--only", "gone"]}`:    "[{u u false}] true",
+		`{"command": "metarouter", "args": ["serve", "--config", "/d.json", "--only", "gone"]}`:    "[] false",
+	} {
+		ours := reading(t, "/c.json", `{"mcpServers": {"u": {"command": "y"}}}`)
+		ours.Record.Entries = map[string]Entry{"u": {URL: "http://old/mcp/s/gone"}}
+		others, err := Others(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {"u": ` + entry + `}}`), keys: c.keys}, "/c.json", ours)
+		expect.OK(t, err, entry)
+		if got := fmt.Sprint(Places([]string{"u"}, others), others[0].Stale); got != want {
+			t.Errorf("%s: %s, want %s", entry, got, want)
+		}
 	}
 }
 
@@ -86,12 +133,25 @@ func TestModeOfEntry(t *testing.T) {
 	}
 
 	home := t.TempDir()
-	for file, args := range map[string]string{".claude.json": `["serve"]`, ".cursor/mcp.json": `["serve", "--mode", "direct"]`, ".gemini/settings.json": `["serve", "--mode", "search"]`} {
-		path := filepath.Join(home, file)
-		expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"mcpServers": {"metarouter": {"command": "metarouter", "args": `+args+`}}}`), 0o600)))
+	file := filepath.Join(home, "c.json")
+	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"a": {"command": "x"}}}`), 0o600))
+	for name, servers := range map[string]string{
+		".claude.json":          `"metarouter": {"command": "metarouter", "args": ["serve"]}`,
+		".cursor/mcp.json":      `"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "direct"]}`,
+		".gemini/settings.json": `"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "search"]}`,
+		".lmstudio/mcp.json":    `"a": {"command": ` + quoted(filepath.Join(home, "metarouter")) + `, "args": ["serve", "--only", "a"]}, "other": {"command": ` + quoted(home+"/other") + `}`,
+		".aws/amazonq/mcp.json": `"a": {"command": "metarouter", "args": ["serve", "--config", ` + quoted(file) + `, "--only", "a"]}, "b": {"command": "metarouter", "args": ["serve", "--config", ` + quoted(file) + `, "--only", "b"]}`,
+	} {
+		path := filepath.Join(home, name)
+		expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"mcpServers": {`+servers+`}}`), 0o600)))
 	}
-	got := Misfits(on(runtime.GOOS, home, nil))
-	if len(got) != 2 || !strings.HasPrefix(got[0].Problem, "Claude Code searches") || !strings.HasPrefix(got[1].Problem, "Cursor puts") {
-		t.Errorf("%+v", got)
+	var got []string
+	for _, m := range Misfits(on(runtime.GOOS, home, nil), config.Config{}) {
+		got = append(got, strings.ReplaceAll(m.Problem, home+string(filepath.Separator), ""))
+	}
+	for i, want := range []string{"Claude Code searches", "Cursor puts", `the entry "a" in .lmstudio/mcp.json starts metarouter, which is gone`, `the entry "b" in .aws/amazonq/mcp.json shows the server "b", which is not in c.json`} {
+		if len(got) != 4 || !strings.HasPrefix(filepath.ToSlash(got[i]), want) {
+			t.Errorf("%q, want %s", got, want)
+		}
 	}
 }

@@ -27,6 +27,17 @@ type File struct {
 	mode   fs.FileMode
 }
 
+// ID identifies the place of the servers of a source that has the file, by whatever links it was named. The path is absolute.
+func (f File) ID(s Source) string {
+	path := f.target
+	for folder, real := path, ""; real == "" && folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if real, _ = filepath.EvalSymlinks(folder); real != "" {
+			path = real + strings.TrimPrefix(path, folder)
+		}
+	}
+	return path + " " + strings.Join(s.keys, ".")
+}
+
 // maxFile is the most bytes of a client's file. Some clients keep their history in it.
 const maxFile = 32 << 20
 
@@ -54,18 +65,31 @@ func Read(path string) (File, error) {
 	return File{Path: path, Exists: true, Data: safefile.UTF8(data), raw: data, target: target, mode: info.Mode().Perm()}, nil
 }
 
+// unchanged returns [ErrChanged] if the file has changed since it was read.
+func (f File) unchanged() error {
+	again, err := Read(f.Path)
+	if err == nil && (again.Exists != f.Exists || again.target != f.target || !bytes.Equal(again.raw, f.raw)) {
+		err = fmt.Errorf("%s: %w", f.Path, ErrChanged)
+	}
+	return err
+}
+
+// Remove removes the file, with the errors of [File.Write].
+func (f File) Remove() error {
+	if err := f.unchanged(); err != nil {
+		return err
+	}
+	return os.Remove(f.target)
+}
+
 // Write makes data the content of the file. The owner stays, and the mode loses the bits
 // that keep does not have; a link stays a link. Write returns the path of the copy of the
 // old content, or "" if the file did not exist. A file in UTF-16 stays in it. It returns [ErrChanged] if the file has
 // changed since it was read. A change in the instant between that check and the rename is
 // lost, since clients know no lock.
 func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string, err error) {
-	again, err := Read(f.Path)
-	if err != nil {
+	if err := f.unchanged(); err != nil {
 		return "", err
-	}
-	if again.Exists != f.Exists || again.target != f.target || !bytes.Equal(again.raw, f.raw) {
-		return "", fmt.Errorf("%s: %w", f.Path, ErrChanged)
 	}
 	data = safefile.Like(f.raw, data)
 	if !f.Exists {

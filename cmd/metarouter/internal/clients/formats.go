@@ -132,15 +132,11 @@ func lineIn(err error) string {
 // Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there; nil if the file
 // has the entry already. An entry for all servers that starts another program is an error.
 func Lines(c Client, s Source, name string, e RouterEntry) ([]string, error) {
-	d, err := openSource(c, s)
+	d, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
 	}
-	v, err := d.servers(s.keys)
-	if err != nil {
-		return nil, err
-	}
-	if m := member(v, name); v != nil && m != nil {
+	if m := member(v, name); m != nil {
 		if err := notOurs(c, s, d, *m); err != nil && e.Only == "" {
 			return nil, err
 		}

@@ -73,24 +73,17 @@ func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
 // putEntry adds an entry of ours under a name, or updates it. If anew is set, the present entry is a server of the client's own, or
 // reaches a router by a URL: of it stay the keys that say nothing of how the server starts. reaches are the fields of the entry, nil for the usual ones.
 func putEntry(c Client, s Source, name string, e RouterEntry, reaches fields, anew bool) ([]byte, error) {
-	d, err := open(s.Path, s.Data)
+	d, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
 	}
 	s.keys = keysIn(c, d, s.keys)
-	v, err := d.servers(s.keys)
-	if err != nil {
-		return nil, err
-	}
-	var m *hujson.ObjectMember
-	if v != nil {
-		m = member(v, name)
-	}
 	c = inFile(c, s.keys)
 	fresh := reaches
 	if reaches == nil {
 		fresh = c.written(e, nil)
 	}
+	m := member(v, name)
 	switch {
 	case m == nil:
 		err := d.addServers(s.keys, field{name, fresh})
@@ -156,10 +149,10 @@ func keysIn(c Client, d *document, keys []string) []string {
 		return keys
 	}
 	deeper := append(slices.Clone(keys), "servers")
-	if v := d.at(deeper...); v == nil || object(v) == nil || member(v, "type") != nil || member(v, "command") != nil || member(v, "url") != nil {
-		return keys
+	if v := d.at(deeper...); object(v) != nil && member(v, "type") == nil && member(v, "command") == nil && member(v, "url") == nil {
+		return deeper
 	}
-	return deeper
+	return keys
 }
 
 // inFile returns the client of a file with its servers at these keys: opencode 1 puts all tools before the model.

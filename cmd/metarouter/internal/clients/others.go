@@ -1,8 +1,10 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -12,15 +14,17 @@ import (
 
 // An Other is a server of the client's own.
 type Other struct {
-	Name   string
-	Ours   string // the name of our entry that starts the same server, or that it was imported as; "" without one
-	Stays  string // why our entry can't take its place; "" if it can, or without one
-	Router bool   // it starts metarouter too
-	Only   string // it shows this server of ours as itself
+	Name    string
+	Ours    string   // the name of our entry that starts the same server, or that it was imported as; "" without one
+	Stays   string   // why our entry can't take its place; "" if it can, or without one
+	Differs []string // the keys in which ours has changed since the entry was imported
+	Router  bool     // it starts metarouter too
+	Only    string   // it shows this server of ours as itself
+	Stale   bool     // we wrote it for a server that is ours no more
 }
 
-// Goes reports whether metarouter has the server, so that the client needs no entry for it.
-func (o Other) Goes() bool { return o.Only != "" || o.Ours != "" && o.Stays == "" }
+// Goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
+func (o Other) Goes() bool { return o.Only != "" || o.Stale || o.Ours != "" && o.Stays == "" }
 
 // Others returns the servers in a client's file other than our entry. path is the path of
 // our file.
@@ -29,22 +33,55 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 	if err != nil {
 		return nil, err
 	}
+	routers := ours.routers()
+	if i := slices.IndexFunc(all, func(f clientEntry) bool { return f.name == EntryName }); i >= 0 {
+		theirs, _ := c.convert(all[i], path)
+		routers = append(routers, routerAt(theirs.server.URL))
+	}
 	var others []Other
 	for _, f := range all {
 		if f.name == EntryName {
 			continue
 		}
 		theirs, err := c.convert(f, path)
-		o := Other{Name: f.name, Router: theirs.server.Self, Only: onlyOf(theirs.server)}
-		if o.Only != "" && !ours.has(o.Only) {
-			o.Only = "" // the URL of another server looks alike
+		s := theirs.server
+		o := Other{Name: f.name, Router: s.Self}
+		switch only := onlyOf(s); {
+		case only == "":
+		case ours.has(only):
+			if s.Self || slices.Contains(routers, routerAt(s.URL)) { // else the URL of another server looks alike
+				o.Only = only
+			}
+		default:
+			e, written := ours.Record.Entries[f.name]
+			o.Stale = written && isOurs(s, e) && (!s.Self || slices.Contains(after("--config", s.Args), path))
 		}
-		if err == nil && !o.Router && o.Only == "" {
+		if err == nil && !o.Router && o.Only == "" && !o.Stale {
 			o.compare(ours, theirs)
 		}
 		others = append(others, o)
 	}
 	return others, nil
+}
+
+// local replaces the addresses of this machine in a URL.
+var local = strings.NewReplacer("127.0.0.1", "localhost", "[::1]", "localhost", "//0.0.0.0", "//localhost", "//[::]", "//localhost", "//:", "//localhost:")
+
+// routerAt returns the part of the URL of an entry that says where its router is.
+func routerAt(url string) string {
+	at, _, _ := strings.Cut(strings.ToLower(url), "/mcp")
+	return local.Replace(at)
+}
+
+// routers returns where clients may reach our router.
+func (o Ours) routers() []string {
+	h := o.Config.Router.HTTP
+	addr := cmp.Or(h.Addr, "127.0.0.1:8787")
+	all := []string{routerAt("http://" + addr), routerAt("https://" + addr), routerAt(h.PublicURL)}
+	for _, e := range o.Record.Entries {
+		all = append(all, routerAt(e.URL))
+	}
+	return all
 }
 
 // compare says how our configuration has the client's entry. An entry that a person imported is ours, whatever became of it since.
@@ -62,12 +99,17 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	}
 	o.Ours = same.Name
 	their, err := hujson.Parse([]byte(theirs.text))
-	keys := slices.DeleteFunc(lacks(ours.entry(same.Name), &their), func(key string) bool { return key == "disabled" && same.Disabled })
+	all := lacks(ours.entry(same.Name), &their)
+	keys := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
+		return slices.Contains(compared, key) || key == "disabled" && same.Disabled
+	})
 	switch {
 	case err != nil || same.Misconfigured != "":
 		o.Stays = "yours can't start: " + same.Misconfigured
 	case len(keys) > 0 && !imported:
 		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
+	case imported:
+		o.Differs = all
 	}
 }
 
@@ -84,15 +126,8 @@ func WithoutOthers(c Client, s Source, others []Other) ([]byte, error) {
 
 // without returns a client's file without the servers of those names.
 func without(c Client, s Source, names []string) ([]byte, error) {
-	if len(names) == 0 {
-		return s.Data, nil
-	}
-	d, err := open(s.Path, s.Data)
-	if err != nil {
-		return nil, err
-	}
-	v, err := d.servers(keysIn(c, d, s.keys))
-	if err != nil || v == nil {
+	d, v, err := serversOf(c, s)
+	if err != nil || v == nil || len(names) == 0 {
 		return s.Data, err
 	}
 	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })
@@ -102,15 +137,11 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 // compared lists the keys that Server.Hash compares.
 var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
 
-// lacks returns the keys of their entry that ours does not have, or has with another value,
-// but for those that are compared.
+// lacks returns the keys of their entry that ours does not have, or has with another value.
 func lacks(our, their *hujson.Value) (keys []string) {
 	for _, i := range items(their) {
 		key := i.key
-		if slices.Contains(compared, key) || slices.Contains(keys, key) {
-			continue
-		}
-		if our == nil || member(our, key) == nil || !equal(member(our, key).Value, member(their, key).Value.String()) {
+		if m := member(our, key); !slices.Contains(keys, key) && (m == nil || !equal(m.Value, member(their, key).Value.String())) {
 			keys = append(keys, key)
 		}
 	}

@@ -3,6 +3,8 @@ package clients
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -124,33 +126,49 @@ func (f Found) String() string {
 // NamesMode reports whether a configuration names a mode, so that the entries of clients need none.
 func NamesMode(c config.Config) bool { return c.Router.Mode != "" && c.Router.Mode != "auto" }
 
-// A Misfit is our entry in a client's file with a mode that is not the client's.
+// A Misfit is an entry of ours in a client's file that does not work, or has a mode that is not the client's.
 type Misfit struct{ Problem, Fix string }
 
-// Misfits returns the entries of the user's files that do not fit their clients, where the configuration names no mode.
-func Misfits(p System) (all []Misfit) {
+// Misfits returns the misfits of the user's files. Where used, the configuration in use, names a mode, entries may have any.
+func Misfits(p System, used config.Config) (all []Misfit) {
 	for _, c := range table {
 		source := read(c.UserSources(p, c.UserFile(p))[0])
 		d, v, err := serversOf(c, source)
-		if err != nil || v == nil || member(v, EntryName) == nil {
+		if err != nil {
 			continue
-		}
-		ours, err := c.convert(clientEntry{EntryName, source, d, *member(v, EntryName)}, source.Path)
-		if err != nil || !ours.server.Self {
-			continue
-		}
-		mode := "auto"
-		if i := slices.Index(ours.server.Args, "--mode"); i >= 0 && i+1 < len(ours.server.Args) {
-			mode = ours.server.Args[i+1]
 		}
 		right := inFile(c, keysIn(c, d, source.keys)).mode
-		at := fmt.Sprintf("the arguments of the entry %q in %s", EntryName, source.Path)
-		switch {
-		case right == nil && mode == "direct":
-			all = append(all, Misfit{c.Title + " puts the definitions of all tools before the model, and its entry lists all (--mode direct)", `take "--mode", "direct" out of ` + at})
-		case right != nil && (mode == "auto" || mode == "search"):
-			all = append(all, Misfit{c.Title + " searches tools itself, but its entry can hide them behind find_tools (mode " + mode + ")", `write "` + strings.Join(right, `", "`) + `" into ` + at})
+		for _, i := range items(v) {
+			s := serverOf(c, d, source, i.key, i.value)
+			if !s.Self {
+				continue
+			}
+			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, source.Path)
+			configs := after("--config", s.Args)
+			ours, err := ReadOurs(configs)
+			mode := cmp.Or(strings.Join(after("--mode", s.Args), " "), "auto")
+			switch _, gone := os.Stat(s.Command); {
+			case filepath.IsAbs(s.Command) && gone != nil:
+				all = append(all, Misfit{fmt.Sprintf("%s starts %s, which is gone", at, s.Command), "run 'metarouter install " + c.Name + " --write', with --each if it shows a single server"})
+			case only != "" && configs != nil && err == nil && !ours.has(only):
+				all = append(all, Misfit{fmt.Sprintf("%s shows the server %q, which is not in %s", at, only, strings.Join(configs, ", ")), "run 'metarouter install " + c.Name + " --each --write', or remove the entry"})
+			case i.key != EntryName || NamesMode(used):
+			case right == nil && mode == "direct":
+				all = append(all, Misfit{c.Title + " puts the definitions of all tools before the model, and its entry lists all (--mode direct)", `take "--mode", "direct" out of the arguments of ` + at})
+			case right != nil && (mode == "auto" || mode == "search"):
+				all = append(all, Misfit{c.Title + " searches tools itself, but its entry can hide them behind find_tools (mode " + mode + ")", `write "` + strings.Join(right, `", "`) + `" into the arguments of ` + at})
+			}
 		}
 	}
 	return all
+}
+
+// after returns the arguments behind each of a flag.
+func after(flag string, args []string) (values []string) {
+	for i, arg := range args[:max(len(args)-1, 0)] {
+		if arg == flag {
+			values = append(values, args[i+1])
+		}
+	}
+	return values
 }

@@ -30,11 +30,10 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err != nil {
 		return err
 	}
-	own, err := clients.ReadOurs(paths)
+	own, err := readOurs(paths)
 	if err != nil {
-		return console.Usage(err)
+		return err
 	}
-	own.Imported, _ = stored(importedFile, paths[len(paths)-1], nil)
 	target, err := clients.Read(paths[len(paths)-1])
 	if err != nil {
 		return err
@@ -83,11 +82,15 @@ func (e *Editor) writeImported(target clients.File, done clients.Imported) error
 	if !e.Write || len(done.Hashes) == 0 {
 		return nil
 	}
-	_, err := stored(importedFile, target.Path, func(all map[string]string) map[string]string {
-		maps.Copy(all, done.Hashes)
-		return all
-	})
-	return err
+	imported, err := openStored[map[string]string](importedFile)
+	if err != nil {
+		return err
+	}
+	if imported.all[target.Path] == nil {
+		imported.all[target.Path] = done.Hashes
+	}
+	maps.Copy(imported.all[target.Path], done.Hashes)
+	return imported.write()
 }
 
 // sourcesOf returns the named file of a client, those of a project, or else the usual ones of the user.

@@ -3,90 +3,117 @@ package edit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// installEach writes an entry for each server of our configuration, or for those of only, into a client's file.
-func installEach(e *Editor, c clients.Client, source clients.Source, file clients.File, entry clients.RouterEntry, own clients.Ours, others []clients.Other, only []string) error {
-	var names []string
-	for _, s := range own.Config.Servers {
-		if !s.Disabled && !s.Self && s.Misconfigured == "" {
+// each writes an entry for each server of our configuration, or for those of --only, into the client's file.
+func (in *Installation) each(records storedFile[clients.Record]) error {
+	var names, unfit, stale []string
+	for _, s := range in.own.Config.Servers {
+		switch {
+		case s.Disabled || s.Self || s.Misconfigured != "":
+		case s.Name == clients.EntryName || strings.Contains(s.Name, ","):
+			unfit = append(unfit, s.Name)
+		default:
 			names = append(names, s.Name)
 		}
 	}
-	for _, name := range only {
+	for _, name := range in.Only {
 		if !slices.Contains(names, name) {
 			return console.Usage(fmt.Errorf("--only: there is no server %q that runs; the servers are %s", name, prose.List(names, 20)))
 		}
 	}
-	if only != nil {
-		names = only
+	if in.Only != nil {
+		names = in.Only
 	}
-	places, kept := clients.Places(names, others)
-	if len(kept) > 0 {
-		e.Console.Note("note: %s has other servers of these names, which stay: %s; 'metarouter import %s' compares them", c.Title, strings.Join(kept, ", "), c.Name)
+	for _, o := range in.others {
+		if o.Stale {
+			stale = append(stale, o.Name)
+		}
 	}
-	if !c.Rewrites() {
+	in.say("these servers get no entry", unfit, fmt.Sprintf("rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
+	places := clients.Places(names, in.others)
+	if !in.client.Rewrites() {
 		var all []string
 		for _, p := range places {
-			entry.Only = p.Server
-			lines, err := clients.Lines(c, source, p.Name, entry)
+			in.entry.Only = p.Server
+			lines, err := clients.Lines(in.client, in.source, p.Name, in.entry)
 			if err != nil {
 				return err
 			}
 			all = append(all, lines...)
 		}
-		return printLines(e, c, source, all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
+		return in.printLines(all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
 	}
-	result, err := clients.InPlace(c, source, entry, places)
+	result, err := clients.InPlace(in.client, in.source, in.entry, places, stale)
 	if err != nil {
 		return err
 	}
-	return writeEntries(e, c, source, file, result, true, func() { noteOwnConfiguration(e, c, entry, own, false) })
+	in.show(result)
+	in.noteEntry()
+	in.say("these entries go", stale, "metarouter has no such servers any more")
+	return in.record(records, result)
 }
 
-// writeEntries shows the change of a client's file, and writes it. If it replaces entries of the client's own, it stores those first, for
-// undo. note prints notes on the entries.
-func writeEntries(e *Editor, c clients.Client, source clients.Source, file clients.File, result []byte, replaces bool, note func()) error {
-	e.printDiff(clients.Diff(source.Path, file.Data, result))
-	e.noteProjectFile()
-	note()
-	if replaces && e.Write && string(result) != string(file.Data) {
-		var failed error
-		_, err := stored(replacedFile, source.ID(), func(was map[string]string) map[string]string {
-			was, failed = clients.Replaced(c, source, result, was)
-			return was
-		})
-		if err := errors.Join(failed, err); err != nil {
-			return err
+// record writes the client's file, and stores what undo needs to go back.
+func (in *Installation) record(records storedFile[clients.Record], result []byte) error {
+	if !in.e.Write || !in.Each && !in.Replace || string(result) == string(in.file.Data) {
+		return in.put(result)
+	}
+	id := in.file.ID(in.source)
+	was := records.all[id]
+	r, err := clients.Replaced(in.client, in.source, !in.file.Exists, result, was)
+	if err != nil {
+		return err
+	}
+	if err := keep(records, id, r); err != nil {
+		return err
+	}
+	if err := in.put(result); err != nil {
+		return errors.Join(err, keep(records, id, was))
+	}
+	in.e.Console.Note("'metarouter install %s%s --undo --write' puts back what it replaces", in.client.Name, in.flags())
+	return nil
+}
+
+// undo puts back what --each and --replace have replaced.
+func (in *Installation) undo(records storedFile[clients.Record]) error {
+	id := in.file.ID(in.source)
+	was := records.all[id]
+	if len(was.Entries) == 0 {
+		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", in.source.Path))
+	}
+	result, left, err := clients.Undo(in.client, in.source, was)
+	if err != nil {
+		return err
+	}
+	in.show(result)
+	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records.path)
+	if was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
+		if err = in.file.Remove(); err == nil {
+			in.e.Console.Note("%s is removed: it did not exist before", in.source.Path)
+			in.e.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: in.file.Path, Reason: "removed by a command"})
 		}
-		e.Console.Note("'metarouter install %s --undo --write' puts back what it replaces", c.Name)
+	} else {
+		err = in.put(result)
 	}
-	return writeEntry(e, c, file, result)
+	if err != nil || !in.e.Write {
+		return err
+	}
+	return keep(records, id, clients.Record{Entries: left})
 }
 
-// undo puts back what installEach has replaced.
-func undo(e *Editor, c clients.Client, source clients.Source, file clients.File) error {
-	was, err := stored(replacedFile, source.ID(), nil)
-	if err != nil {
-		return err
+// keep stores the record of a client's file, unless it has no entries.
+func keep(records storedFile[clients.Record], id string, r clients.Record) error {
+	if records.all[id] = r; len(r.Entries) == 0 {
+		delete(records.all, id)
 	}
-	if len(was) == 0 {
-		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", source.Path))
-	}
-	result, err := clients.Undo(c, source, was)
-	if err != nil {
-		return err
-	}
-	e.printDiff(clients.Diff(source.Path, file.Data, result))
-	if err := writeEntry(e, c, file, result); err != nil || !e.Write {
-		return err
-	}
-	_, err = stored(replacedFile, source.ID(), func(map[string]string) map[string]string { return nil })
-	return err
+	return records.write()
 }

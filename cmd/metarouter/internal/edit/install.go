@@ -14,8 +14,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
-// InstallOptions say which entry is installed where.
-type InstallOptions struct {
+// An Installation is the change of a client's file.
+type Installation struct {
 	Version  string   // of this program
 	File     string   // --file
 	Project  string   // --project
@@ -24,121 +24,157 @@ type InstallOptions struct {
 	Undo     bool     // --undo
 	Only     []string // --only: the servers of --each
 	WithData bool     // --data was given
+
+	e      *Editor
+	client clients.Client
+	source clients.Source
+	file   clients.File
+	entry  clients.RouterEntry
+	own    clients.Ours
+	others []clients.Other
 }
 
 // Install adds an entry that starts this program, or replaces it, in a client's configuration.
-func Install(e *Editor, client string, o InstallOptions) error {
-	entry, err := clientEntry(e, o)
+func Install(e *Editor, client string, in Installation) (err error) {
+	in.e = e
+	if err := in.setEntry(); err != nil {
+		return err
+	}
+	in.client, _ = clients.Find(client)
+	if in.source, err = in.clientSource(); err != nil {
+		return err
+	}
+	if in.file, err = clients.Read(in.source.Path); err != nil {
+		return err
+	}
+	in.source.Data = in.file.Data
+	if in.entry.IsOwn(in.source.Path) {
+		return console.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", in.source.Path))
+	}
+	records, err := openStored[clients.Record](replacedFile)
 	if err != nil {
 		return err
 	}
-	c, _ := clients.Find(client)
-	source, err := clientSource(e, c, o)
-	if err != nil {
+	if in.Undo {
+		return in.undo(records)
+	}
+	if in.own, err = readOurs(in.entry.Configs); err != nil {
 		return err
 	}
-	file, err := clients.Read(source.Path)
-	if err != nil {
-		return err
-	}
-	source.Data = file.Data
-	if entry.IsOwn(source.Path) {
-		return console.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", source.Path))
-	}
-	own, err := clients.ReadOurs(entry.Configs)
-	if err != nil {
-		return console.Usage(err)
-	}
-	own.Imported, _ = stored(importedFile, entry.Configs[len(entry.Configs)-1], nil)
-	entry.Variables, entry.Chosen = own.Variables(), clients.NamesMode(own.Config)
-	others, err := clients.Others(c, source, entry.Configs[len(entry.Configs)-1], own)
-	if err != nil {
+	in.own.Record = records.all[in.file.ID(in.source)]
+	in.entry.Variables, in.entry.Chosen = in.own.Variables(), clients.NamesMode(in.own.Config)
+	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
 	}
 	switch {
-	case o.Undo:
-		return undo(e, c, source, file)
-	case o.Each:
-		return installEach(e, c, source, file, entry, own, others, o.Only)
-	case !c.Rewrites():
-		return printEntry(e, c, source, entry, own, others)
+	case in.Each:
+		return in.each(records)
+	case !in.client.Rewrites():
+		return in.print()
 	}
-	result, err := clients.Install(c, source, entry)
+	result, err := clients.Install(in.client, in.source, in.entry)
+	if err == nil && in.Replace {
+		now := in.source
+		now.Data = result
+		result, err = clients.WithoutOthers(in.client, now, in.others)
+	}
 	if err != nil {
 		return err
 	}
-	if o.Replace {
-		now := source
-		now.Data = result
-		if result, err = clients.WithoutOthers(c, now, others); err != nil {
-			return err
-		}
-	}
-	return writeEntries(e, c, source, file, result, o.Replace, func() { noteEntry(e, c, entry, own, others, o.Replace) })
+	in.show(result)
+	in.noteEntry()
+	return in.record(records, result)
 }
 
-// writeEntry writes a client's file with our entry.
-func writeEntry(e *Editor, c clients.Client, file clients.File, result []byte) error {
-	if folder := filepath.Dir(file.Path); clients.FirstExisting(folder) == "" {
-		e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, c.Title)
+// readOurs reads the files of our configuration, and what was imported into the last of them.
+func readOurs(paths []string) (clients.Ours, error) {
+	own, err := clients.ReadOurs(paths)
+	if err != nil {
+		return own, console.Usage(err)
+	}
+	imported, err := openStored[map[string]string](importedFile)
+	own.Imported = imported.all[paths[len(paths)-1]]
+	return own, err
+}
+
+// flags returns the flags of the command line that name files, for a further command about the client.
+func (in *Installation) flags() (flags string) {
+	if in.File != "" {
+		flags = " --file " + commandline.Quote(in.File)
+	} else if in.Project != "" {
+		flags = " --project " + commandline.Quote(in.Project)
+	}
+	return flags + in.e.Flags()
+}
+
+// show shows how the client's file changes.
+func (in *Installation) show(result []byte) {
+	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
+	in.e.noteProjectFile()
+}
+
+// put writes the client's file.
+func (in *Installation) put(result []byte) error {
+	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
+		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.client.Title)
 	}
 	switch {
-	case string(result) == string(file.Data):
-		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, file.Path)
-	case !e.Write:
-		e.Console.Note(notWritten)
+	case string(result) == string(in.file.Data):
+		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.file.Path)
+	case !in.e.Write:
+		in.e.Console.Note(notWritten)
 	default:
-		if err := e.write(file, result, fs.ModePerm); err != nil {
+		if err := in.e.write(in.file, result, fs.ModePerm); err != nil {
 			return err
 		}
-		e.Console.Note("now %s", c.Restart)
+		in.e.Console.Note("now %s", in.client.Restart)
 	}
 	return nil
 }
 
-// printEntry prints our entry for a file that metarouter does not write.
-func printEntry(e *Editor, c clients.Client, source clients.Source, entry clients.RouterEntry, own clients.Ours, others []clients.Other) error {
-	lines, err := clients.Lines(c, source, clients.EntryName, entry)
+// print prints our entry for a file that metarouter does not write.
+func (in *Installation) print() error {
+	lines, err := clients.Lines(in.client, in.source, clients.EntryName, in.entry)
 	if err != nil {
 		return err
 	}
-	noteEntry(e, c, entry, own, others, false)
-	return printLines(e, c, source, lines, fmt.Sprintf("an entry %q", clients.EntryName))
+	in.noteEntry()
+	return in.printLines(lines, fmt.Sprintf("an entry %q", clients.EntryName))
 }
 
 // printLines prints the lines of entries, which a person puts in place of the present ones.
-func printLines(e *Editor, c clients.Client, source clients.Source, lines []string, present string) error {
+func (in *Installation) printLines(lines []string, present string) error {
 	if lines == nil {
-		e.Console.Note("%s has the entry already, in %s; nothing to do", c.Title, source.Path)
+		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.source.Path)
 		return nil
 	}
-	fmt.Fprintln(e.Console.Results(), strings.Join(lines, "\n"))
-	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", source.Path, present, c.Restart)
-	if e.Write {
+	fmt.Fprintln(in.e.Console.Results(), strings.Join(lines, "\n"))
+	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.client.Restart)
+	if in.e.Write {
 		return errors.New(todo)
 	}
-	e.Console.Note("%s", todo)
+	in.e.Console.Note("%s", todo)
 	return nil
 }
 
 // noteEntry prints notes on our entry and the client's others.
-func noteEntry(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, others []clients.Other, replace bool) {
-	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
-		e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
+func (in *Installation) noteEntry() {
+	if strings.HasPrefix(in.entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(in.entry.Command), "/node_modules/") {
+		in.e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", in.entry.Command)
 	}
-	noteOwnConfiguration(e, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
-	if variables, kind := c.Withheld(entry); len(variables) > 0 {
-		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, kind, strings.Join(variables, ", "))
+	in.noteOwnConfiguration()
+	if variables, kind := in.client.Withheld(in.entry); len(variables) > 0 {
+		in.e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", in.client.Title, kind, strings.Join(variables, ", "))
 	}
-	noteOtherServers(e, c, others, replace)
+	in.noteOtherServers()
 }
 
 // clientSource returns the file of a client that is to be changed.
-func clientSource(e *Editor, c clients.Client, o InstallOptions) (clients.Source, error) {
-	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
-		source, notes := c.UsualSource(p)
+func (in *Installation) clientSource() (clients.Source, error) {
+	sources, err := sourcesOf(in.client, in.File, in.Project, func(p clients.System) []clients.Source {
+		source, notes := in.client.UsualSource(p)
 		for _, note := range notes {
-			e.Console.Note("note: %s", note)
+			in.e.Console.Note("note: %s", note)
 		}
 		return []clients.Source{source}
 	})
@@ -152,74 +188,80 @@ func clientSource(e *Editor, c clients.Client, o InstallOptions) (clients.Source
 	if i := slices.IndexFunc(sources, inProject); i > 0 {
 		source = sources[i]
 	}
-	if o.Each && o.File != "" && source.Project != "" {
+	if in.Each && in.File != "" && source.Project != "" {
 		return source, console.Usage(fmt.Errorf("%s belongs to all who work in %s; to change it, write --project %s in place of --file", source.Path, source.Project, commandline.Quote(source.Project)))
 	}
 	return source, nil
 }
 
-// clientEntry returns the entry for clients.
-func clientEntry(e *Editor, o InstallOptions) (entry clients.RouterEntry, err error) {
-	if entry.Command, entry.Before, err = clients.OwnProgram(o.Version); err != nil {
-		return entry, err
+// setEntry makes the entry for clients.
+func (in *Installation) setEntry() (err error) {
+	if in.entry.Command, in.entry.Before, err = clients.OwnProgram(in.Version); err != nil {
+		return err
 	}
-	if entry.Configs, err = e.own(); err != nil || !o.WithData {
-		return entry, err
+	if in.entry.Configs, err = in.e.own(); err != nil || !in.WithData {
+		return err
 	}
-	data := e.Data
+	data := in.e.Data
 	if data != "" {
 		data, err = filepath.Abs(data)
 	}
-	entry.Data = &data
-	return entry, err
+	in.entry.Data = &data
+	return err
 }
 
-// noteOwnConfiguration warns if the entry would start a router without servers. some says that
-// the client has servers to import.
-func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, some bool) {
-	if len(own.Config.Servers) > 0 {
+// noteOwnConfiguration warns if the entry would start a router without servers.
+func (in *Installation) noteOwnConfiguration() {
+	if len(in.own.Config.Servers) > 0 {
 		return
 	}
-	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", e.Flags())
-	if len(own.Files) > 0 {
-		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", e.Flags())
+	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", in.e.Flags())
+	if len(in.own.Files) > 0 {
+		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", in.e.Flags())
 	}
-	if some {
-		advice = fmt.Sprintf("'metarouter import %s --write' copies those of %s", c.Name, c.Title)
+	if slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }) {
+		advice = fmt.Sprintf("'metarouter import %s%s --write' copies those of %s", in.client.Name, in.flags(), in.client.Title)
 	}
-	e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(entry.Configs, ", "), what, advice)
+	in.e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(in.entry.Configs, ", "), what, advice)
 }
 
-// noteOtherServers names the client's other servers, by their fate. replace says that those that metarouter has go.
-func noteOtherServers(e *Editor, c clients.Client, others []clients.Other, replace bool) {
+// noteOtherServers names the client's other servers, by their fate.
+func (in *Installation) noteOtherServers() {
+	title, command := in.client.Title, "'metarouter import "+in.client.Name+in.flags()
 	var twice, alone, routers, single []string
-	for _, o := range others {
+	for _, o := range in.others {
 		switch {
+		case o.Stale && (in.Each || in.Replace):
 		case o.Only != "":
 			single = append(single, o.Name)
 		case o.Router:
 			routers = append(routers, o.Name)
 		case o.Stays != "":
-			e.Console.Note("note: %q stays in %s's file: %s; 'metarouter import %s --overwrite' takes the client's", o.Name, c.Title, o.Stays, c.Name)
+			in.e.Console.Note("note: %q stays in %s's file: %s; %s --overwrite' takes the client's", o.Name, title, o.Stays, command)
+		case o.Ours != "" && len(o.Differs) > 0 && (in.Replace || in.Each && (in.Only == nil || slices.Contains(in.Only, o.Ours))):
+			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, title, o.Differs)
 		case o.Ours != "":
 			twice = append(twice, o.Name)
 		default:
 			alone = append(alone, o.Name)
 		}
 	}
-	say := func(what string, names []string, format string, args ...any) {
-		if len(names) > 0 {
-			e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), fmt.Sprintf(format, args...))
-		}
+	in.say("these entries start metarouter too", routers, "remove them")
+	in.say("not in metarouter yet", alone, command+" --write' copies them")
+	if in.Replace || in.Each {
+		return
 	}
-	advice := "--replace takes them out of " + c.Title + "'s file"
-	if !c.Rewrites() {
-		advice = "delete them from " + c.Title + "'s file"
+	advice := "--replace takes them out of " + title + "'s file"
+	if !in.client.Rewrites() {
+		advice = "delete them from " + title + "'s file"
 	}
-	say("these entries start metarouter too", routers, "remove them")
-	say("not in metarouter yet", alone, "'metarouter import %s --write' copies them", c.Name)
-	if !replace {
-		say("these servers would run twice, once started by "+c.Title+" and once by metarouter", twice, "%s", advice)
-		say("these entries show single servers", single, "%s", advice)
+	in.say("these servers would run twice, once started by "+title+" and once by metarouter", twice, advice)
+	in.say("these entries show single servers", single, advice)
+}
+
+// say prints a note on entries, if there are any.
+func (in *Installation) say(what string, names []string, advice string) {
+	if len(names) > 0 {
+		in.e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), advice)
 	}
 }

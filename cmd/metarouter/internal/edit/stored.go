@@ -2,7 +2,9 @@ package edit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -10,42 +12,51 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-const maxStored = 8 << 20 // bytes of a file of [stored]
+const maxStored = 8 << 20 // bytes of a file of a [storedFile]
 
-// The files of [stored]: the clients' entries that were imported into a file of ours, as [clients.Ours] has them, and the entries of
-// a client's file that 'install --each' replaced, as [clients.InPlace] has them.
+// The files of [storedFile]: the clients' entries that were imported into a file of ours, as [clients.Ours] has them, and a
+// [clients.Record] of each client's file.
 const importedFile, replacedFile = "imported.json", "replaced.json"
 
-// stored returns the texts that belong to a path in a file next to the user's own configuration, after change, which may be nil. A
-// missing or damaged file has none.
-func stored(name, path string, change func(map[string]string) map[string]string) (map[string]string, error) {
+// A storedFile has a value for each of some keys, in a file in the folder of the user's own configuration.
+type storedFile[T any] struct {
+	path string
+	all  map[string]T
+}
+
+// openStored reads the file of that name. A missing file has no values.
+func openStored[T any](name string) (storedFile[T], error) {
 	own, err := configpath.Own()
 	if err != nil {
-		return nil, err
+		return storedFile[T]{}, err
 	}
-	file := filepath.Join(filepath.Dir(own), name)
-	var all map[string]map[string]string
-	data, _ := safefile.ReadOwn(file, maxStored)
-	if json.Unmarshal(data, &all) != nil || all == nil {
-		all = make(map[string]map[string]string)
+	s := storedFile[T]{path: filepath.Join(filepath.Dir(own), name)}
+	data, err := safefile.ReadOwn(s.path, maxStored)
+	if err == nil {
+		if err = json.Unmarshal(data, &s.all); err != nil {
+			err = fmt.Errorf("%s is damaged (%w); repair it, or delete it", s.path, err)
+		}
 	}
-	if change == nil {
-		return all[path], nil
+	if s.all == nil {
+		s.all = make(map[string]T)
 	}
-	if all[path] == nil {
-		all[path] = make(map[string]string)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if all[path] = change(all[path]); all[path] == nil {
-		delete(all, path)
+	return s, err
+}
+
+// write writes the file.
+func (s storedFile[T]) write() error {
+	data, err := json.MarshalIndent(s.all, "", "  ")
+	if err == nil && len(data) > maxStored {
+		err = fmt.Errorf("%s would be larger than %d MiB", s.path, maxStored>>20)
 	}
-	if data, err = json.MarshalIndent(all, "", "  "); err == nil && len(data) > maxStored {
-		err = fmt.Errorf("%s would be larger than %d MiB", file, maxStored>>20)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(s.path), 0o700)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return nil, err
-	}
-	return all[path], safefile.Write(file, data, true)
+	return safefile.Write(s.path, data, true)
 }
