@@ -77,11 +77,10 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 	if !ok || needed == nil {
 		return false, nil
 	}
-	personal := a.current.load().isPersonal(needed.Server)
-	if !who.MayLogIn && !personal {
+	if !who.MayLogIn && !a.current.load().entry(needed.Server).PerUser {
 		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())
 	}
-	r := login.Request{By: who.Principal, Who: who.Name, Way: login.Loopback, Scopes: needed.Scopes}
+	r := login.Request{By: who.Principal, Who: who.Name, Way: login.Loopback, Own: !who.MayLogIn, Scopes: needed.Scopes}
 	switch {
 	case who.OverHTTP && a.current.load().config.Router.HTTP.PublicURL != "":
 		r.Way = login.Public
@@ -95,9 +94,9 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
 	case beginning.Err() != nil && errors.Is(failed, context.DeadlineExceeded):
-		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun, since its issuer did not answer within %v. Send the request again later, or run \"%s\" on the router's machine, which waits longer", needed.Server, needed.Why.Text(), beginTime, needed.Command())
+		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun, since its issuer did not answer within %v. Send the request again later%s", needed.Server, needed.Why.Text(), beginTime, a.orRun(from, needed))
 	case failed != nil:
-		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun: %w. Run \"%s\" on the router's machine, which says more", needed.Server, needed.Why.Text(), failed, needed.Command())
+		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun: %w. Send the request again later%s", needed.Server, needed.Why.Text(), failed, a.orRun(from, needed))
 	}
 	return true, a.askToLogIn(ctx, from, needed, pending)
 }
@@ -122,7 +121,7 @@ func neededLogin(err error) *login.NeededError {
 // client can be asked while a request of it is under way. It returns nil after the login.
 func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
 	share := "All clients of this router share the login."
-	if a.current.load().isPersonal(needed.Server) {
+	if a.current.load().entry(needed.Server).PerUser {
 		share = "The login is for you alone."
 	}
 	question := fmt.Sprintf("server %q needs a login: %s. %s", needed.Server, needed.Why.Text(), share)
@@ -132,7 +131,7 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	url := loginURL(pending)
 	switch {
 	case !session.OpensURLs(from.Capabilities()):
-		return inWords(question, needed, url)
+		return inWords(question, url, a.orRun(from, needed))
 	case !from.Modern():
 		a.notices.follow(from.Home(), pending)
 		return &session.Error{Code: codeURLNeeded, Message: question, Data: wire.Marshal(map[string]any{"elicitations": []any{map[string]string{
@@ -150,9 +149,9 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case unable:
-		return inWords(question, needed, url)
+		return inWords(question, url, a.orRun(from, needed))
 	case err != nil && !errors.Is(err, errLoginOver):
-		return fmt.Errorf("server %q needs a login, and the question to the person at the client failed: %w. Send the request again when a person can answer, or run \"%s\"", needed.Server, err, needed.Command())
+		return fmt.Errorf("server %q needs a login, and the question to the person at the client failed: %w. Send the request again when a person can answer%s", needed.Server, err, a.orRun(from, needed))
 	case err == nil && action != "accept":
 		return fmt.Errorf("server %q needs a login, and the person at the client did not agree to one (%s). Do not send the request again unless that person wants it", needed.Server, action)
 	}
@@ -171,8 +170,16 @@ func loginURL(pending *login.Pending) string {
 }
 
 // inWords is the error for a client that shows no URLs.
-func inWords(question string, needed *login.NeededError, url string) error {
-	return fmt.Errorf("%s Have the person log in within %v at %s or with the command \"%s\" on the router's machine, then send the request again", question, login.Lifetime, url, needed.Command())
+func inWords(question, url, orRun string) error {
+	return fmt.Errorf("%s Have the person log in within %v at %s%s before you send the request again", question, login.Lifetime, url, orRun)
+}
+
+// orRun names the command by which the client's person can log in, too; "" if the command logs in another user.
+func (a *accounts) orRun(from Client, needed *login.NeededError) string {
+	if who, _ := session.CallerOf(from); who.Principal != "" && a.current.load().entry(needed.Server).PerUser {
+		return ""
+	}
+	return fmt.Sprintf(" or run \"%s\" on the router's machine", needed.Command())
 }
 
 // errLoginOver is why a question is withdrawn.
@@ -206,13 +213,13 @@ func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login
 	case bounded.Err() != nil:
 		return fmt.Errorf("server %q needs a login, and no one logged in within %v. Send the request again when a person can log in", server, login.Lifetime)
 	case err != nil:
-		return fmt.Errorf("server %q needs a login, and the login failed: %w. Send the request again to begin another one, or run 'metarouter login %[1]s'", server, err)
+		return fmt.Errorf("server %q needs a login, and the login failed: %w. Send the request again to begin another one", server, err)
 	}
 	trying, stop := context.WithTimeout(ctx, restartTime)
 	defer stop()
 	until(trying, a.supervisor, func() bool {
 		s, ok := statusOf(a.supervisor, server)
-		return !ok || s.State != status.NeedsAuth
+		return !ok || s.State != status.NeedsAuth || a.current.load().entry(server).PerUser // whose session is opened by the call
 	}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -57,6 +57,13 @@ var local = session.Caller{MayLogIn: true}
 // protected runs a router of one server, "s", which needs a login at the issuer.
 func protected(t *testing.T, edit ...func(*config.Config)) (*Router, *fakeissuer.Issuer, *fakeissuer.Resource) {
 	t.Helper()
+	r, _, issuer, resource := editable(t, edit...)
+	return r, issuer, resource
+}
+
+// editable is protected, and edits the configuration.
+func editable(t *testing.T, edit ...func(*config.Config)) (*Router, chan<- config.Config, *fakeissuer.Issuer, *fakeissuer.Resource) {
+	t.Helper()
 	own := t.TempDir()
 	t.Setenv("HOME", own)
 	t.Setenv("XDG_CONFIG_HOME", own)
@@ -67,9 +74,9 @@ func protected(t *testing.T, edit ...func(*config.Config)) (*Router, *fakeissuer
 	for _, f := range edit {
 		f(&c)
 	}
-	r, _ := runningWith(t, c, Options{})
+	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
-	return r, issuer, resource
+	return r, edits, issuer, resource
 }
 
 // unlisted is a tool of the server as a catalog of before knows it.

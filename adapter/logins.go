@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -54,52 +56,75 @@ func (a *accounts) Logout(ctx context.Context, server, principal string) (was bo
 	return a.logins.Logout(ctx, s)
 }
 
-// EndLogin ends the login of a user, by name or ID as All of [Logins] has them, at a server of the configuration. It has the issuer
-// revoke the tokens.
+// EndLogin ends the login of a user, by name or ID as All of [Logins] has them, at a server, by its name at the login or by its name now. It has
+// the issuer revoke the tokens. It is an error if there is no such login.
 func (a *accounts) EndLogin(ctx context.Context, server, user string) error {
 	all, err := a.logins.All(ctx)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(h login.Held) bool { return h.Server != server || h.ID == "" || user != h.User && user != h.ID })
-	switch len(all) {
-	case 0:
+	now, _ := a.supervisor.LoginServer(ctx, server, "") // not of an entry that is gone
+	all = slices.DeleteFunc(all, func(h login.Held) bool {
+		return h.ID == "" || h.Server != server && !h.At(now) || user != h.User && user != h.ID
+	})
+	if len(all) == 0 {
 		return fmt.Errorf("%q has no login at %s; 'metarouter logins' lists all", user, server)
-	case 1:
-		_, err = a.Logout(ctx, server, all[0].Principal)
-		return err
 	}
-	return fmt.Errorf("%d users of the name %q have a login at %s; name one by the ID that 'metarouter logins' prints", len(all), user, server)
+	if slices.ContainsFunc(all, func(h login.Held) bool { return h.ID != all[0].ID }) {
+		return fmt.Errorf("several users of the name %q have a login at %s; name one by the ID that 'metarouter logins' prints", user, server)
+	}
+	var failed []error
+	for _, h := range all {
+		failed = append(failed, a.end(ctx, h))
+	}
+	return errors.Join(failed...)
 }
 
-// sweepTime is the time between two looks for unused logins.
-const sweepTime = time.Hour
+// end ends a login that was listed, whatever the entries are now. The issuer revokes the tokens for the client of an entry with its URL.
+func (a *accounts) end(ctx context.Context, h login.Held) error {
+	var client oauth.Settings
+	for _, entry := range a.current.load().config.Servers {
+		if entry.OAuth != nil && (client.ClientID == "" || entry.Name == h.Server) {
+			if s, err := a.supervisor.LoginServer(ctx, entry.Name, ""); err == nil && h.At(s) {
+				client = s.Settings
+			}
+		}
+	}
+	return a.logins.End(ctx, h, client)
+}
+
+const (
+	sweepSoon  = time.Minute      // from the start to the first look for unused logins: a command is over by then
+	sweepTime  = time.Hour        // between two looks
+	sweepLimit = 10 * time.Minute // of one look: issuers are asked to revoke tokens
+)
 
 // endUnused ends logins that their users have not used for loginTimeout, until ctx ends.
 func (a *accounts) endUnused(ctx context.Context, log *zap.Logger) {
-	for {
+	for wait := sweepSoon; ; wait = sweepTime {
 		select {
-		case <-time.After(sweepTime):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
-		a.sweep(ctx, log, time.Now())
+		bounded, cancel := context.WithTimeout(ctx, sweepLimit)
+		a.sweep(bounded, log, time.Now())
+		cancel()
 	}
 }
 
 // sweep ends the logins that are unused now.
 func (a *accounts) sweep(ctx context.Context, log *zap.Logger, now time.Time) {
-	setup := a.current.load()
-	limit := setup.config.Router.LoginTimeout
+	limit := a.current.load().config.Router.LoginTimeout
 	all, err := a.logins.All(ctx)
 	if err != nil {
 		log.Warn("can't look for unused logins", zap.Error(err))
 	}
 	for _, h := range all {
-		if h.Principal == "" || limit <= 0 || now.Sub(h.Used) < limit || !setup.isPersonal(h.Server) {
+		if h.Principal == "" || limit <= 0 || now.Sub(h.Used) < limit || ctx.Err() != nil {
 			continue
 		}
-		if _, err := a.Logout(ctx, h.Server, h.Principal); err != nil {
+		if err := a.end(ctx, h); err != nil {
 			log.Warn("an unused login has ended with an error", zap.String("server", h.Server), zap.String("user", h.User), zap.Error(err))
 		} else {
 			log.Info("a login has ended, since its user has not used it for loginTimeout", zap.String("server", h.Server), zap.String("user", h.User))
@@ -121,8 +146,9 @@ func (a *accounts) Personal() bool {
 	return slices.ContainsFunc(a.current.load().config.Servers, config.Server.Personal)
 }
 
-// UserValues returns the names of the values that each user sets, and which of them a principal has set.
-func (a *accounts) UserValues(_ context.Context, principal string) (set map[string]bool, err error) {
+// UserValues returns the names of the values that each user sets, and which of them a principal has set: of servers that their profile
+// shows, of all if it is "".
+func (a *accounts) UserValues(_ context.Context, principal, of string) (set map[string]bool, err error) {
 	own, err := configpath.Own()
 	if err != nil {
 		return nil, err
@@ -132,9 +158,11 @@ func (a *accounts) UserValues(_ context.Context, principal string) (set map[stri
 		return nil, err
 	}
 	set = make(map[string]bool)
-	for _, s := range a.current.load().config.Servers {
+	c := a.current.load().config
+	rules := profile.Of(profile.Existing(c.Router.Profiles, []string{of}), of)
+	for _, s := range c.Servers {
 		for _, r := range s.References {
-			if r.Kind == reference.User {
+			if r.Kind == reference.User && (of == "" || rules.Server(s.Name)) {
 				set[r.Body] = slices.Contains(names, vault.UserValue(principal, r.Body))
 			}
 		}
@@ -143,8 +171,8 @@ func (a *accounts) UserValues(_ context.Context, principal string) (set map[stri
 }
 
 // SetUserValue sets a value of a principal, and removes it if it is "". The principal's sessions end, since they have the old one.
-func (a *accounts) SetUserValue(ctx context.Context, principal, name, value string) error {
-	set, err := a.UserValues(ctx, principal)
+func (a *accounts) SetUserValue(ctx context.Context, principal, of, name, value string) error {
+	set, err := a.UserValues(ctx, principal, of)
 	if _, known := set[name]; err != nil || !known {
 		return cmp.Or(err, errors.New("no server needs a value of this name"))
 	}
@@ -152,12 +180,15 @@ func (a *accounts) SetUserValue(ctx context.Context, principal, name, value stri
 	if err != nil {
 		return err
 	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return errors.New("the value has characters that no header can have, such as the end of a line")
+	}
 	if value == "" {
 		if err = vault.Of(own).Remove(ctx, vault.UserValue(principal, name)); errors.As(err, new(*vault.MissingError)) {
 			return nil
 		}
 	} else {
-		_, err = vault.Of(own).Set(ctx, vault.UserValue(principal, name), value)
+		err = vault.SetUser(ctx, vault.Of(own), principal, name, value)
 	}
 	if err == nil {
 		a.supervisor.EndUser(principal)

@@ -51,9 +51,12 @@ func (s *setup) has(server string) bool {
 	return ok
 }
 
-// isPersonal reports whether each user of the router has a session of their own with the server.
-func (s *setup) isPersonal(server string) bool {
-	return slices.ContainsFunc(s.config.Servers, func(entry config.Server) bool { return entry.Name == server && entry.Personal() })
+// entry returns the entry of the server, the zero value without one.
+func (s *setup) entry(server string) (found config.Server) {
+	if i := slices.IndexFunc(s.config.Servers, func(entry config.Server) bool { return entry.Name == server }); i >= 0 {
+		found = s.config.Servers[i]
+	}
+	return found
 }
 
 // A holder holds the setup in use.

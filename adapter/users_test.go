@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,14 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	expect.Equal(t, whoami(t, r, bob), "bob's account")
 	expect.Equal(t, whoami(t, r, of("ann", false)), "ann's account")
 	expect.Contains(t, whoami(t, r, of("eve", false)), "The login is for you alone")
+	wordy := of("eve", true)
+	wordy.capabilities = "{}"
+	if said := whoami(t, r, wordy); !strings.Contains(said, "/authorize?") || strings.Contains(said, "metarouter login") {
+		t.Errorf("a user is told of the router's own user's login: %s", said)
+	}
+	waiting, _ := statusOf(r.accounts.supervisor, "s")
+	expect.Equal(t, len(r.Tools()), 0, "tools that are listed with a user's login")
+	expect.Contains(t, waiting.LastError, "the router's own user")
 	stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
 		go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
 		return "accept", nil
@@ -176,6 +185,8 @@ func TestUserValuesInHeaders(t *testing.T) {
 		References: []reference.Reference{
 			{Text: "${user:key}", Kind: reference.User, Body: "key"}, {Text: "${claim:employee}", Kind: reference.Claim, Body: "employee"},
 		},
+	}}, Router: config.Router{Profiles: map[string]config.Profile{
+		"others": {Servers: []string{"o*"}}, "one": {Servers: []string{"s"}},
 	}}}, Options{})
 	settled(t, r)
 	expect.Equal(t, len(r.Tools()), 1, "tools, which are listed without the headers")
@@ -185,10 +196,12 @@ func TestUserValuesInHeaders(t *testing.T) {
 	ann, bob := of("ann", `{"employee":"7"}`), of("bob", `{"employee":"8"}`)
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set; open /account")
 	for name, value := range map[string]string{"ann": "ann's key", "bob": "bob's key", "": "the local key"} {
-		expect.OK(t, r.parts.SetUserValue(t.Context(), name, "key", value))
+		expect.OK(t, r.parts.SetUserValue(t.Context(), name, "", "key", value))
 	}
-	if err := r.parts.SetUserValue(t.Context(), "ann", "other", "x"); err == nil {
-		t.Error("a value that no server needs is set")
+	for name, value := range map[string]string{"other": "x", "key": "x\r\nX-Role: admin"} {
+		if err := r.parts.SetUserValue(t.Context(), "ann", "", name, value); err == nil {
+			t.Errorf("the value %s is set to %q", name, value)
+		}
 	}
 	for range 2 {
 		expect.Equal(t, whoami(t, r, ann), "ann's key")
@@ -197,12 +210,81 @@ func TestUserValuesInHeaders(t *testing.T) {
 	for _, none := range []*caller{{who: local}, of("ann", `{"employee":""}`)} {
 		expect.Contains(t, whoami(t, r, none), `your access token has no claim "employee"`)
 	}
-	set, err := r.parts.UserValues(t.Context(), "eve")
-	expect.OK(t, err)
-	expect.Deep(t, set, map[string]bool{"key": false})
-	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", "another key"))
+	for profile, want := range map[string]map[string]bool{"": {"key": false}, "others|one": {"key": false}, "others": {}} {
+		set, err := r.parts.UserValues(t.Context(), "eve", profile)
+		expect.OK(t, err)
+		expect.Deep(t, set, want, "%s", profile)
+	}
+	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", "another key"))
 	expect.Equal(t, whoami(t, r, ann), "another key", "at once")
-	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "key", ""))
+	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", ""))
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set")
 	expect.Equal(t, whoami(t, r, bob), "bob's key")
+}
+
+// A user's login ends though the entry is another one by now, or gone. No one else's login does, and no user logs in for all.
+func TestLoginsOfUsersOutliveEntries(t *testing.T) {
+	shared := func(s *config.Server) {
+		s.PerUser, s.Headers = false, map[string]string{"X-Key": "${user:key}"}
+		s.References = []reference.Reference{{Text: "${user:key}", Kind: reference.User, Body: "key"}}
+	}
+	for name, test := range map[string]struct {
+		server string
+		edit   func(*config.Server)
+	}{
+		"shared":      {"s", shared},
+		"another URL": {"s", func(s *config.Server) { s.URL += "?v=2" }},
+		"renamed":     {"later", func(s *config.Server) { s.Name = "later" }},
+		"old name":    {"s", func(s *config.Server) { s.Name = "later" }},
+	} {
+		var c config.Config
+		r, edits, _, _ := editable(t, func(now *config.Config) {
+			now.Servers[0].PerUser = true
+			now.Router.HTTP.PublicURL, now.Router.LoginTimeout = "https://tools.example.com", 30*24*time.Hour
+			c = *now
+		})
+		users := make(map[string]*caller)
+		for _, user := range []string{"ann", "bob"} {
+			users[user] = &caller{who: session.Caller{Principal: user, Name: user, OverHTTP: true}, modern: true}
+			users[user].ask = choosing(t, r, user+"'s account", user)
+			expect.Equal(t, whoami(t, r, users[user]), user+"'s account")
+		}
+		stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
+			go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
+			return "accept", nil
+		}}
+		expect.Equal(t, whoami(t, r, stdio), "the local account")
+		c.Servers = slices.Clone(c.Servers)
+		test.edit(&c.Servers[0])
+		edits <- c
+		mcptest.WaitFor(t, "the edit", func() bool {
+			now, err := r.accounts.supervisor.LoginServer(t.Context(), c.Servers[0].Name, "ann")
+			return err == nil && now.URL == c.Servers[0].URL && (now.Principal != "") == c.Servers[0].PerUser
+		})
+		held := func() (users string) {
+			all, err := r.parts.Logins().All(t.Context())
+			expect.OK(t, err)
+			for _, h := range all {
+				users += h.User + ";"
+			}
+			return users
+		}
+		expect.OK(t, r.parts.EndLogin(t.Context(), test.server, "ann"), "%s", name)
+		expect.Equal(t, held(), ";bob;", "%s", name)
+		if err := r.parts.EndLogin(t.Context(), test.server, "ann"); err == nil {
+			t.Errorf("%s: a login ends twice", name)
+		}
+		r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(31*24*time.Hour))
+		expect.Equal(t, held(), ";", "%s: after the timeout", name)
+		if name == "shared" {
+			_, err := r.parts.Logout(t.Context(), "s", "")
+			expect.OK(t, err)
+			expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", "ann's key"))
+			expect.Contains(t, whoami(t, r, users["ann"]), "Ask the administrator")
+			_, err = r.parts.BeginLogin(t.Context(), "s", LoginRequest{By: "ann", Own: true})
+			if err == nil {
+				t.Error("a user logs in for all")
+			}
+		}
+	}
 }

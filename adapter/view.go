@@ -90,7 +90,7 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 	if node, _ := m.locate(server); node == nil && !c.router.current.load().has(server) {
 		m.settled(ctx)
 	}
-	if c.router.current.load().isPersonal(server) { // no one's session is meant
+	if c.router.current.load().entry(server).Personal() { // no one's session is meant
 		return c.router.supervisor.Await(ctx, server)
 	}
 	_, err := c.router.sessions.Session(ctx, server, nil)

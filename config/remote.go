@@ -57,7 +57,10 @@ func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {
 	return nil
 }
 
-const clientCredentials = "client_credentials" // a value of "grant"
+const ( // values of "grant"
+	clientCredentials = "client_credentials"
+	deviceCode        = "device_code"
+)
 
 // checkOAuth reports settings that do not fit together. The port of a callback URL of this
 // machine is the one to listen on.
@@ -128,6 +131,8 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 		d.mistake(at, `"credentials": "user" and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`)
 	case s.OAuth != nil && s.OAuth.Grant == clientCredentials:
 		d.mistake(at, `"credentials": "user" needs a login of each user, and "grant": "client_credentials" has none; remove one of them`)
+	case s.OAuth != nil && s.OAuth.Grant == deviceCode:
+		d.mistake(at, `"credentials": "user" and "grant": "device_code" exclude each other, since a code entered by someone else would give their account to the user who asked for it; remove one of them`)
 	}
 }
 

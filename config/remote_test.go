@@ -106,6 +106,7 @@ func TestOAuthMistakes(t *testing.T) {
 		`{"url": "https://a.example/mcp", "credentials": "user", "headersHelper": "x"}`:                                                           `error: "credentials": "user" and "headersHelper" exclude each other`,
 		`{"url": "https://a.example/mcp", "credentials": "user", "service": "x"}`:                                                                 `error: "credentials": "user" and "service" exclude each other`,
 		`{"url": "https://a.example/mcp", "credentials": "user", "oauth": {"grant": "client_credentials", "clientId": "c", "clientSecret": "s"}}`: `error: "credentials": "user" needs a login of each user`,
+		`{"url": "https://a.example/mcp", "credentials": "user", "oauth": {"grant": "device_code"}}`:                                              `error: "credentials": "user" and "grant": "device_code" exclude each other`,
 		`{"command": "x", "env": {"A": "${user:k}"}}`:                                                                                             `error: ${user:k} works only for a remote server, since one process of a stdio server serves all users`,
 		`{"url": "https://a.example/${user:k}"}`:                                                                                                  `error: ${user:k} works only in "headers"`,
 		`{"url": "https://a.example/mcp", "headers": {"A": "${claim:k}"}, "service": "x"}`:                                                        `error: ${claim:k} and "service" exclude each other`,

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -24,7 +23,6 @@ type common struct {
 	launcher *launch.Launcher
 	resolver *resolve.Resolver
 	sources  func(oauth.Server) source // of tokens; nil without logins
-	logins   *login.Logins             // may be nil
 	turns    turns
 	ending   chan struct{} // closed when Run is to return
 	sole     soleClient

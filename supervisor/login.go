@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +40,7 @@ func (v *Supervisor) LoginServer(ctx context.Context, name, principal string) (o
 	if err != nil {
 		return oauth.Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
-	for header := range resolved.Headers {
+	for _, header := range slices.AppendSeq(slices.Collect(maps.Keys(resolved.Headers)), maps.Keys(entry.Headers)) { // also one for each user
 		if http.CanonicalHeaderKey(header) == "Authorization" {
 			return oauth.Server{}, fmt.Errorf("server %q has an \"Authorization\" of its own in its headers, which it gets instead of a login; remove that from its entry to log in", name)
 		}
@@ -166,6 +168,9 @@ func (c *control) awaitLogin(ctx context.Context, t *tokens, needed *login.Neede
 func loginReason(entry config.Server, needed *login.NeededError) string {
 	if needed.Why != status.IssuerUnreachable && entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials) {
 		return needed.Error()
+	}
+	if entry.PerUser && needed.Why == status.NeverLoggedIn {
+		return "its list of tools needs a login of the router's own user, and calls need each user's own; run: " + needed.Command()
 	}
 	return needed.Advice()
 }

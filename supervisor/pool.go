@@ -53,6 +53,9 @@ func newPool(life context.Context, o *opener) *pool {
 // maxClients bounds the sessions of one server that are one client's each.
 const maxClients = 100
 
+// maxOfUser bounds those of one principal other than the local user.
+const maxOfUser = 5
+
 // A use says which clients use a session that is not the one that all share.
 type use struct {
 	user     string         // names the only principal; "" if several may
@@ -148,9 +151,9 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		c = nil
 	}
 	if c == nil {
-		if p.closed || len(p.byUse) >= maxClients && !endLeastUsed(p) {
+		if p.closed || !hasRoom(p, of) {
 			p.mu.Unlock()
-			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients have a session of their own with it, or it is ending", maxClients))
+			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients, or %d of one user, have a session of their own with it, or it is ending", maxClients, maxOfUser))
 		}
 		if shared != nil && shared.user != nil {
 			on.user = shared.user

@@ -191,7 +191,7 @@ func (s *server) status() status.Status {
 	st := s.public.status()
 	st.Reverted = reverted
 	st.Refused, st.RefusedBy = s.opener.limits.Refused()
-	st.Sessions = s.pool.sessions()
+	st.Sessions, st.Unshared = s.pool.sessions(), entry.Personal()
 	if entry.Transport == config.AutoHTTP {
 		if found := s.launcher.Cache.Get(entry).Transport; found != "" {
 			st.Transport = string(found)

@@ -138,7 +138,6 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 		launcher: launch.New(starter, o.Reporter, o.DataDir),
 		resolver: resolve.New(ownSecrets(), starter.Run),
 		sources:  sources(o.Logins),
-		logins:   o.Logins,
 		turns:    newTurns(),
 		ending:   ending,
 		sole:     soleClient{o.Sole, make(chan session.Client, 1)},

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -144,11 +143,27 @@ func isNeeded(p *pool, of use, c *clientSession) bool {
 	return len(c.in.Subscriptions.Wanted()) > 0
 }
 
-// endLeastUsed ends the session of a user that was unused for longest, and reports whether one was unused. p.mu must be held.
-func endLeastUsed(p *pool) bool {
+// hasRoom ends an unused session of a user if none of the use fits, and reports whether one does. p.mu must be held.
+func hasRoom(p *pool, of use) bool {
+	principal, _, _ := strings.Cut(of.user, "\x00")
+	mine, places := principal+"\x00", 0
+	for other := range p.byUse {
+		if strings.HasPrefix(other.user, mine) {
+			places++
+		}
+	}
+	if of.user != "" && mine != userKey("") && places >= maxOfUser {
+		return endLeastUsed(p, of, mine)
+	}
+	return len(p.byUse) < maxClients || endLeastUsed(p, of, "")
+}
+
+// endLeastUsed ends the session that was unused for longest, of the users whose uses begin so, and reports whether one was unused. It
+// keeps the one that a session for the use is opened next to. p.mu must be held.
+func endLeastUsed(p *pool, keeping use, these string) bool {
 	var oldest use
 	for of, c := range p.byUse {
-		if of.isFirst() && signal.IsClosed(c.ready) && c.err == nil && !isNeeded(p, of, c) &&
+		if of.isFirst() && of.user != keeping.user && strings.HasPrefix(of.user, these) && signal.IsClosed(c.ready) && c.err == nil && !isNeeded(p, of, c) &&
 			(oldest.user == "" || c.in.Calls.IdleFor() > p.byUse[oldest].in.Calls.IdleFor()) {
 			oldest = of
 		}
@@ -193,24 +208,11 @@ func keep(life context.Context, p *pool, of use, c *clientSession) {
 	}
 }
 
-// A lister gives the requests for the lists of a server whose users have sessions of their own the token of someone's login.
-type lister struct {
-	source
-	known login.Holders // when it was made
-}
-
-// Changed implements source: there are other logins than before.
-func (l lister) Changed(ctx context.Context) <-chan struct{} { return l.known.Changed(ctx) }
-
-// sourceOf returns the source of the tokens of a session: of all principals' login, or of the user's.
+// sourceOf returns the source of the tokens of a session: of all principals' login, or of the user's. Lists, which all users see, are
+// read with the local user's, and never with another one's.
 func (o *opener) sourceOf(ctx context.Context, s oauth.Server, on terms) (source, error) {
-	switch {
-	case on.user == nil:
+	if on.user == nil {
 		return o.sources(s), nil
-	case on.shared:
-		known := o.logins.Holders(ctx, s)
-		s.Principal = known.Principal
-		return lister{o.sources(s), known}, nil
 	}
 	s.Principal = on.user.principal
 	tokens := o.sources(s)

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -32,9 +31,12 @@ func (v values) Get(_ context.Context, name string) (string, error) { return v[n
 type person struct {
 	*client
 	principal string
+	claims    string
 }
 
-func (p person) Caller() session.Caller { return session.Caller{Principal: p.principal} }
+func (p person) Caller() session.Caller {
+	return session.Caller{Principal: p.principal, Claims: p.claims}
+}
 
 // Every request of a user goes over the user's own session, with the user's own value, and what the server says outside of
 // requests is for that user alone.
@@ -75,7 +77,7 @@ func TestUsersShareNothing(t *testing.T) {
 		if n, _ := f.listings("r"); n != 1 {
 			t.Errorf("listed %d times, without a user", n)
 		}
-		users := map[string]session.Client{"ann": person{clientOf("a"), "ann"}, "bob": person{clientOf("b"), "bob"}, "local": person{clientOf("l"), ""}}
+		users := map[string]session.Client{"ann": person{clientOf("a"), "ann", ""}, "bob": person{clientOf("b"), "bob", ""}, "local": person{clientOf("l"), "", ""}}
 		for _, method := range []string{"tools/call", "prompts/get", "resources/read", "completion/complete", "tasks/get", "tasks/result", "tasks/cancel"} {
 			for name, from := range users {
 				s, err := f.Session(t.Context(), "r", from)
@@ -114,14 +116,12 @@ func TestManyUsers(t *testing.T) {
 	srv := newFar(t, func(f *far) { f.modern = true })
 	entry := at(srv.URL, config.StreamableHTTP)
 	entry.Headers, entry.PerUser = nil, true
-	logins := login.New(login.Options{})
-	t.Cleanup(logins.Close)
-	f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.logins, v.sources = logins, (&fakeLogin{token: "x"}).source }, entry)
+	f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.sources = (&fakeLogin{token: "x"}).source }, entry)
 	f.await("r", status.Ready)
 	var all sync.WaitGroup
 	for i := range maxClients + 50 {
 		all.Go(func() {
-			who := person{clientOf(fmt.Sprint(i)), fmt.Sprint(i)}
+			who := person{clientOf(fmt.Sprint(i)), fmt.Sprint(i), ""}
 			s, err := f.Session(t.Context(), "r", who)
 			if err == nil {
 				_, err = s.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo"}`), From: who})
@@ -133,11 +133,62 @@ func TestManyUsers(t *testing.T) {
 	}
 	all.Wait()
 	for i := range maxClients {
-		who := person{clientOf(fmt.Sprint(i)), fmt.Sprint("later ", i)}
+		who := person{clientOf(fmt.Sprint(i)), fmt.Sprint("later ", i), ""}
 		_, err := f.Session(t.Context(), "r", who)
 		expect.OK(t, err)
 	}
 	if n := len(f.servers.get("r").pool.all()); n > maxClients {
 		t.Errorf("%d sessions", n)
 	}
+}
+
+// One user does not take all sessions of a server: theirs that is unused for longest ends, unless something needs it.
+func TestSessionsOfOneUser(t *testing.T) {
+	t.Parallel()
+	srv := newFar(t, func(f *far) {
+		f.answer = func(w http.ResponseWriter, v visit) bool {
+			if v.m.Method == "resources/subscribe" {
+				say(w, `data: {"jsonrpc":"2.0","id":%s,"result":{}}`, v.m.ID)
+			}
+			return v.m.Method == "resources/subscribe"
+		}
+	})
+	entry := at(srv.URL, config.StreamableHTTP)
+	entry.Headers, entry.PerUser = nil, true
+	f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.sources = (&fakeLogin{token: "x"}).source }, entry)
+	f.await("r", status.Ready)
+	open := func(principal string, claims int) (*instance, error) {
+		s, err := f.Session(t.Context(), "r", person{clientOf("c"), principal, fmt.Sprint(claims)})
+		in, _ := s.(*instance)
+		return in, err
+	}
+	pool := f.servers.get("r").pool
+	for i := range 2 * maxOfUser {
+		_, err := open("mallory", i)
+		expect.OK(t, err)
+	}
+	expect.Equal(t, len(pool.all()), maxOfUser, "sessions of one user")
+	for _, in := range pool.all() {
+		_, err := in.Subscribe(t.Context(), "x:y")
+		expect.OK(t, err)
+	}
+	_, err := open("mallory", -1)
+	expect.Error(t, err, "5 of one user")
+	for _, other := range []string{"ann", ""} {
+		for i := range maxOfUser {
+			_, err := open(other, i)
+			expect.OK(t, err)
+		}
+	}
+	_, err = open("", maxOfUser)
+	expect.OK(t, err, "the local user, all of whose clients are one")
+}
+
+// A server that gets a value of each user as its Authorization has no login.
+func TestNoLoginBesideAuthorization(t *testing.T) {
+	entry := at("http://127.0.0.1:1/mcp", config.StreamableHTTP)
+	entry.Headers = map[string]string{"authorization": "${user:name}"}
+	entry.References = []reference.Reference{{Text: "${user:name}", Kind: reference.User, Body: "name"}}
+	_, err := superviseWith(t, t.TempDir(), func(*Supervisor) {}, entry).LoginServer(t.Context(), "r", "")
+	expect.Error(t, err, `has an "Authorization" of its own`)
 }

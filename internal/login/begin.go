@@ -43,6 +43,8 @@ func (k loginKey) who() string {
 // that asks for more scopes, or comes back another way, replaces the first.
 func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	switch {
+	case r.Own && (r.Server.Principal == "" || r.Server.Principal != r.By):
+		return nil, fmt.Errorf("the login at %s is not for its user alone, and only an administrator may log in for all", r.Server.Name)
 	case r.Server.Settings.Grant == oauth.ClientCredentials:
 		return nil, fmt.Errorf("%s needs no login of a person: the router itself gets its tokens (grant client_credentials)", r.Server.Name)
 	case r.Server.Settings.Grant == oauth.DeviceCode:

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -101,8 +100,12 @@ type Held struct {
 	Scopes    []string  `json:"scopes,omitempty"`
 	Used      time.Time `json:"used"`   // by the principal last, within half a day; of the local user the login or its last renewal
 	Renews    bool      `json:"renews"` // there is a refresh token
+	URL       string    `json:"-"`      // of the server
 	Principal string    `json:"-"`
 }
+
+// At reports whether the login is at the server.
+func (h Held) At(s oauth.Server) bool { return h.URL == bare(s.URL) }
 
 // All returns all logins in the store, sorted by server and user.
 func (l *Logins) All(ctx context.Context) ([]Held, error) {
@@ -115,7 +118,7 @@ func (l *Logins) All(ctx context.Context) ([]Held, error) {
 		if s.Server == "" || s.Token.Access == "" && s.Token.Refresh == "" {
 			continue
 		}
-		h := Held{Server: s.Server, User: s.Who, Principal: s.Principal, Issuer: s.Found.Issuer.ID, Scopes: s.Token.Scopes, Used: s.Used, Renews: s.Token.Refresh != ""}
+		h := Held{Server: s.Server, User: s.Who, URL: s.URL, Principal: s.Principal, Issuer: s.Found.Issuer.ID, Scopes: s.Token.Scopes, Used: s.Used, Renews: s.Token.Refresh != ""}
 		if s.Principal != "" {
 			h.ID = hash("shown", s.Principal)[:12] // the principal itself may be the hash of a token
 		}
@@ -125,43 +128,6 @@ func (l *Logins) All(ctx context.Context) ([]Held, error) {
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.User, b.User), cmp.Compare(a.ID, b.ID))
 	})
 	return all, nil
-}
-
-// Holders are those who had a login at a server.
-type Holders struct {
-	Principal string // one of them: the local user, or else the one who has used the login last
-	url       string
-	logins    map[string]storedLogin // by ID
-	of        *Logins
-}
-
-// Holders returns those who have a login at the server now, no one if the logins can't be read.
-func (l *Logins) Holders(ctx context.Context, s oauth.Server) Holders {
-	h := Holders{url: bare(s.URL), of: l}
-	if c, err := l.options.Store.read(ctx, false); err == nil {
-		h.logins = c.at(h.url)
-	}
-	if len(h.logins) > 0 {
-		h.Principal = slices.MinFunc(slices.Collect(maps.Values(h.logins)), func(a, b storedLogin) int {
-			return cmp.Or(cmp.Compare(min(len(a.Principal), 1), min(len(b.Principal), 1)), b.Used.Compare(a.Used))
-		}).Principal
-	}
-	return h
-}
-
-// Changed returns a channel that is closed when the server has other logins than these, unless ctx ends before.
-func (h Holders) Changed(ctx context.Context) <-chan struct{} {
-	changed := make(chan struct{})
-	same := func(storedLogin, storedLogin) bool { return true } // they have the same ID
-	h.of.life.start(func() {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(h.of.life.ctx, cancel)()
-		if h.of.options.Store.await(ctx, func(c *content) bool { return !maps.EqualFunc(c.at(h.url), h.logins, same) }) {
-			close(changed)
-		}
-	})
-	return changed
 }
 
 // State returns how the login of the server is, without asking the server or the issuer.

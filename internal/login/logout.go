@@ -23,11 +23,11 @@ var errLoggedOut = errors.New("the server was logged out meanwhile; begin the lo
 // at which issuer the client of the settings was used, so that the server may name another one. It
 // reports whether there was anything to forget.
 func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err error) {
-	id := settingsKeyOf(s)
+	id := key(s)
 	l.mu.Lock()
 	var pending []*Pending
 	for _, p := range l.pending {
-		if p.key.server == id {
+		if key(p.flow.server) == id {
 			pending = append(pending, p)
 		}
 	}
@@ -61,4 +61,14 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		return true, fmt.Errorf("%s: the tokens are forgotten, but %s did not revoke them: %w", s.Name, issuer, err)
 	}
 	return true, nil
+}
+
+// End ends a login that All has listed, as Logout does; it is an error if the login has ended before. settings may have the client of
+// its tokens.
+func (l *Logins) End(ctx context.Context, h Held, settings oauth.Settings) error {
+	was, err := l.Logout(ctx, oauth.Server{Name: h.Server, URL: h.URL, Principal: h.Principal, Settings: settings})
+	if err == nil && !was {
+		err = fmt.Errorf("%s: the login has ended before", h.Server)
+	}
+	return err
 }

@@ -31,6 +31,7 @@ type Request struct {
 	By     string   // the principal that begins it, and must have the session in which it comes back if Way is Public; "" is the local user
 	Who    string   // the name of By, for persons; may be ""
 	Way    Way      // how it comes back
+	Own    bool     // By may not log in for others: the login must be for its principal alone
 	Scopes []string // to ask for besides the scopes that were granted before; may be nil
 }
 

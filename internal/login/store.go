@@ -156,17 +156,6 @@ func parse(data string) (*content, error) {
 	return c, nil
 }
 
-// at returns the logins of all principals at the server with the bare URL, by ID.
-func (c *content) at(url string) map[string]storedLogin {
-	found := make(map[string]storedLogin)
-	for _, l := range c.Logins {
-		if l.URL == url && (l.Token.Access != "" || l.Token.Refresh != "") {
-			found[l.ID] = l
-		}
-	}
-	return found
-}
-
 // errUnchanged ends an edit that changes nothing.
 var errUnchanged = errors.New("unchanged")
 

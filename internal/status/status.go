@@ -78,6 +78,7 @@ type Status struct {
 	Flood           Flood     // messages without a request beyond the limit, in its latest session
 	Unusable        Unusable  // messages that could not be passed on, in its latest session
 	Sessions        []Session // next to the one that clients share, by PID
+	Unshared        bool      // clients share none
 
 	Fault    *Fault        // the cause of LastError; nil if nothing went wrong
 	Reverted bool          // the entry before an edit runs, since the edited one does not start
@@ -138,6 +139,9 @@ func (s Status) Several() string {
 		noun, which = "sessions", func(int) string { return "one" }
 	}
 	text := fmt.Sprintf("%d %s: %s is shared", len(s.Sessions)+1, noun, which(s.PID))
+	if s.Unshared {
+		text = fmt.Sprintf("%s: %d, none is shared", noun, len(s.Sessions))
+	}
 	for i, one := range s.Sessions {
 		if i == maxSessions {
 			return text + fmt.Sprintf("; and %d more", len(s.Sessions)-i)

@@ -17,6 +17,7 @@ func TestSeveral(t *testing.T) {
 		{Status{State: Restarting, Sessions: []Session{own}}, ""},
 		{Status{State: Ready, PID: 1, Sessions: []Session{own}}, "2 processes: PID 1 is shared; PID 7 is for ann alone, since the server asks for roots"},
 		{Status{State: Ready, Sessions: []Session{own}}, "2 sessions: one is shared; one is for ann alone, since the server asks for roots"},
+		{Status{State: Ready, Unshared: true, Sessions: []Session{own}}, "sessions: 1, none is shared; one is for ann alone, since the server asks for roots"},
 	} {
 		expect.Equal(t, tc.s.Several(), tc.want, "%v", tc.s)
 	}

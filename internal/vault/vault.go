@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,6 +39,9 @@ const (
 	// maxNames is how many secrets a vault has at most.
 	maxNames = 1000
 	maxFile  = 4 << 20 // bytes
+	// maxOwn is how many values a user has, other than the local one. Those of all users fill at most half of the names.
+	maxOwn       = 20
+	maxUserValue = 4 << 10 // bytes
 )
 
 var validName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
@@ -119,20 +123,61 @@ func (v *Vault) Get(ctx context.Context, name string) (string, error) {
 // Set gives a secret a value. The first one makes the key: keptInFile reports that there is
 // no keyring to keep it, so that it is in a file.
 func (v *Vault) Set(ctx context.Context, name, value string) (keptInFile bool, err error) {
-	switch {
-	case !ValidName(name):
-		return false, fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name)
-	case value == "":
-		return false, errors.New("the value is empty; to remove the secret, run: metarouter secret rm " + name)
-	case len(value) > MaxValue:
-		return false, fmt.Errorf("the value is larger than %d KiB; keep it in a file of its own and write ${file:PATH}", MaxValue>>10)
-	case strings.ContainsRune(value, 0):
-		return false, errors.New("the value has a zero byte, which no variable and no header can hold")
+	if err := check(name, value); err != nil {
+		return false, err
 	}
 	return v.edit(ctx, func(values map[string]string) error {
 		values[name] = value
 		return nil
 	})
+}
+
+// check returns why a secret can't have the name or the value.
+func check(name, value string) error {
+	switch {
+	case !ValidName(name):
+		return fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name)
+	case value == "":
+		return errors.New("the value is empty; to remove the secret, run: metarouter secret rm " + name)
+	case len(value) > MaxValue:
+		return fmt.Errorf("the value is larger than %d KiB; keep it in a file of its own and write ${file:PATH}", MaxValue>>10)
+	case strings.ContainsRune(value, 0):
+		return errors.New("the value has a zero byte, which no variable and no header can hold")
+	}
+	return nil
+}
+
+// SetUser sets a value of a principal as Set does, under its UserValue. Those of users other than the local one have bounds of
+// their own, so that others' secrets fit.
+func SetUser(ctx context.Context, v *Vault, principal, name, value string) error {
+	name, of := UserValue(principal, name), UserValue(principal, "")
+	if principal == "" {
+		_, err := v.Set(ctx, name, value)
+		return err
+	}
+	if len(value) > maxUserValue {
+		return fmt.Errorf("the value is larger than %d KiB", maxUserValue>>10)
+	}
+	if err := check(name, value); err != nil {
+		return err
+	}
+	_, err := v.edit(ctx, func(values map[string]string) error {
+		own, all := 1, map[string]string{name: value}
+		for other, kept := range values {
+			if other != name && strings.HasPrefix(other, of) {
+				own++
+			}
+			if other != name && strings.HasPrefix(other, "user.") {
+				all[other] = kept
+			}
+		}
+		if text, err := json.Marshal(all); err != nil || own > maxOwn || len(all) > maxNames/2 || len(text) > maxFile/4 {
+			return fmt.Errorf("no more values fit: there are at most %d of a user, and %d of all users with %d KiB", maxOwn, maxNames/2, maxFile>>12)
+		}
+		values[name] = value
+		return nil
+	})
+	return err
 }
 
 // Remove removes a secret. A [*MissingError] says that it is not set.

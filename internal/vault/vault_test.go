@@ -164,6 +164,29 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
+// Users' values leave room for the administrator's secrets, and for those of other users.
+func TestUserValues(t *testing.T) {
+	v := New(t.TempDir())
+	full := func(name string, n int) string {
+		_, err := v.edit(t.Context(), func(values map[string]string) error {
+			for i := range n {
+				values[UserValue(name, fmt.Sprint(i))] = "v"
+			}
+			return nil
+		})
+		expect.OK(t, err)
+		return fmt.Sprint(SetUser(t.Context(), v, "ann", "key", "v"))
+	}
+	expect.Contains(t, full("ann", maxOwn), "20 of a user")
+	expect.OK(t, SetUser(t.Context(), v, "ann", "0", "another"))
+	expect.OK(t, SetUser(t.Context(), v, "bob", "key", "v"))
+	expect.Contains(t, fmt.Sprint(SetUser(t.Context(), v, "eve", "key", strings.Repeat("v", 5<<10))), "4 KiB")
+	expect.Contains(t, full("the others", maxNames/2), "500 of all users")
+	expect.OK(t, SetUser(t.Context(), v, "", "key", "v"), "the local user's")
+	_, err := v.Set(t.Context(), "TOKEN", "v")
+	expect.OK(t, err, "the administrator's")
+}
+
 // Damaged files, other keys and other versions are told apart, and nothing is overwritten.
 func TestDamage(t *testing.T) {
 	folder := t.TempDir()

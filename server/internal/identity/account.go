@@ -47,7 +47,7 @@ func account(l *login, w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 			return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("only the router's own page may set a value")}
 		}
 		name := r.PostFormValue("name")
-		err := l.Accounts.SetUserValue(ctx, c.Principal.Hash, name, r.PostFormValue("value"))
+		err := l.Accounts.SetUserValue(ctx, c.Principal.Hash, c.Principal.Profile, name, r.PostFormValue("value"))
 		e := audit.Event{Action: audit.Secret, Outcome: audit.OK, Principal: c.Principal.Name, From: Hostname(r.RemoteAddr), Target: conversation.Brief(name), Reason: "the user has set their own value"}
 		if err == nil {
 			l.Audit.Record(e)
@@ -59,7 +59,7 @@ func account(l *login, w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	default:
 		return notGet(w, r)
 	}
-	set, err := l.Accounts.UserValues(ctx, c.Principal.Hash)
+	set, err := l.Accounts.UserValues(ctx, c.Principal.Hash, c.Principal.Profile)
 	if err != nil {
 		status, problem = http.StatusServiceUnavailable, cleaned.Text(err.Error())
 	}

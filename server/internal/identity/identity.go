@@ -36,11 +36,12 @@ type Accounts interface {
 	// nothing but their account.
 	Personal() bool
 
-	// UserValues returns the names of the values that each user sets, and which of them the principal has set.
-	UserValues(ctx context.Context, principal string) (set map[string]bool, err error)
+	// UserValues returns the names of the values that each user of the profile sets, and which of them the principal has set. The
+	// profile is as of [clientauth.Principal].
+	UserValues(ctx context.Context, principal, profile string) (set map[string]bool, err error)
 
 	// SetUserValue sets such a value, and removes it if it is "". The error is for a person.
-	SetUserValue(ctx context.Context, principal, name, value string) error
+	SetUserValue(ctx context.Context, principal, profile, name, value string) error
 }
 
 // Options are the parts that an [Identifier] works with.

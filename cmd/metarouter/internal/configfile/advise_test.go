@@ -23,6 +23,7 @@ func TestAdvise(t *testing.T) {
 		"run: metarouter tools --seen --server x":        "run: metarouter tools --seen --server x --config 'a b.json' --config c.json",
 		"'metarouter doctor' says what to do":            "'metarouter doctor --config 'a b.json' --config c.json' says what to do",
 		"run: metarouter login x --config own.json":      "run: metarouter login x --config own.json",
+		"'metarouter logins' lists all":                  "'metarouter logins' lists all",
 		"run: metarouter trust":                          "run: metarouter trust",
 		"run: metarouter secret set NAME":                "run: metarouter secret set NAME",
 		"metarouter checks it":                           "metarouter checks it",

@@ -47,7 +47,7 @@ func (s *Source) Flags() (flags string) {
 
 // advised matches a command that reads the configuration, in an advice, with the server that it
 // names.
-var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)(?: '[^']*'| [^\s';,)]+)?|(?:add|call|capabilities|check|doctor|import|init|install|plan|route|search|servers|tools|why)\b)`)
+var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)\b(?: '[^']*'| [^\s';,)]+)?|(?:add|call|capabilities|check|doctor|import|init|install|plan|route|search|servers|tools|why)\b)`)
 
 // Advise returns a text with the files of --config in its commands, as on the command line. A
 // text that names files already stays as it is, and so does the command that imports one of them.

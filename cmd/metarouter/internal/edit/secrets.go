@@ -74,16 +74,16 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	if err != nil {
 		return err
 	}
-	kind := reference.Keyring
+	kind, places := reference.Keyring, `"env", "headers" or "args"`
 	if user {
-		kind = reference.User
+		kind, places = reference.User, `"headers"`
 	}
 	servers := referringTo(files, kind, name)
 	for _, server := range servers {
 		out.Note("note: %s gets it at its next start: metarouter restart %s", server, commandline.Quote(server))
 	}
 	if len(servers) == 0 {
-		out.Note("note: no server uses it yet; write ${%s:%s} in place of the value in \"env\", \"headers\" or \"args\" of an entry", kind, name)
+		out.Note("note: no server uses it yet; write ${%s:%s} in place of the value in %s of an entry", kind, name, places)
 	}
 	paths, _, _ := configpath.Find(files.Paths)
 	own, _ := configpath.Own()

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -89,6 +90,9 @@ func LogOut(ctx context.Context, local *service.Runner, name, user string) error
 	if err != nil {
 		return err
 	}
+	if user != "" {
+		return endLogin(ctx, local, c, name, user)
+	}
 	entry, err := configfile.Server(c, name)
 	if err != nil {
 		return err
@@ -103,13 +107,6 @@ func LogOut(ctx context.Context, local *service.Runner, name, user string) error
 	return local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error {
 		bounded, cancel := context.WithTimeout(ctx, beginTime)
 		defer cancel()
-		if user != "" {
-			if err := r.EndLogin(bounded, name, user); err != nil {
-				return err
-			}
-			out.Say("Logged %s out of %s.", plain.Line(user), name)
-			return nil
-		}
 		was, err := r.Logout(bounded, name, "")
 		switch {
 		case was && err != nil:
@@ -121,6 +118,20 @@ func LogOut(ctx context.Context, local *service.Runner, name, user string) error
 			return nil
 		}
 		out.Say("Logged out of %s.", name)
+		return nil
+	})
+}
+
+// endLogin ends the login of a user at a server, whose entry may be gone.
+func endLogin(ctx context.Context, local *service.Runner, c config.Config, name, user string) error {
+	c.Problems = nil // of entries
+	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		bounded, cancel := context.WithTimeout(ctx, beginTime)
+		defer cancel()
+		if err := r.EndLogin(bounded, name, user); err != nil {
+			return err
+		}
+		local.Files.Console.Say("Logged %s out of %s.", plain.Line(user), plain.Line(name))
 		return nil
 	})
 }

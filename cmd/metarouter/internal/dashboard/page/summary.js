@@ -10,7 +10,7 @@ import { link } from "./route.js";
 
 /** advice says what to do about a server: the fix of the doctor, else what follows from its state. */
 export function advice(s) {
-  if (s.state === "needs_auth" && s.login?.needed) return "Press Log in. All clients of this router share the login.";
+  if (s.state === "needs_auth" && s.login?.needed) return 'Press Log in. All clients of this router share the login, unless its entry has "credentials": "user": then it is yours alone.';
   if (s.fix) return sentenceOf(s.fix);
   if (s.node) return `The server is on ${s.node}: look at it there.`;
   switch (s.state) {
