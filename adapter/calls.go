@@ -142,7 +142,8 @@ func (c calls) verify(ctx context.Context, server string, r Request, result json
 
 // fits reports whether a skill does not list the file, or the result of resources/read has its contents alone.
 func fits(s *registry.Skill, uri string, result json.RawMessage) bool {
-	at := slices.IndexFunc(s.Files(), func(f registry.SkillEntry) bool { return f.URI == uri && f.Digest != "" })
+	files := s.Files()
+	at := slices.IndexFunc(files, func(f registry.SkillEntry) bool { return f.URI == uri && f.Digest != "" })
 	var contents []json.RawMessage
 	if list := wire.Member(result, "contents"); at < 0 || json.Unmarshal(list, &contents) != nil {
 		return true // or it is a question
@@ -151,9 +152,8 @@ func fits(s *registry.Skill, uri string, result json.RawMessage) bool {
 		return false
 	}
 	body, err := base64.StdEncoding.DecodeString(scope.Text(contents[0], "blob"))
-	file := s.Files()[at]
 	body = append(body, scope.Text(contents[0], "text")...)
-	return err == nil && int64(len(body)) == file.Size && fmt.Sprintf("sha256:%x", sha256.Sum256(body)) == file.Digest
+	return err == nil && int64(len(body)) == files[at].Size && fmt.Sprintf("sha256:%x", sha256.Sum256(body)) == files[at].Digest
 }
 
 // loggedIn is LogIn for a request that has ended with err, which may be nil. Its error is a

@@ -149,11 +149,11 @@ func (a *accounts) Personal() bool {
 // UserValues returns the names of the values that each user sets, and which of them a principal has set: of servers that their profile
 // shows, of all if it is "".
 func (a *accounts) UserValues(_ context.Context, principal, of string) (set map[string]bool, err error) {
-	own, err := configpath.Own()
+	v, err := ownVault()
 	if err != nil {
 		return nil, err
 	}
-	names, err := vault.Of(own).Names()
+	names, err := v.Names()
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (a *accounts) SetUserValue(ctx context.Context, principal, of, name, value 
 	if _, known := set[name]; err != nil || !known {
 		return cmp.Or(err, errors.New("no server needs a value of this name"))
 	}
-	own, err := configpath.Own()
+	v, err := ownVault()
 	if err != nil {
 		return err
 	}
@@ -184,16 +184,22 @@ func (a *accounts) SetUserValue(ctx context.Context, principal, of, name, value 
 		return errors.New("the value has characters that no header can have, such as the end of a line")
 	}
 	if value == "" {
-		if err = vault.Of(own).Remove(ctx, vault.UserValue(principal, name)); errors.As(err, new(*vault.MissingError)) {
+		if err = v.Remove(ctx, vault.UserValue(principal, name)); errors.As(err, new(*vault.MissingError)) {
 			return nil
 		}
 	} else {
-		err = vault.SetUser(ctx, vault.Of(own), principal, name, value)
+		err = vault.SetUser(ctx, v, principal, name, value)
 	}
 	if err == nil {
 		a.supervisor.EndUser(principal)
 	}
 	return err
+}
+
+// ownVault returns the user's store of secrets.
+func ownVault() (*vault.Vault, error) {
+	own, err := configpath.Own()
+	return vault.Of(own), err
 }
 
 // ownLogins returns the user's store of logins, nil if the place of it is not known.

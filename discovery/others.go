@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -60,7 +61,7 @@ func resourceOf(server string, raw json.RawMessage, key string) (registry.Resour
 	}
 	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: r.name(o, uri)}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
-	if v := o.get("size"); v != nil && key == "uri" && !isWhole(v) {
+	if v := o.get("size"); v != nil && key == "uri" && !(isNumber(v, 0, math.MaxFloat64) && content.IsInteger(v.Value.(hujson.Literal))) {
 		r.drop(o, "size", "it must be a whole number of bytes")
 	}
 	r.content(o)
@@ -147,12 +148,6 @@ func isAudience(v *hujson.Value) bool {
 func isNumber(v *hujson.Value, least, most float64) bool {
 	var n float64 // infinite where a client would have it so: then Unmarshal fails
 	return v.Value.Kind() == '0' && json.Unmarshal(v.Value.(hujson.Literal), &n) == nil && n >= least && n <= most
-}
-
-// isWhole reports whether clients take the value for a number of bytes: 3.0 is one.
-func isWhole(v *hujson.Value) bool {
-	var n float64
-	return isNumber(v, 0, 1<<53) && json.Unmarshal(v.Value.(hujson.Literal), &n) == nil && n == math.Trunc(n)
 }
 
 // The time package accepts more than clients do.

@@ -21,7 +21,7 @@ func mayHaveOdd(content []byte) bool {
 // optional are the members that an object need not have, and the values that clients take for them.
 var optional = map[string]func([]byte) bool{
 	"_meta": wire.IsObject, "annotations": wire.IsObject, "title": isString, "description": isString, "mimeType": isString,
-	"size": isInteger, "icons": areIcons,
+	"size": IsInteger, "icons": areIcons,
 }
 
 // ofAnnotations are those of annotations.
@@ -40,13 +40,13 @@ var ofAnnotations = map[string]func([]byte) bool{
 
 // ofCompletion are those of a completion.
 var ofCompletion = map[string]func([]byte) bool{
-	"hasMore": IsFlag, "total": isInteger,
+	"hasMore": IsFlag, "total": IsInteger,
 }
 
 func isString(v []byte) bool { return v[0] == '"' }
 
-// isInteger reports whether a value is a whole number that clients can hold.
-func isInteger(v []byte) bool {
+// IsInteger reports whether a value is a whole number that clients can hold.
+func IsInteger(v []byte) bool {
 	n, err := strconv.ParseFloat(string(v), 64)
 	return err == nil && n == float64(int64(n)) && n < 1<<53 && n > -1<<53
 }

@@ -54,10 +54,23 @@ const (
 // awaitOther waits until there is another token than the seen one, as mark identifies it. It reports
 // false if ctx ends first.
 func (a *account) awaitOther(ctx context.Context, seen string) bool {
-	return a.store.await(ctx, func(c *content) bool {
-		l, ok := c.Logins[a.key]
-		return !ok && seen != "" || ok && mark(&l) != seen
-	})
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	for {
+		written := a.store.wrote.Next()
+		bounded, cancel := context.WithTimeout(ctx, readTime)
+		l, err := a.store.login(bounded, a.key, false)
+		cancel()
+		if err == nil && mark(l) != seen { // a file that can't be read may be readable later
+			return true
+		}
+		select {
+		case <-look.C:
+		case <-written:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // note keeps the reason why a login is needed, after the token of l.

@@ -219,27 +219,6 @@ func (s *Store) replace(ctx context.Context, key string, change func(*content) e
 	return err
 }
 
-// await waits until the content is as wanted. It reports false if ctx ends first.
-func (s *Store) await(ctx context.Context, wanted func(*content) bool) bool {
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
-	for {
-		written := s.wrote.Next()
-		bounded, cancel := context.WithTimeout(ctx, readTime)
-		c, err := s.read(bounded, false)
-		cancel()
-		if err == nil && wanted(c) { // a file that can't be read may be readable later
-			return true
-		}
-		select {
-		case <-look.C:
-		case <-written:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
 // swap changes the login with the key if its token is still of the generation, and returns
 // the login as it is then; nil if it was removed. change must not change maps and slices of
 // the login.

@@ -101,7 +101,7 @@ type Record struct {
 // An Entry is an entry of a client's file that changed.
 type Entry struct {
 	Before string // its text, "" if it was not there
-	URL    string // of our entry in its place; "" if that starts metarouter, or there is none
+	URL    string // the URL in our entry of that name; "" if the file has no such entry, or if the entry starts metarouter
 }
 
 // Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
@@ -223,7 +223,7 @@ func serverOf(c Client, d *document, s Source, name string, v hujson.Value) conf
 	return said.server
 }
 
-// serversOf opens a client's file. The object of its servers is nil if there is none.
+// serversOf opens a client's file. The object of its servers is nil if the file lacks it.
 func serversOf(c Client, s Source) (*document, *hujson.Value, error) {
 	d, err := openSource(c, s)
 	if err != nil {
