@@ -204,11 +204,11 @@ func newDoctorCommand(e *cli.Env) *cobra.Command {
 		noArguments, func(ctx context.Context, _ []string) error { return cli.Doctor(ctx, e, pins, write) })
 	cmd.Long = `Starts every server, and says what is wrong and how to fix it.
 
-With --pin it also shows how the configuration would change if npm and PyPI packages had the
-exact versions that run now, so that npx and uvx need not look them up at each start.
+With --pin it also shows how the configuration would change if npm packages had the exact
+versions that run now, so that npx need not look them up at each start.
 --write writes that, and keeps a copy of the old file next to it.`
 	addJSONFlag(cmd, e.Console)
-	cmd.Flags().BoolVar(&pins, "pin", false, "Show the configuration with exact versions of npm and PyPI packages. By default versions are not looked at.")
+	cmd.Flags().BoolVar(&pins, "pin", false, "Show the configuration with the exact versions of npm packages that run. By default versions are not looked at.")
 	cmd.Flags().BoolVar(&write, "write", false, "With --pin, write the file, and keep a copy of the old one next to it. By default the change is only shown.")
 	return cmd
 }

@@ -53,7 +53,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	if !pin {
 		return err
 	}
-	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Text.Digest()), err)
+	return cmp.Or(edit.Pin(&edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Text.Digest()), err)
 }
 
 func printUnusable(e *Env, err error) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // The functions of this file edit one of our own files, which is at path and has the
@@ -151,40 +149,23 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 	})
 }
 
-// SetArgument replaces an argument of the server's command, counted from 0.
-func SetArgument(path string, data []byte, name string, index int, value string) ([]byte, error) {
+// SetArgument replaces the first argument of the server's command that is old.
+func SetArgument(path string, data []byte, name, old, value string) ([]byte, error) {
 	return editEntry(path, data, name, func(d *document, entry *hujson.Value) error {
 		args := member(entry, "args")
 		if command := member(entry, "command"); args == nil && command != nil {
 			args = member(&command.Value, "args") // in Zed's dialect
 		}
 		if args != nil {
-			words := slices.DeleteFunc(items(&args.Value), func(i item) bool { return i.value.Value.Kind() == 'n' }) // as package config leaves them out
-			if index += shellWords(entry, words); index < len(words) && args.Value.Value.Kind() == '[' {
-				d.splice(words[index].from, words[index].value.EndOffset, quoted(value))
-				return nil
+			for _, i := range items(&args.Value) {
+				if said, ok := jsonc.Text(i.value); ok && said == old {
+					d.splice(i.from, i.value.EndOffset, quoted(value))
+					return nil
+				}
 			}
 		}
-		return fmt.Errorf("%s: server %q has no argument %d", path, name, index)
+		return fmt.Errorf("%s: server %q has no argument %q", path, name, old)
 	})
-}
-
-// shellWords returns how many arguments of the entry are words of a Windows shell, such as "/c npx",
-// which package config takes away on other systems.
-func shellWords(entry *hujson.Value, args []item) int {
-	_, command := stringAt(entry, "command")
-	var words []string
-	for _, arg := range args {
-		word, _ := jsonc.Text(arg.value)
-		words = append(words, word)
-	}
-	if w, ok := program.ForWindows(command, words); ok && w.Known && runtime.GOOS != "windows" {
-		if n := len(words) - len(w.Args); n >= 0 && slices.Equal(words[n:], w.Args) {
-			return n
-		}
-		return len(words) // the command is in one argument
-	}
-	return 0
 }
 
 // A NewEntry is a server to be added: a command, or a URL.

@@ -220,7 +220,7 @@ func TestUTF16File(t *testing.T) {
 	expect.OK(t, os.WriteFile(path, content, 0o600))
 	f, err := Read(path)
 	expect.OK(t, err)
-	text, err := SetArgument(path, f.Data, "é", 0, "b")
+	text, err := SetArgument(path, f.Data, "é", "a", "b")
 	expect.OK(t, err)
 	backup, err := f.Write(text, fs.ModePerm, time.Now())
 	expect.OK(t, err)

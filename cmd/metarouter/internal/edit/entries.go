@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -114,81 +113,20 @@ func noteOwnFile(e *Editor, path string) {
 
 // TrustNode adds the public key of a node to those that the configuration in use trusts.
 func TrustNode(e *Editor, key string) error {
-	return trusted(e, func(f file) ([]byte, error) {
-		if err := clusternode.CheckKey(key); err != nil {
-			return nil, fmt.Errorf("the given text %w", err)
-		}
-		if file, err := configpath.NodeKey(); err == nil {
-			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) { // else there is no key yet
-				if own, err := clusternode.Public(file); err == nil && own == key {
-					return nil, errors.New("this is the key of this machine, which it trusts anyway; run this command on the other one")
-				}
-			}
-		}
-		return clients.TrustNode(f.Path, f.Data, key)
-	})
-}
-
-// DistrustNode removes a key from those that the configuration in use trusts.
-func DistrustNode(e *Editor, key string) error {
-	return trusted(e, func(f file) ([]byte, error) {
-		text, err := clients.DistrustNode(f.Path, f.Data, key)
-		if err == nil && string(text) == string(f.Data) {
-			err = fmt.Errorf("%s does not trust this key; 'metarouter nodes' shows whom it trusts", f.Path)
-		}
-		return text, err
-	})
-}
-
-// trusted edits the file with the "trusted" that counts.
-func trusted(e *Editor, change func(f file) ([]byte, error)) error {
+	if err := clusternode.CheckKey(key); err != nil {
+		return console.Usage(fmt.Errorf("the given text %w", err))
+	}
 	files, err := e.inUse()
 	if err != nil {
 		return err
 	}
-	f, err := clusterFile(files)
-	if err != nil {
-		return err
+	if len(files) > 1 {
+		return console.Usage(errors.New("name one file with --config, the one whose \"trusted\" counts"))
 	}
-	if f.text, err = change(f); err != nil {
+	f := files[0]
+	if f.text, err = clients.TrustNode(f.Path, f.Data, key); err != nil {
 		return console.Usage(err)
 	}
-	used, err := e.apply(f)
-	if used && err == nil {
-		noteShares(e, pathsOf(files))
-	}
+	_, err = e.apply(f)
 	return err
-}
-
-// clusterFile returns the file with the "trusted" that counts: the last file that has it, else the
-// last that has a "cluster", else the last.
-func clusterFile(files []file) (found file, err error) {
-	best := 0
-	for _, f := range files {
-		n, err := clients.ClusterKeys(f.Path, f.Data)
-		if err != nil {
-			return f, console.Usage(err)
-		}
-		if n < 2 {
-			n = 0
-		}
-		if n >= best {
-			found, best = f, n
-		}
-	}
-	return found, nil
-}
-
-// noteShares says if no server is shared or used, so that trust has no effect yet.
-func noteShares(e *Editor, paths []string) {
-	c, err := config.LoadText(paths...)
-	if err != nil {
-		return
-	}
-	switch in := c.Router.Cluster; {
-	case in == nil:
-		e.Console.Note(`note: %s names no NATS server yet; write "urls": ["nats://hub:4222"] next to "trusted", or start routers with --cluster URL`, strings.Join(paths, ", "))
-	case len(in.Share)+len(in.Use) == 0 && len(in.Trusted) > 0:
-		e.Console.Note(`note: nothing is shared or used yet; write "share": ["NAME"] for servers that other machines may use, and "use": ["*@NODE"] for theirs, next to "trusted"`)
-	}
 }
