@@ -18,18 +18,12 @@ func (c Client) UsualSource(p System) (s Source, notes []string) {
 	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(file) {
 		file = there // of files in one folder
 	}
-	for _, other := range append(files, c.Profiles(p, file)...) {
+	for _, other := range files {
 		if other != file && FirstExisting(other) != "" {
 			notes = append(notes, fmt.Sprintf("%s has a file at %s too; name it with --file if you use that one", c.Title, other))
 		}
 	}
-	sources := c.UserSources(p, file)
-	for _, s := range sources[1:] {
-		if servers, err := Others(c, read(s), "", Ours{}); err == nil && len(servers) > 0 {
-			notes = append(notes, fmt.Sprintf("%s of %s has servers too, which stay", s.Path, c.Title))
-		}
-	}
-	return sources[0], notes
+	return c.UserSource(file), notes
 }
 
 // UserFile returns the user's file of the client: the first that exists, else the usual one.
@@ -51,6 +45,9 @@ func (e RouterEntry) IsOwn(path string) bool {
 // Existing returns the client's files that exist, with their content. It is an error if there is no
 // such file.
 func (c Client) Existing(sources []Source) (there []Source, err error) {
+	if c.format == inYAML {
+		return nil, fmt.Errorf("metarouter does not read YAML; add the servers of %s with 'metarouter add'", c.Title)
+	}
 	var looked []string
 	for _, s := range sources {
 		f, err := Read(s.Path)

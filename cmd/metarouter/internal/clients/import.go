@@ -3,8 +3,6 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
@@ -56,7 +54,6 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 	}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
-	starts := false // an imported entry starts a program
 	for _, f := range all {
 		theirs, err := c.convert(f, path)
 		if err != nil {
@@ -68,30 +65,11 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		}
 		router := theirs.server.Self || f.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
-			starts = starts || theirs.server.Transport == config.Stdio
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
-			if prefersRoots(theirs.server) {
-				m.done.Notes = append(m.done.Notes, fmt.Sprintf("%q serves the folders that are open in the client in place of those of its args, as it does without a router; to keep to its args, write \"roots\": false into its entry", theirs.name))
-			}
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
 		}
 	}
-	if starts && c.inherits {
-		all := "its whole environment"
-		if c.withholds {
-			all = "its environment, but for what looks secret"
-		}
-		m.done.Notes = append(m.done.Notes, fmt.Sprintf("servers of %s get %s; metarouter gives them only the variables that their entries name in env or inheritEnv, and a few safe ones such as PATH", c.Title, all))
-	}
 	return m.finish(data)
-}
-
-// prefersRoots reports whether the entry starts the filesystem server, by the name of its package
-// or its image.
-func prefersRoots(s config.Server) bool {
-	return slices.ContainsFunc(append([]string{s.Command}, s.Args...), func(word string) bool {
-		return strings.Contains(word, "server-filesystem") || strings.HasPrefix(word, "mcp/filesystem")
-	})
 }
 
 // A merge is the import of entries into our file.

@@ -190,18 +190,6 @@ func passed(variables []string) (all fields) {
 	return all
 }
 
-// Withheld returns the variables that the client passes on only if our entry names them, and says of
-// which kind they are.
-func (c Client) Withheld(e RouterEntry) (variables []string, kind string) {
-	switch {
-	case !c.withholds:
-		return nil, ""
-	case c.inherits:
-		return e.Variables, "variables that look secret"
-	}
-	return e.Variables, "variables"
-}
-
 // stringsOf returns the elements of an array of strings, or nil for another value.
 func stringsOf(m *hujson.ObjectMember) (all []string) {
 	if m == nil || m.Value.Value.Kind() != '[' {

@@ -9,7 +9,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // An Other is a server of the client's own.
@@ -149,9 +148,7 @@ func lacks(our, their *hujson.Value) (keys []string) {
 }
 
 // same returns our entry that starts the same server, preferably the one of that name.
-// Entries that start nothing are the same only under the same name. An entry is also the same
-// if it has the same name and only another version of its package, or if it has no version and
-// ours has one: ours is pinned.
+// Entries that start nothing are the same only under the same name.
 func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 	for _, ours := range o.Config.Servers {
 		switch {
@@ -162,19 +159,7 @@ func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 			same, ok = ours, true
 		}
 	}
-	whole := unversioned(s)
-	for _, ours := range o.Config.Servers {
-		if unversioned(ours) == whole && (ours.Name == s.Name || !ok && s.Command != "" && s.Hash() == whole) {
-			return ours, true
-		}
-	}
 	return same, ok
-}
-
-// unversioned is the entry's hash without the versions of the packages that it runs.
-func unversioned(s config.Server) string {
-	s.Args = commandline.WithoutVersions(s.Command, s.Args)
-	return s.Hash()
 }
 
 func (o Ours) has(name string) bool {

@@ -117,11 +117,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 // clientSources reads the client's files.
 func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Source, error) {
 	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
-		user := c.UserFile(p)
-		for _, profile := range c.Profiles(p, user) {
-			e.Console.Note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
-		}
-		return c.UserSources(p, user)
+		return []clients.Source{c.UserSource(c.UserFile(p))}
 	})
 	if err != nil {
 		return nil, err

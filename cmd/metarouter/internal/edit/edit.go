@@ -23,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // notWritten ends the output without --write.
@@ -223,9 +222,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if f.text, err = change(f.Path, f.Data, name); err != nil {
 		return err
 	}
-	if len(files) > 1 {
-		e.Console.Note("the entry is at %s", place)
-	}
+	e.Console.Note("the entry is at %s", place)
 	if _, _, left, _ := clients.PositionOf(f.Path, f.text, name); !left && number > 1 {
 		e.Console.Note("note: an earlier file has another entry of that name, which is used instead")
 	}
@@ -235,33 +232,16 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 
 // noSuchServer names the servers that there are.
 func noSuchServer(files []file, name string) error {
-	var names []string
-	for _, f := range files {
-		if !f.Exists {
-			continue
-		}
-		c, err := config.LoadText(f.Path)
-		if err != nil {
-			return console.Usage(err)
-		}
-		for _, s := range c.Servers {
-			if s.Transport == config.Scripts && s.Name == name {
-				return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
-			}
-			if s := plain.Line(s.Name); !slices.Contains(names, s) {
-				names = append(names, s)
-			}
+	c, err := config.LoadText(pathsOf(files)...)
+	if err != nil {
+		return console.Usage(err)
+	}
+	for _, s := range c.Servers {
+		if s.Transport == config.Scripts && s.Name == name {
+			return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
 		}
 	}
-	paths := strings.Join(pathsOf(files), ", ")
-	if len(names) == 0 {
-		return console.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
-	}
-	like := ""
-	if s, ok := prose.Nearest(name, names); ok {
-		like = fmt.Sprintf("did you mean %q? ", s)
-	}
-	return console.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))
+	return console.Usage(fmt.Errorf("%s: %w", strings.Join(pathsOf(files), ", "), configfile.UnknownName("server", name, configfile.ServerNames(c))))
 }
 
 // Init writes a first configuration.
@@ -294,9 +274,6 @@ func Init(e *Editor) error {
 	if place, err := clients.ThisSystem(); err == nil {
 		for _, found := range clients.Survey(place, folder) {
 			e.Console.Note("note: %s can be used too: %s", found, found.Command())
-			if found.Clear > 0 {
-				e.Console.Note("note: %s in clear text there: 'metarouter import' says how to keep a secret out of the file", prose.Count(found.Clear, "secret"))
-			}
 		}
 	}
 	if !e.Write {

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,28 +69,22 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		return false, console.Usage(err)
 	}
 	if len(c.Servers) == 0 { // a setting has the name, or the entry is no object
-		why := "it is no entry of a server"
-		if refused {
-			why = problem.Message
-		} else if len(c.Problems) > 0 {
-			why = c.Problems[0].Message
-		}
-		return false, console.Usage(fmt.Errorf("the entry %q: %s", name, why))
+		return false, console.Usage(fmt.Errorf("the entry %q: %s", name, cmp.Or(problem.Message, "it is no entry of a server")))
 	}
 	s := c.Servers[0]
 	if s.Self {
 		return false, console.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
 	}
+	fatal := ""
 	for _, p := range c.Problems {
 		if s.Misconfigured != "" && p.Unset == "" && p.Severity != "warning" {
-			for _, w := range c.Problems { // such as a misspelled "command"
-				if w.Severity == "warning" {
-					e.Console.Note("note: %s", w.Message)
-				}
-			}
-			return false, console.Usage(errors.New(p.Message))
+			fatal = cmp.Or(fatal, p.Message)
+			continue
 		}
 		e.Console.Note("note: %s", p.Message)
+	}
+	if fatal != "" {
+		return false, console.Usage(errors.New(fatal))
 	}
 	if login = clients.MayNeedLogin(entry, s); login {
 		e.noteLogin([]string{name})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,13 +158,7 @@ func (in *Installation) printLines(lines []string, present string) error {
 
 // noteEntry prints notes on our entry and the client's others.
 func (in *Installation) noteEntry() {
-	if strings.HasPrefix(in.entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(in.entry.Command), "/node_modules/") {
-		in.e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", in.entry.Command)
-	}
 	in.noteOwnConfiguration()
-	if variables, kind := in.client.Withheld(in.entry); len(variables) > 0 {
-		in.e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", in.client.Title, kind, strings.Join(variables, ", "))
-	}
 	in.noteOtherServers()
 }
 
@@ -215,14 +208,11 @@ func (in *Installation) noteOwnConfiguration() {
 	if len(in.own.Config.Servers) > 0 {
 		return
 	}
-	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", in.e.Flags())
-	if len(in.own.Files) > 0 {
-		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", in.e.Flags())
-	}
+	advice := "metarouter init" + in.e.Flags()
 	if slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }) {
-		advice = fmt.Sprintf("'metarouter import %s%s --write' copies those of %s", in.client.Name, in.flags(), in.client.Title)
+		advice = "metarouter import " + in.client.Name + in.flags()
 	}
-	in.e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(in.entry.Configs, ", "), what, advice)
+	in.e.Console.Note("note: metarouter would have no servers, since %s has none yet; run: %s --write", strings.Join(in.entry.Configs, ", "), advice)
 }
 
 // noteOtherServers names the client's other servers, by their fate.
