@@ -251,19 +251,6 @@ type Ours struct {
 	Config   config.Config
 	Files    []Source
 	Imported map[string]string // our names of the entries that were imported before, by the hash of the client's entry
-	Record   Record            // of the client's file
-}
-
-// entry returns our entry of that name as it is written, or nil.
-func (o Ours) entry(name string) *hujson.Value {
-	for _, f := range slices.Backward(o.Files) {
-		if _, homes, keys, err := openOurs(f.Path, f.Data); err == nil {
-			if m := entryOf(homes, keys, name); m != nil {
-				return &m.Value
-			}
-		}
-	}
-	return nil
 }
 
 var variableName = lazy.Regexp(`^(?:env:)?([A-Za-z_]\w*)$`)

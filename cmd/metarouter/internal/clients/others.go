@@ -1,25 +1,21 @@
 package clients
 
 import (
-	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
-	"strings"
-
-	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Other is a server of the client's own.
 type Other struct {
-	Name    string
-	Ours    string   // the name of our entry that starts the same server, or that it was imported as; "" without one
-	Stays   string   // why our entry can't take its place; "" if it can, or without one
-	Differs []string // the keys in which ours has changed since the entry was imported
-	Router  bool     // it starts metarouter too
-	Only    string   // it shows this server of ours as itself
-	Stale   bool     // we wrote it for a server that is ours no more
+	Name   string
+	Ours   string // the name of our entry that starts the same server, or that it was imported as; "" without one
+	Stays  string // why our entry can't take its place; "" if it can, or without one
+	Router bool   // it starts metarouter too
+	Only   string // it shows this server of ours as itself
+	Stale  bool   // it shows a server that is ours no more
 }
 
 // Goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
@@ -32,55 +28,24 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 	if err != nil {
 		return nil, err
 	}
-	routers := ours.routers()
-	if i := slices.IndexFunc(all, func(f clientEntry) bool { return f.name == EntryName }); i >= 0 {
-		theirs, _ := c.convert(all[i], path)
-		routers = append(routers, routerAt(theirs.server.URL))
-	}
 	var others []Other
 	for _, f := range all {
 		if f.name == EntryName {
 			continue
 		}
 		theirs, err := c.convert(f, path)
-		s := theirs.server
-		o := Other{Name: f.name, Router: s.Self}
-		switch only := onlyOf(s); {
-		case only == "":
-		case ours.has(only):
-			if s.Self || slices.Contains(routers, routerAt(s.URL)) { // else the URL of another server looks alike
-				o.Only = only
-			}
-		default:
-			e, written := ours.Record.Entries[f.name]
-			o.Stale = written && isOurs(s, e) && (!s.Self || slices.Contains(after("--config", s.Args), path))
-		}
-		if err == nil && !o.Router && o.Only == "" && !o.Stale {
+		o := Other{Name: f.name, Router: theirs.server.Self}
+		switch only := onlyOf(theirs.server); {
+		case only != "" && ours.has(only):
+			o.Only = only
+		case only != "":
+			o.Stale = slices.Contains(after("--config", theirs.server.Args), path)
+		case err == nil && !o.Router:
 			o.compare(ours, theirs)
 		}
 		others = append(others, o)
 	}
 	return others, nil
-}
-
-// local replaces the addresses of this machine in a URL.
-var local = strings.NewReplacer("127.0.0.1", "localhost", "[::1]", "localhost", "//0.0.0.0", "//localhost", "//[::]", "//localhost", "//:", "//localhost:")
-
-// routerAt returns the part of the URL of an entry that says where its router is.
-func routerAt(url string) string {
-	at, _, _ := strings.Cut(strings.ToLower(url), "/mcp")
-	return local.Replace(at)
-}
-
-// routers returns where clients may reach our router.
-func (o Ours) routers() []string {
-	h := o.Config.Router.HTTP
-	addr := cmp.Or(h.Addr, "127.0.0.1:8787")
-	all := []string{routerAt("http://" + addr), routerAt("https://" + addr), routerAt(h.PublicURL)}
-	for _, e := range o.Record.Entries {
-		all = append(all, routerAt(e.URL))
-	}
-	return all
 }
 
 // compare says how our configuration has the client's entry. An entry that a person imported is ours, whatever became of it since.
@@ -90,26 +55,26 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	if !ok && imported {
 		same, ok = ours.server(name)
 	}
-	if !ok {
-		if ours.has(theirs.name) {
-			o.Stays = "yours of this name starts another server"
-		}
-		return
+	if ok {
+		o.Ours = same.Name
 	}
-	o.Ours = same.Name
-	their, err := hujson.Parse([]byte(theirs.text))
-	all := lacks(ours.entry(same.Name), &their)
-	keys := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
-		return slices.Contains(compared, key) || key == "disabled" && same.Disabled
-	})
 	switch {
-	case err != nil || same.Misconfigured != "":
+	case !ok && ours.has(theirs.name):
+		o.Stays = "yours of this name starts another server"
+	case ok && same.Misconfigured != "":
 		o.Stays = "yours can't start: " + same.Misconfigured
-	case len(keys) > 0 && !imported:
-		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
-	case imported:
-		o.Differs = all
+	case ok && !imported && !equalSettings(same, theirs.server):
+		o.Stays = "yours has other settings"
 	}
+}
+
+// equalSettings reports whether two entries that start the same server have the same settings, apart from "disabled".
+func equalSettings(a, b config.Server) bool {
+	text := func(s config.Server) string {
+		s.Name, s.Disabled, s.OAuth, s.References = "", false, nil, nil
+		return fmt.Sprint(s) // an empty list or map is as good as none
+	}
+	return text(a) == text(b) && reflect.DeepEqual(a.OAuth, b.OAuth)
 }
 
 // WithoutOthers returns the content of s without the client's other servers that metarouter has.
@@ -131,20 +96,6 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 	}
 	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })
 	return d.bytes(), nil
-}
-
-// compared lists the keys that Server.Hash compares.
-var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
-
-// lacks returns the keys of their entry that ours does not have, or has with another value.
-func lacks(our, their *hujson.Value) (keys []string) {
-	for _, i := range items(their) {
-		key := i.key
-		if m := member(our, key); !slices.Contains(keys, key) && (m == nil || !equal(m.Value, member(their, key).Value.String())) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // same returns our entry that starts the same server, preferably the one of that name.

@@ -60,7 +60,6 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if in.own, err = readOurs(in.entry.Configs); err != nil {
 		return err
 	}
-	in.own.Record = records.all[in.file.ID(in.source)]
 	in.entry.Variables, in.entry.Chosen = in.own.Variables(), clients.NamesMode(in.own.Config)
 	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
@@ -228,8 +227,6 @@ func (in *Installation) noteOtherServers() {
 			routers = append(routers, o.Name)
 		case o.Stays != "":
 			in.e.Console.Note("note: %q stays in %s's file: %s; %s --overwrite' takes the client's", o.Name, title, o.Stays, command)
-		case o.Ours != "" && len(o.Differs) > 0 && (in.Replace || in.Each && (in.Only == nil || slices.Contains(in.Only, o.Ours))):
-			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, title, o.Differs)
 		case o.Ours != "":
 			twice = append(twice, o.Name)
 		default:
