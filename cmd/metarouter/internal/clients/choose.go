@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,27 +8,21 @@ import (
 	"strings"
 )
 
-// UsualSource returns the user's file of the client: the first whose folder exists, since a
-// client also reads a file that is yet to be written. The notes name other files that the
-// user may mean.
-func (c Client) UsualSource(p System) (s Source, notes []string) {
-	files := c.Files(p)
-	file := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
-	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(file) {
-		file = there // of files in one folder
-	}
-	for _, other := range files {
-		if other != file && FirstExisting(other) != "" {
-			notes = append(notes, fmt.Sprintf("%s has a file at %s too; name it with --file if you use that one", c.Title, other))
-		}
-	}
-	return c.UserSource(file), notes
-}
-
-// UserFile returns the user's file of the client: the first that exists, else the usual one.
+// UserFile returns the user's file of the client: the first that exists, else the first whose folder exists, since a
+// client also reads a file that is yet to be written, else the usual one.
 func (c Client) UserFile(p System) string {
 	files := c.Files(p)
-	return cmp.Or(FirstExisting(files...), files[0])
+	for _, file := range files {
+		if FirstExisting(file) != "" {
+			return file
+		}
+	}
+	for _, file := range files {
+		if FirstExisting(filepath.Dir(file)) != "" {
+			return file
+		}
+	}
+	return files[0]
 }
 
 // IsOwn reports whether path is a file of our own configuration. An entry in it would make

@@ -141,17 +141,11 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 
 // plain makes the text JSON without comments and trailing commas.
 func (to *converted) plain() {
-	text, err := hujson.Standardize([]byte(to.text))
-	if err != nil || string(text) == to.text {
+	v, err := hujson.Parse([]byte(to.text))
+	if err != nil || v.IsStandard() {
 		return
 	}
-	var lines []string
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if line = strings.TrimRight(line, " \t"); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	to.text = strings.Join(lines, "\n")
+	to.text, to.unit = alone.write(v.Value, ""), alone.unit
 	to.note("has comments, which were left out, because your file is plain JSON and other programs read it too")
 }
 

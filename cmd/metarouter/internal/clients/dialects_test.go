@@ -97,7 +97,7 @@ func TestImportDialects(t *testing.T) {
 		}, []string{"only Zed can start them: ext"}},
 	} {
 		c, _ := Find(tc.client)
-		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, KeepOurs)
+		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, false)
 		expect.OK(t, err)
 		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
@@ -204,19 +204,17 @@ func FuzzLines(f *testing.F) {
 		if lines, err := Lines(c, s, EntryName, RouterEntry{Command: "/metarouter"}); err == nil && lines != nil {
 			s.Data = []byte(strings.Join(lines, "\n"))
 		}
-		Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 	})
 }
 
 // Of two files in one folder, the one that is there is the user's.
-func TestUsualSourceOfTwoNames(t *testing.T) {
+func TestUserFileOfTwoNames(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".config", "opencode", "opencode.jsonc")
 	expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	expect.OK(t, os.WriteFile(path, []byte(opencodeFile), 0o600))
 	c, _ := Find("opencode")
 	place := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
-	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {
-		t.Errorf("the file is %s, %q", s.Path, notes)
-	}
+	expect.Equal(t, filepath.Clean(c.UserFile(place)), path)
 }

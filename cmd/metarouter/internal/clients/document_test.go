@@ -241,7 +241,7 @@ func TestBounds(t *testing.T) {
 	} {
 		c, _ := Find(tt.client)
 		s := Source{Path: tt.path, keys: c.keys, Data: []byte(tt.text)}
-		_, errI := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		_, errI := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 		_, errO := Others(c, s, "/m.json", Ours{})
 		for _, err := range []error{errI, errO} {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

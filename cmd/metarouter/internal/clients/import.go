@@ -7,16 +7,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A Choice says which entry our configuration gets if it has the name of the client's entry for
-// another server.
-type Choice int
-
-const (
-	KeepOurs   Choice = iota // leave the client's entry out
-	TakeTheirs               // replace our entry
-	TakeBoth                 // add the client's entry under a new name
-)
-
 // An Imported is our file with a client's servers, and says which of them were added. The names are
 // as in our file.
 type Imported struct {
@@ -34,8 +24,8 @@ type Imported struct {
 }
 
 // Import puts the servers of the sources into our file, which is at path and has the
-// content data; data is empty if the file does not exist yet.
-func Import(c Client, sources []Source, path string, data []byte, ours Ours, choice Choice) (Imported, error) {
+// content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays, unless overwrite is set.
+func Import(c Client, sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
 	all, notes, err := c.find(sources)
 	if err != nil {
 		return Imported{}, err
@@ -48,7 +38,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 	if err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, ours: ours, choice: choice, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
+	m := merge{doc: d, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
 	if key != "" {
 		m.keys = []string{key}
 	}
@@ -74,10 +64,10 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 
 // A merge is the import of entries into our file.
 type merge struct {
-	doc    *document
-	keys   []string // from the root of doc to the servers
-	ours   Ours
-	choice Choice
+	doc       *document
+	keys      []string // from the root of doc to the servers
+	ours      Ours
+	overwrite bool
 
 	added fields          // entries to add to doc
 	taken map[string]bool // names of imported entries
@@ -103,31 +93,25 @@ func (m *merge) put(theirs converted, router bool) bool {
 		}
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case m.choice == KeepOurs && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
+	case !m.overwrite && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
 		return false
 	case !m.ours.has(theirs.name):
 		m.added = append(m.added, write)
 		done.Added = append(done.Added, theirs.name)
-	case m.choice == TakeTheirs:
+	case m.overwrite:
 		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
 			m.doc.set(member(servers, theirs.name), write.value)
 		} else {
 			m.added = append(m.added, write)
 		}
 		done.Replaced = append(done.Replaced, theirs.name)
-	case m.choice == TakeBoth:
-		for i := 2; m.ours.has(write.key) || m.taken[write.key]; i++ {
-			write.key = fmt.Sprintf("%s-%d", theirs.name, i)
-		}
-		m.added = append(m.added, write)
-		done.Added = append(done.Added, write.key)
 	default:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
 	m.taken[write.key], done.Hashes[theirs.hash] = true, write.key
-	if MayNeedLogin(theirs.text, theirs.server) {
+	if MayNeedLogin(theirs.server) {
 		done.Login = append(done.Login, write.key)
 	}
 	return true

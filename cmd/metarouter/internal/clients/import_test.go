@@ -39,13 +39,13 @@ func TestImportIntoOurs(t *testing.T) {
   }
 }
 `
-	added := func(t *testing.T, choice Choice) (Imported, string) {
+	added := func(t *testing.T, overwrite bool) (Imported, string) {
 		t.Helper()
-		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), choice)
+		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), overwrite)
 		expect.OK(t, err)
 		return done, string(done.Data)
 	}
-	done, text := added(t, KeepOurs)
+	done, text := added(t, false)
 	want := Imported{
 		Added: []string{"a-b", "new"}, Same: []string{"same", "known (as under)"}, Conflicts: []string{"other"}, Routers: []string{"me"},
 		Data: done.Data, Notes: done.Notes, Hashes: done.Hashes,
@@ -58,15 +58,11 @@ func TestImportIntoOurs(t *testing.T) {
 	if !strings.HasPrefix(text, own[:strings.Index(own, "\n  }\n}")-1]) || !strings.Contains(text, `"under": { "command": "other name" },`+"\n    \"a-b\": ") {
 		t.Errorf("it says\n%s", text)
 	}
-	if done, text = added(t, TakeTheirs); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
+	if done, text = added(t, true); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
 		t.Errorf("theirs are taken: %+v\n%s", done, text)
 	}
-	if done, text = added(t, TakeBoth); !reflect.DeepEqual(done.Added, []string{"other-2", "a-b", "new"}) || !strings.Contains(text, `"other": { "command": "ours" }`) {
-		t.Errorf("both are taken: %+v\n%s", done, text)
-	}
-
 	bare := `{"mine": {"command": "x"}}`
-	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), KeepOurs)
+	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), false)
 	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
 		t.Errorf("a file without a root key says %s, %v %v", done.Data, err, bad)
 	}
@@ -83,7 +79,7 @@ func TestImportFillsIn(t *testing.T) {
     "web": {"url": "https://example.org/${input:9}"}
   }
 }`)}
-	done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+	done, err := Import(c, []Source{s}, path, nil, Ours{}, false)
 	expect.OK(t, err)
 	text := string(done.Data)
 	for _, part := range []string{
@@ -102,7 +98,7 @@ func TestImportFillsIn(t *testing.T) {
 
 	// The user's own servers belong to no folder.
 	s.Project = ""
-	done, err = Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+	done, err = Import(c, []Source{s}, path, nil, Ours{}, false)
 	notes = strings.Join(done.Notes, "\n")
 	if err != nil || !strings.Contains(notes, "the folder that is open in VS Code") || !strings.Contains(notes, `"command" relative`) || strings.Contains(string(done.Data), "/w/shop") {
 		t.Errorf("%v\n%s\n%s", err, notes, done.Data)
@@ -116,7 +112,7 @@ func TestProjectsOfClaudeCode(t *testing.T) {
 	expect.Deep(t, c.Projects(s), []string{"/home/ada/shop"})
 	sources := c.ProjectSources("/home/ada/shop", "f")
 	sources[1].Data = data
-	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, KeepOurs)
+	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, false)
 	if err != nil || !reflect.DeepEqual(done.Added, []string{"shop-db"}) || !strings.Contains(string(done.Data), `"/home/ada/shop/tools/db-server"`) {
 		t.Errorf("got %+v, %v", done, err)
 	}
@@ -165,7 +161,7 @@ func TestInstallUpdates(t *testing.T) {
 func TestGemini(t *testing.T) {
 	c, _ := Find("gemini")
 	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "x", "args": ["$HOME/a", "$5", "${B}"], "env": {"K": "$MY_KEY"}}}}`)}
-	done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+	done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 	if want := `"args": ["${HOME}/a", "$5", "${B}"], "env": {"K": "${MY_KEY}"}`; err != nil || !strings.Contains(string(done.Data), want) {
 		t.Errorf("got %s, %v, want %s", done.Data, err, want)
 	}
@@ -239,7 +235,7 @@ func TestOthersAfterImport(t *testing.T) {
 	source := func(text string) Source { return Source{Path: "f", keys: claudeKeys, Data: []byte(text)} }
 	before := source(`{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "abc"}}, "args": {"command": "npx", "args": ["a"]}, "gone": {"command": "y"},
 		"edited": {"command": "z"}, "keys": {"command": "k", "timeout": 5}, "taken": {"command": "t"}}}`)
-	done, err := Import(c, []Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), KeepOurs)
+	done, err := Import(c, []Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), false)
 	if err != nil || len(done.Hashes) != 5 {
 		t.Fatalf("%+v, %v", done.Hashes, err)
 	}
@@ -257,7 +253,7 @@ func TestOthersAfterImport(t *testing.T) {
 		names = append(names, i.key)
 	}
 	expect.List(t, names, []string{"gone", "edited", "taken"}, "left")
-	again, err := Import(c, []Source{now}, "/m.json", []byte("{}"), own, KeepOurs)
+	again, err := Import(c, []Source{now}, "/m.json", []byte("{}"), own, false)
 	if err != nil || !slices.Equal(again.Conflicts, []string{"edited", "taken"}) || !slices.Equal(again.Added, []string{"gone"}) {
 		t.Errorf("imported again: %+v, %v", again, err)
 	}
@@ -268,7 +264,7 @@ func TestImportCommandLine(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {
 		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "` + command + `"}}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 		if err != nil || len(done.Notes) != 1 || !strings.Contains(done.Notes[0], want) {
 			t.Errorf("%s: %q, %v", command, done.Notes, err)
 		}
@@ -286,7 +282,7 @@ func TestImportKnowsRoutersAndSecrets(t *testing.T) {
 		`{"command": "x", "args": ["${A_KEY:-secret}"]}`: true,
 	} {
 		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": {"url": "http://127.0.0.1:8787/mcp"}, "a": ` + entry + `}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 		if err != nil || !reflect.DeepEqual(done.Added, []string{"a"}) || !reflect.DeepEqual(done.Routers, []string{"metarouter"}) || done.Secrets != secrets {
 			t.Errorf("%s: got %+v, %v", entry, done, err)
 		}
@@ -304,12 +300,12 @@ func TestImportKeepsPlainJSON(t *testing.T) {
 		"/w/.mcp.json": "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\"\n    }\n  }\n}",
 		"/w/mcp.json":  "{\n  \"mcpServers\": {\n    \"a\": {\n      // why\n      \"command\": \"x\", /* y */\n    }\n  }\n}",
 	} {
-		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, KeepOurs)
+		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, false)
 		if err != nil || string(done.Data) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", path, err, done.Data, want)
 		}
 	}
-	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, KeepOurs)
+	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, false)
 	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.root.IsStandard() {
 		t.Errorf("a new file: got %v\n%s", err, done.Data)
 	}
@@ -334,7 +330,7 @@ func FuzzImport(f *testing.F) {
 			c, _ := Find(name)
 			s := Source{Path: "/w/theirs.json", Data: data, keys: c.keys, Project: "/w"}
 			ours := Ours{Config: read, Files: []Source{{Path: path, Data: own}}}
-			done, err := Import(c, []Source{s}, path, own, ours, TakeBoth)
+			done, err := Import(c, []Source{s}, path, own, ours, false)
 			if err != nil {
 				continue
 			}
@@ -346,7 +342,7 @@ func FuzzImport(f *testing.F) {
 				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
 			}
 			ours = Ours{Config: after, Files: []Source{{Path: path, Data: done.Data}}}
-			again, err := Import(c, []Source{s}, path, done.Data, ours, KeepOurs)
+			again, err := Import(c, []Source{s}, path, done.Data, ours, false)
 			if err != nil || len(again.Added) > 0 {
 				t.Errorf("%s: the second time %q are added, %v", name, again.Added, err)
 			}

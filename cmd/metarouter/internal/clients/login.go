@@ -1,36 +1,13 @@
 package clients
 
 import (
-	"net/url"
-	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// hosted lists hosts whose servers log their users in with a browser. Some take a token
-// too.
-var hosted = []string{
-	"api.githubcopilot.com", "bindings.mcp.cloudflare.com", "mcp.asana.com", "mcp.atlassian.com", "mcp.canva.com", "mcp.figma.com",
-	"mcp.intercom.com", "mcp.linear.app", "mcp.monday.com", "mcp.notion.com", "mcp.paypal.com", "mcp.sentry.dev", "mcp.squareup.com",
-	"mcp.stripe.com", "mcp.vercel.com", "mcp.webflow.com", "observability.mcp.cloudflare.com",
-}
-
-// logins are the keys by which clients configure a login by OAuth.
-var logins = []string{"oauth", "auth", "authProviderType"}
-
 // MayNeedLogin reports whether a server may need a login by OAuth, as far as that can be
-// seen in its entry: it says so, or its host is known, and it sends no header of its own.
-// entry is how s is written.
-func MayNeedLogin(entry string, s config.Server) bool {
-	if s.URL == "" || len(s.Headers) > 0 {
-		return false
-	}
-	if v, err := hujson.Parse([]byte(entry)); err == nil && slices.ContainsFunc(logins, func(key string) bool { return member(&v, key) != nil }) {
-		return true
-	}
-	u, err := url.Parse(s.URL)
-	return err == nil && slices.Contains(hosted, strings.ToLower(u.Hostname()))
+// seen in its entry: it is remote, and gets no header.
+func MayNeedLogin(s config.Server) bool {
+	return strings.HasPrefix(s.URL, "https://") && len(s.Headers) == 0
 }

@@ -185,13 +185,8 @@ func Similar(name string, known []string) (like string, ok bool) {
 
 // UnknownName returns the error for a name that is not one of the known names of that kind.
 func UnknownName(kind, name string, known []string) error {
-	if len(known) == 0 {
-		return fmt.Errorf("no %s is named %q; there is no %s", kind, name, kind)
-	} else if len(known) == 1 {
-		return fmt.Errorf("no %s is named %q; the only %s is %s", kind, name, kind, plain.Line(known[0]))
-	}
 	if like, ok := Similar(name, known); ok {
 		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
 	}
-	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, 20)))
+	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, cmp.Or(plain.Line(prose.List(known, 20)), "none"))
 }

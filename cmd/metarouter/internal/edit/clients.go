@@ -15,7 +15,7 @@ import (
 // ImportOptions are the flags of import.
 type ImportOptions struct {
 	File, Project string
-	Choice        clients.Choice // between entries of one name
+	Overwrite     bool // the client's entry replaces ours of the same name
 }
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
@@ -38,12 +38,11 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err != nil {
 		return err
 	}
-	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.Choice)
+	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.Overwrite)
 	if err != nil {
 		return err
 	}
 	e.printDiff(clients.Diff(target.Path, target.Data, done.Data))
-	e.noteProjectFile()
 	noteImported(e, done)
 	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
 		return err
@@ -93,8 +92,8 @@ func (e *Editor) writeImported(target clients.File, done clients.Imported) error
 	return imported.write()
 }
 
-// sourcesOf returns the named file of a client, those of a project, or else the usual ones of the user.
-func sourcesOf(c clients.Client, file, project string, usual func(clients.System) []clients.Source) ([]clients.Source, error) {
+// sourcesOf returns the named file of a client, those of a project, or else the user's.
+func sourcesOf(c clients.Client, file, project string) ([]clients.Source, error) {
 	if file != "" {
 		path, err := filepath.Abs(file)
 		return []clients.Source{c.NamedSource(path)}, err
@@ -104,7 +103,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 	case err != nil:
 		return nil, err
 	case project == "":
-		return usual(p), nil
+		return []clients.Source{c.UserSource(c.UserFile(p))}, nil
 	}
 	folder, err := filepath.Abs(project)
 	sources := c.ProjectSources(folder, c.UserFile(p))
@@ -116,9 +115,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 
 // clientSources reads the client's files.
 func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Source, error) {
-	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
-		return []clients.Source{c.UserSource(c.UserFile(p))}
-	})
+	sources, err := sourcesOf(c, o.File, o.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +142,7 @@ func noteImported(e *Editor, done clients.Imported) {
 	say("new", done.Added)
 	say("replaced with the client's version", done.Replaced)
 	say("in your configuration already", done.Same)
-	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours, --rename imports it under a new name)", done.Conflicts)
+	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours)", done.Conflicts)
 	say("left out, because they start metarouter itself", done.Routers)
 	e.noteLogin(done.Login)
 	for _, note := range done.Notes {

@@ -264,7 +264,6 @@ func Init(e *Editor) error {
 	if err != nil {
 		return err
 	}
-	e.noteProjectFile()
 	home, _ := os.UserHomeDir()
 	text, files := clients.FirstFile(f.Path, folder, home)
 	e.printDiff(clients.Diff(f.Path, nil, text))
@@ -297,11 +296,4 @@ func (e *Editor) own() ([]string, error) {
 	}
 	paths, _, err := configpath.Find(e.Paths)
 	return paths, console.Usage(err)
-}
-
-// noteProjectFile says that a .mcp.json in the current folder is not used.
-func (e *Editor) noteProjectFile() {
-	if _, err := os.Stat(".mcp.json"); err == nil && len(e.Paths) == 0 {
-		e.Console.Note("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/configpath"
 )
 
 // Add puts an entry into the configuration in use, and offers to log in to the server if that may be
@@ -44,7 +42,6 @@ func Add(ctx context.Context, e *Editor, name string, text func(path string) str
 	if clients.Hides(f.Path, []byte(entry)) {
 		f.keep = 0o600
 	}
-	noteOwnFile(e, f.Path)
 	used, err := e.apply(f)
 	if used && login && err == nil {
 		return e.Offer(ctx, pathsOf(files), []string{name})
@@ -86,7 +83,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if fatal != "" {
 		return false, console.Usage(errors.New(fatal))
 	}
-	if login = clients.MayNeedLogin(entry, s); login {
+	if login = clients.MayNeedLogin(s); login {
 		e.noteLogin([]string{name})
 	}
 	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return p.ClearSecret })
@@ -94,16 +91,6 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, run 'metarouter secret set NAME --from %s' once it is written", commandline.Quote(name))
 	}
 	return login, nil
-}
-
-// noteOwnFile says that an edit is about the user's own configuration, where the current
-// folder could have one.
-func noteOwnFile(e *Editor, path string) {
-	own, _ := configpath.Own()
-	folder, _ := os.Getwd()
-	if home, _ := os.UserHomeDir(); len(e.Paths) == 0 && path == own && folder != home {
-		e.Console.Note("note: %s is your own configuration; for one of this folder, add --config .mcp.json", path)
-	}
 }
 
 // TrustNode adds the public key of a node to those that the configuration in use trusts.

@@ -108,7 +108,6 @@ func (in *Installation) flags() (flags string) {
 // show shows how the client's file changes.
 func (in *Installation) show(result []byte) {
 	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
-	in.e.noteProjectFile()
 }
 
 // put writes the client's file.
@@ -163,13 +162,7 @@ func (in *Installation) noteEntry() {
 
 // clientSource returns the file of a client that is to be changed.
 func (in *Installation) clientSource() (clients.Source, error) {
-	sources, err := sourcesOf(in.client, in.File, in.Project, func(p clients.System) []clients.Source {
-		source, notes := in.client.UsualSource(p)
-		for _, note := range notes {
-			in.e.Console.Note("note: %s", note)
-		}
-		return []clients.Source{source}
-	})
+	sources, err := sourcesOf(in.client, in.File, in.Project)
 	if err != nil {
 		return clients.Source{}, err
 	}
