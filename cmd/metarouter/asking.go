@@ -196,20 +196,11 @@ func newWhyCommand(e *cli.Env) *cobra.Command {
 }
 
 func newDoctorCommand(e *cli.Env) *cobra.Command {
-	var pins, write bool
 	cmd := newCommand("doctor", "Start every server, and say what is wrong and how to fix it",
 		`  metarouter doctor
-  metarouter doctor --config team.mcp.json --json
-  metarouter doctor --pin --write`,
-		noArguments, func(ctx context.Context, _ []string) error { return cli.Doctor(ctx, e, pins, write) })
-	cmd.Long = `Starts every server, and says what is wrong and how to fix it.
-
-With --pin it also shows how the configuration would change if npm packages had the exact
-versions that run now, so that npx need not look them up at each start.
---write writes that, and keeps a copy of the old file next to it.`
+  metarouter doctor --config team.mcp.json --json`,
+		noArguments, func(ctx context.Context, _ []string) error { return cli.Doctor(ctx, e) })
 	addJSONFlag(cmd, e.Console)
-	cmd.Flags().BoolVar(&pins, "pin", false, "Show the configuration with the exact versions of npm packages that run. By default versions are not looked at.")
-	cmd.Flags().BoolVar(&write, "write", false, "With --pin, write the file, and keep a copy of the old one next to it. By default the change is only shown.")
 	return cmd
 }
 

@@ -40,25 +40,6 @@ func TestNPXInNewFolder(t *testing.T) {
 	}
 }
 
-// doctor --pin writes the version of the npm package that runs, and its server starts with it.
-func TestPin(t *testing.T) {
-	t.Parallel()
-	external.NPM(t) // or there is no npm
-	entry := map[string]any{"command": "npx", "args": []string{"-y", "fake-a"}, "cwd": t.TempDir(),
-		"env": map[string]string{"npm_config_cache": t.TempDir(), "npm_config_registry": external.NewRegistry(t).URL}}
-	s := prepare(t, entries{"s": entry}, nil)
-	out, errs, _ := s.run("doctor", "--pin", "--write")
-	if !strings.Contains(out, `"fake-a@1.0.0"`) || !strings.Contains(errs, "to be pinned: s\n") {
-		t.Fatal(out, errs)
-	}
-	if out, errs, code := s.run("call", "s:who"); code != 0 {
-		t.Fatal(out, errs)
-	}
-	if _, errs, _ := s.run("doctor", "--pin"); !strings.Contains(errs, "nothing to pin") {
-		t.Error(errs)
-	}
-}
-
 // Published servers that a project has in its node_modules: npx finds them there, and
 // does not stay either.
 func TestNPXInProject(t *testing.T) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,20 +11,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Doctor prints the faults of the servers. With pin it then shows, and with write writes, the exact
-// versions of packages.
-func Doctor(ctx context.Context, e *Env, pin, write bool) error {
-	switch {
-	case write && !pin:
-		return console.Usage(errors.New("--write needs --pin"))
-	case pin && e.JSON:
-		return console.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
-	}
+// Doctor prints the faults of the servers.
+func Doctor(ctx context.Context, e *Env) error {
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
 	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *apiClient) error {
@@ -34,8 +25,6 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	})
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
 	switch {
-	case untrusted && pin:
-		return console.Usage(fmt.Errorf("nothing is pinned: %w", err))
 	case err != nil && !asked && !untrusted && !errors.Is(err, console.Interrupted):
 		return printUnusable(e, err)
 	case err != nil:
@@ -46,14 +35,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}
-	if !e.JSON {
-		d = d.PinOnce(pin)
-	}
-	err = printDiagnosis(e, d, console.Failed)
-	if !pin {
-		return err
-	}
-	return cmp.Or(edit.Pin(&edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Text.Digest()), err)
+	return printDiagnosis(e, d, console.Failed)
 }
 
 func printUnusable(e *Env, err error) error {

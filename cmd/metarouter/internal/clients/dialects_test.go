@@ -159,52 +159,50 @@ func TestInstallDialects(t *testing.T) {
 	}
 }
 
-// The lines of our entry for files that are not written; once they are there, there are none.
+// The lines of our entry for files that are not written.
 func TestLines(t *testing.T) {
 	e := RouterEntry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}, Chosen: true}
-	const toml = "[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]"
-	const yaml = "extensions:\n  metarouter:\n    enabled: true\n    type: \"stdio\"\n"
-	for _, tc := range []struct{ client, data, want string }{
-		{"codex", codexFile, toml},
-		{"codex", "", toml},
-		{"codex", "mcp_servers = { a = { command = \"x\" } }\n", toml},
-		{"codex", "[mcp_servers.metarouter]\ncommand = \"metarouter\"\nargs = [\"serve\"]\n", toml},
-		{"codex", "[mcp_servers.metarouter]\ncommand = \"other\"\n", "starts another program"},
-		{"codex", "a = ", "is no TOML that can be read (line 1"},
-		{"codex", "a = " + strings.Repeat("[", 1<<20), "brackets"},
-		{"goose", "extensions: {}\n", yaml},
-		{"codex", "a = [sk-secret\n", "is no TOML that can be read (line"},
+	for client, want := range map[string]string{
+		"codex": "[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]",
+		"goose": "extensions:\n  metarouter:\n    enabled: true\n    type: \"stdio\"\n",
 	} {
-		c, _ := Find(tc.client)
-		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
-		lines, err := Lines(c, s, EntryName, e)
-		got := strings.Join(lines, "\n")
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.Contains(got, tc.want) || strings.Contains(got, "sk-secret") {
-			t.Errorf("%s: %.60q: %s", tc.client, tc.data, got)
-		}
-		if s.Data = []byte(got); err != nil || tc.client == "goose" {
-			continue
-		}
-		if again, err := Lines(c, s, EntryName, e); err != nil || again != nil {
-			t.Errorf("%s: once they are there: %q, %v", tc.client, again, err)
+		c, _ := Find(client)
+		lines := Lines(c, EntryName, e)
+		expect.Contains(t, strings.Join(lines, "\n"), want, client)
+		others, err := Others(c, Source{Path: "f", keys: c.keys, Data: []byte(strings.Join(lines, "\n"))}, "/m.json", Ours{})
+		if err != nil || len(others) > 0 {
+			t.Errorf("%s: read as %+v, %v", client, others, err)
 		}
 	}
 }
 
-func FuzzLines(f *testing.F) {
-	for _, text := range []string{codexFile, "[[mcp_servers]]\n", "\ufeffmcp_servers = {}\r\n"} {
+// A file in TOML that can't be read is refused without a word of it.
+func TestTOMLErrors(t *testing.T) {
+	c, _ := Find("codex")
+	for data, want := range map[string]string{
+		"a = ":                              "is no TOML that can be read (line 1",
+		"a = [sk-secret\n":                  "is no TOML that can be read (line",
+		"a = " + strings.Repeat("[", 1<<20): "brackets",
+	} {
+		_, err := Import(c, []Source{{Path: "f", keys: c.keys, Data: []byte(data)}}, "/m.json", nil, Ours{}, false)
+		expect.Error(t, err, want)
+		if strings.Contains(err.Error(), "sk-secret") {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzTOML(f *testing.F) {
+	for _, text := range []string{codexFile, "[[mcp_servers]]\n", "\ufeffmcp_servers = {}\r\n", "mcp_servers = { a = { command = \"x\" } }\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, _ := Find("codex")
-		s := Source{Path: "f", keys: c.keys, Data: data}
-		if lines, err := Lines(c, s, EntryName, RouterEntry{Command: "/metarouter"}); err == nil && lines != nil {
-			s.Data = []byte(strings.Join(lines, "\n"))
+		done, err := Import(c, []Source{{Path: "f", keys: c.keys, Data: data}}, "/m.json", nil, Ours{}, false)
+		if err == nil {
+			_, err = open("/m.json", done.Data)
+			expect.OK(t, err)
 		}
-		Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 	})
 }
 

@@ -149,25 +149,6 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 	})
 }
 
-// SetArgument replaces the first argument of the server's command that is old.
-func SetArgument(path string, data []byte, name, old, value string) ([]byte, error) {
-	return editEntry(path, data, name, func(d *document, entry *hujson.Value) error {
-		args := member(entry, "args")
-		if command := member(entry, "command"); args == nil && command != nil {
-			args = member(&command.Value, "args") // in Zed's dialect
-		}
-		if args != nil {
-			for _, i := range items(&args.Value) {
-				if said, ok := jsonc.Text(i.value); ok && said == old {
-					d.splice(i.from, i.value.EndOffset, quoted(value))
-					return nil
-				}
-			}
-		}
-		return fmt.Errorf("%s: server %q has no argument %q", path, name, old)
-	})
-}
-
 // A NewEntry is a server to be added: a command, or a URL.
 type NewEntry struct {
 	Command string

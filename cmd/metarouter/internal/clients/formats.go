@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -87,38 +86,17 @@ func readTOML(s Source) (root map[string]any, err error) {
 // bareKey matches a key that TOML and YAML have without quotes.
 var bareKey = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there; nil if the file
-// has the entry already. An entry for all servers that starts another program is an error.
-func Lines(c Client, s Source, name string, e RouterEntry) ([]string, error) {
-	d, v, err := serversOf(c, s)
-	if err != nil {
-		return nil, err
-	}
-	if m := member(v, name); m != nil {
-		if err := notOurs(c, s, d, *m); err != nil && e.Only == "" {
-			return nil, err
-		}
-		if !slices.ContainsFunc(c.written(e, stringsOf(member(&m.Value, "args"))), func(f field) bool {
-			old := member(&m.Value, f.key)
-			return old == nil || !equal(old.Value, d.write(f.value, ""))
-		}) {
-			return nil, nil
-		}
-	}
-	return c.format.lines(s.keys[0], name, c.written(e, nil)), nil
-}
-
-// lines returns our entry as it is written into the file.
-func (f format) lines(key, name string, all fields) []string {
+// Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there.
+func Lines(c Client, name string, e RouterEntry) []string {
 	colon, indent := ": ", "    "
 	if !bareKey().MatchString(name) {
 		name = quoted(name)
 	}
-	lines := []string{key + ":", "  " + name + ":"}
-	if f == inTOML {
-		lines, colon, indent = []string{"[" + key + "." + name + "]"}, " = ", ""
+	lines := []string{c.keys[0] + ":", "  " + name + ":"}
+	if c.format == inTOML {
+		lines, colon, indent = []string{"[" + c.keys[0] + "." + name + "]"}, " = ", ""
 	}
-	for _, one := range all { // a string or an array of JSON is one of TOML and of YAML too
+	for _, one := range c.written(e, nil) { // a string or an array of JSON is one of TOML and of YAML too
 		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
 	}
 	return lines

@@ -41,7 +41,6 @@ type Finding struct {
 	Problem  string   `json:"problem"`           // one sentence
 	Fix      string   `json:"fix"`               // what to type or to write
 	Details  []string `json:"details,omitempty"` // the last lines that the server printed
-	Pin      bool     `json:"pin,omitempty"`     // 'metarouter doctor --pin --write' fixes it
 }
 
 // A Case is the input of Examine.
@@ -75,8 +74,6 @@ type Diagnosis struct {
 	OK       bool      `json:"ok"`       // nothing keeps a server or a tool from working
 	Findings []Finding `json:"findings"` // server by server, the worst first, then the findings about no single server
 	Verdict  string    `json:"verdict"`
-
-	Packages map[string]string `json:"packages,omitempty"` // npm packages that run, as name@version, by server
 }
 
 // verdict sums findings up in a line. wanted is the number of servers that should work, and working of
@@ -117,7 +114,7 @@ func Unusable(err error) Diagnosis {
 
 // Examine returns the diagnosis of the case. Apart from its questions to the World, it is pure.
 func Examine(c Case) Diagnosis {
-	packages, wanted, working := make(map[string]string), 0, 0
+	wanted, working := 0, 0
 	x := &findings{all: []Finding{}}
 	states := make(map[string]status.Status)
 	for _, s := range c.Servers {
@@ -140,16 +137,14 @@ func Examine(c Case) Diagnosis {
 		if now.State != status.Disabled && now.State != status.Self {
 			wanted++
 			if now.State == status.Ready || now.State == status.Idle {
-				if working++; now.Package != "" {
-					packages[entry.Name] = now.Package
-				}
+				working++
 			}
 		}
 	}
 	x.server = ""
 	examineWhole(x, c)
 	isBroken := func(f Finding) bool { return f.Severity == Broken }
-	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working), packages}
+	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working)}
 }
 
 func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
@@ -162,7 +157,7 @@ type findings struct {
 }
 
 func (x *findings) add(s Severity, problem, fix string, details ...string) {
-	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details, Pin: strings.HasPrefix(fix, pinAdvice)})
+	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
 }
 
 // examineServer checks one server: whether it runs, how it runs, and its tools.

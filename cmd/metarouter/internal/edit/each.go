@@ -44,11 +44,7 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 		var all []string
 		for _, p := range places {
 			in.entry.Only = p.Server
-			lines, err := clients.Lines(in.client, in.source, p.Name, in.entry)
-			if err != nil {
-				return err
-			}
-			all = append(all, lines...)
+			all = append(all, clients.Lines(in.client, p.Name, in.entry)...)
 		}
 		return in.printLines(all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
 	}

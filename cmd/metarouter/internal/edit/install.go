@@ -68,7 +68,8 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	case in.Each:
 		return in.each(records)
 	case !in.client.Rewrites():
-		return in.print()
+		in.noteEntry()
+		return in.printLines(clients.Lines(in.client, clients.EntryName, in.entry), fmt.Sprintf("an entry %q", clients.EntryName))
 	}
 	result, err := clients.Install(in.client, in.source, in.entry)
 	if err == nil && in.Replace {
@@ -129,22 +130,8 @@ func (in *Installation) put(result []byte) error {
 	return nil
 }
 
-// print prints our entry for a file that metarouter does not write.
-func (in *Installation) print() error {
-	lines, err := clients.Lines(in.client, in.source, clients.EntryName, in.entry)
-	if err != nil {
-		return err
-	}
-	in.noteEntry()
-	return in.printLines(lines, fmt.Sprintf("an entry %q", clients.EntryName))
-}
-
 // printLines prints the lines of entries, which a person puts in place of the present ones.
 func (in *Installation) printLines(lines []string, present string) error {
-	if lines == nil {
-		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.source.Path)
-		return nil
-	}
 	fmt.Fprintln(in.e.Console.Results(), strings.Join(lines, "\n"))
 	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.client.Restart)
 	if in.e.Write {
