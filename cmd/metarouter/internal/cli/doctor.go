@@ -17,10 +17,10 @@ import (
 
 // Doctor prints the faults of the servers.
 func Doctor(ctx context.Context, e *Env) error {
-	asked, used := false, config.Config{}
+	asked := false
 	var d doctor.Diagnosis
 	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *apiClient) error {
-		asked, used = true, c.config
+		asked = true
 		return c.post(ctx, "/dashboard/doctor", nil, struct{}{}, &d)
 	})
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
@@ -31,7 +31,7 @@ func Doctor(ctx context.Context, e *Env) error {
 		return err
 	}
 	if p, err := clients.ThisSystem(); err == nil {
-		for _, m := range clients.Misfits(p, used) {
+		for _, m := range clients.Misfits(p) {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}

@@ -15,6 +15,22 @@ type EntryFlags struct {
 	Env, Headers []string // --env, --header
 }
 
+// A NewEntry is the entry of a server to be added.
+type NewEntry struct {
+	Cwd string // absolute, or "" for the router's own
+
+	isRemote bool
+	all      fields
+}
+
+// Text returns the entry as it is written into the file at path.
+func (e NewEntry) Text(path string) string {
+	if e.isRemote && e.all[0].key != "type" && filepath.Base(path) == ".mcp.json" {
+		e.all = slices.Insert(e.all, 0, field{"type", "http"}) // Claude Code, which reads such a file too, takes an entry without it for a command
+	}
+	return alone.write(e.all, "")
+}
+
 // Entry returns the name of a server and its entry: from a name with a URL, or with a command and its arguments.
 func (f EntryFlags) Entry(args []string) (name string, e NewEntry, err error) {
 	if len(args) < 2 {
@@ -23,52 +39,56 @@ func (f EntryFlags) Entry(args []string) (name string, e NewEntry, err error) {
 	name, words := args[0], args[1:]
 	isURL := strings.HasPrefix(words[0], "http://") || strings.HasPrefix(words[0], "https://")
 	switch f.Transport {
-	case "", "stdio", "http", "sse":
-		e.Type = f.Transport
-	case "streamable-http":
-		e.Type = "http"
+	case "":
+		e.isRemote = isURL
+	case "stdio":
+	case "http", "sse", "streamable-http":
+		e.isRemote = true
+		e.all = fields{{"type", strings.TrimPrefix(f.Transport, "streamable-")}}
 	default:
 		return "", e, fmt.Errorf("--transport %q is unknown; write stdio, http or sse", f.Transport)
 	}
-	remote := e.Type == "http" || e.Type == "sse" || e.Type == "" && isURL
 	switch {
-	case remote && !isURL:
-		return "", e, fmt.Errorf("--transport %s needs a URL, such as https://example.com/mcp, instead of %q", f.Transport, words[0])
-	case remote && len(words) > 1:
-		return "", e, errors.New("nothing can follow the URL; write each header behind a --header of its own")
-	case remote && len(f.Env) > 0:
-		return "", e, errors.New("a server on the network gets no variables; leave out --env, or send a header with --header 'Name: value'")
-	case !remote && len(f.Headers) > 0:
+	case e.isRemote && (!isURL || len(words) > 1 || len(f.Env) > 0):
+		return "", e, errors.New("a server on the network has a URL, such as https://example.com/mcp, and nothing behind it but --header 'Name: value'; it gets no --env")
+	case e.isRemote:
+		e.all = append(e.all, field{"url", words[0]})
+		err = e.pairs("headers", f.Headers, ":", "--header needs 'Name: value'")
+		return name, e, err
+	case len(f.Headers) > 0:
 		return "", e, errors.New("only a server on the network gets headers; leave out --header, or set a variable with --env KEY=VALUE")
 	}
-	if remote {
-		e.URL = words[0]
-		e.Headers, err = pairs(f.Headers, ":", "--header", "'Name: value'")
-		return name, e, err
+	if e.all = append(e.all, field{"command", words[0]}); len(words) > 1 {
+		e.all = append(e.all, field{"args", words[1:]})
 	}
-	e.Type, e.Command, e.Args = "", words[0], words[1:]
-	if e.Env, err = pairs(f.Env, "=", "--env", "KEY=VALUE"); err != nil {
+	if err = e.pairs("env", f.Env, "=", "--env needs KEY=VALUE"); err != nil {
 		return "", e, err
 	}
-	e.Cwd, err = startFolder(words)
+	if e.Cwd, err = startFolder(words); e.Cwd != "" {
+		e.all = append(e.all, field{"cwd", e.Cwd})
+	}
 	return name, e, err
 }
 
-// pairs returns the names and values that were given to a flag.
-func pairs(given []string, separator, flag, form string) (all [][2]string, err error) {
+// pairs adds the names and values that were given to a flag, of which the last one of a name counts. needs says how they are written.
+func (e *NewEntry) pairs(key string, given []string, separator, needs string) error {
+	var all fields
 	for _, text := range given {
 		name, value, ok := strings.Cut(text, separator)
 		name = strings.TrimSpace(name)
 		if !ok || name == "" {
-			return nil, fmt.Errorf("%s needs %s, but a value without %q was given", flag, form, separator) // not the value, which may be secret
+			return fmt.Errorf("%s, but a value without %q was given", needs, separator) // not the value, which may be secret
 		}
 		if separator == ":" {
 			value = strings.TrimSpace(value)
 		}
-		all = slices.DeleteFunc(all, func(p [2]string) bool { return p[0] == name }) // the last one counts
-		all = append(all, [2]string{name, value})
+		all = slices.DeleteFunc(all, func(f field) bool { return f.key == name })
+		all = append(all, field{name, value})
 	}
-	return all, nil
+	if all != nil {
+		e.all = append(e.all, field{key, all})
+	}
+	return nil
 }
 
 // startFolder returns the current folder if words of an entry are relative to it, since a server

@@ -247,28 +247,19 @@ type Ours struct {
 	Imported map[string]string // our names of the entries that were imported before, by the hash of the client's entry
 }
 
-var variableName = lazy.Regexp(`^(?:env:)?([A-Za-z_]\w*)$`)
+var variable = lazy.Regexp(`\$\{(?:env:)?([A-Za-z_]\w*)\}`)
 
 // Variables returns the environment variables that our files name, in ${VAR} without a
 // default or in inheritEnv, sorted.
 func (o Ours) Variables() []string {
 	var names []string
 	for _, f := range o.Files {
-		d, err := open(f.Path, f.Data)
-		if err != nil {
-			continue
+		for _, found := range variable().FindAllSubmatch(f.Data, -1) {
+			names = append(names, string(found[1]))
 		}
-		for v := range d.root.All() {
-			if s, ok := jsonc.Text(*v); ok {
-				for _, found := range reference().FindAllStringSubmatch(s, -1) {
-					if name := variableName().FindStringSubmatch(found[1]); name != nil {
-						names = append(names, name[1])
-					}
-				}
-			} else if o := object(v); o != nil {
-				names = append(names, stringsOf(member(v, "inheritEnv"))...)
-			}
-		}
+	}
+	for _, s := range o.Config.Servers {
+		names = append(names, s.InheritEnv...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

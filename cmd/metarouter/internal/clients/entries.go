@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -147,43 +146,4 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 		}
 		return nil
 	})
-}
-
-// A NewEntry is a server to be added: a command, or a URL.
-type NewEntry struct {
-	Command string
-	Args    []string
-	Env     [][2]string // names and values
-	Cwd     string      // absolute, or "" for the router's own
-
-	URL     string
-	Type    string // "http", "sse", or "" for either
-	Headers [][2]string
-}
-
-// Text returns the entry as it is written into the file at path.
-func (e NewEntry) Text(path string) string {
-	if e.URL != "" && e.Type == "" && filepath.Base(path) == ".mcp.json" {
-		e.Type = "http" // Claude Code, which reads such a file too, takes an entry without it for a command
-	}
-	var all fields
-	add := func(key string, value any, isSet bool) {
-		if isSet {
-			all = append(all, field{key, value})
-		}
-	}
-	object := func(pairs [][2]string) (all fields) {
-		for _, p := range pairs {
-			all = append(all, field{p[0], p[1]})
-		}
-		return all
-	}
-	add("type", e.Type, e.Type != "")
-	add("command", e.Command, e.Command != "")
-	add("args", e.Args, len(e.Args) > 0)
-	add("env", object(e.Env), len(e.Env) > 0)
-	add("cwd", e.Cwd, e.Cwd != "")
-	add("url", e.URL, e.URL != "")
-	add("headers", object(e.Headers), len(e.Headers) > 0)
-	return alone.write(all, "")
 }

@@ -166,9 +166,9 @@ func TestGemini(t *testing.T) {
 		t.Errorf("got %s, %v, want %s", done.Data, err, want)
 	}
 
-	ours := Ours{Files: []Source{{Path: "m.json", Data: []byte(`{
+	ours := reading(t, "m.json", `{
 		"mcpServers": {"a": {"command": "x", "env": {"K": "${MY_KEY}", "L": "${env:OTHER} ${MY_KEY} ${WITH:-a default} ${input:no}"}, "inheritEnv": ["SSH_AUTH_SOCK"]}},
-		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)}}}
+		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)
 	e := RouterEntry{Command: "/bin/metarouter", Variables: ours.Variables()}
 	expect.Deep(t, e.Variables, []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}, "our files name")
 	e.Variables = e.Variables[:2]
