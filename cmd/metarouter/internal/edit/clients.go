@@ -42,53 +42,42 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err != nil {
 		return err
 	}
-	e.printDiff(clients.Diff(target.Path, target.Data, done.Data))
 	noteImported(e, done)
-	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
+	keep := fs.ModePerm
+	if done.Secrets {
+		keep = 0o600
+	}
+	used, err := e.apply(file{File: target, text: done.Data, keep: keep})
+	if err != nil || !e.Write {
+		return err
+	}
+	if err := remember(target.Path, done.Hashes); err != nil || !used {
 		return err
 	}
 	if err := e.Offer(ctx, paths, done.Login); err != nil {
 		return err
 	}
-	configs := e.Flags()
 	how := "" // install prints the lines
 	if c.Rewrites() {
-		how = " --write"
-		if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 { // else the client would start them too
-			how = " --replace --write"
-		}
+		how = " --replace --write"
 	}
-	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", configs, c.Name, configs, how)
+	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", e.Flags(), c.Name, e.Flags(), how)
 	return nil
 }
 
-// writeImported writes our file with the imported servers, and notes which these are.
-func (e *Editor) writeImported(target clients.File, done clients.Imported) error {
-	keep := fs.ModePerm
-	if done.Secrets {
-		keep = 0o600
-	}
-	switch {
-	case string(done.Data) == string(target.Data):
-		e.Console.Note("nothing to do for %s", target.Path)
-	case !e.Write:
-		e.Console.Note(notWritten)
-	default:
-		if _, err := e.writeOurs(target, done.Data, keep); err != nil {
-			return err
-		}
-	}
-	if !e.Write || len(done.Hashes) == 0 {
+// remember notes which of the clients' entries were imported into the file at path.
+func remember(path string, hashes map[string]string) error {
+	if len(hashes) == 0 {
 		return nil
 	}
 	imported, err := openStored[map[string]string](importedFile)
 	if err != nil {
 		return err
 	}
-	if imported.all[target.Path] == nil {
-		imported.all[target.Path] = done.Hashes
+	if imported.all[path] == nil {
+		imported.all[path] = hashes
 	}
-	maps.Copy(imported.all[target.Path], done.Hashes)
+	maps.Copy(imported.all[path], hashes)
 	return imported.write()
 }
 

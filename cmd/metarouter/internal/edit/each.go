@@ -52,7 +52,6 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 	if err != nil {
 		return err
 	}
-	in.show(result)
 	in.noteEntry()
 	in.say("these entries go", stale, "metarouter has no such servers any more")
 	return in.record(records, result)
@@ -90,7 +89,6 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	if err != nil {
 		return err
 	}
-	in.show(result)
 	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records.path)
 	if was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
 		if err = in.file.Remove(); err == nil {

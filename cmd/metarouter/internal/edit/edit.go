@@ -44,12 +44,14 @@ func (e *Editor) noteLogin(names []string) {
 	}
 }
 
-// A file is one of the configuration in use, with the text that it is to have.
+// A file is one of the configuration in use, or a client's, with the text that it is to have.
 type file struct {
 	clients.File
 	text  []byte
 	keep  fs.FileMode // the mode loses the bits that keep does not have
 	found bool        // it is the .mcp.json of the current folder, and --config does not name it
+
+	isClients bool // it is a client's file
 }
 
 // inUse returns the files of the configuration in use, as [configpath.Find] finds them. Without
@@ -114,6 +116,9 @@ func (e *Editor) apply(f file) (used bool, err error) {
 	case !e.Write:
 		e.Console.Note(notWritten)
 		return false, nil
+	}
+	if f.isClients {
+		return true, e.write(f.File, f.text, f.keep)
 	}
 	approved, err := e.writeOurs(f.File, f.text, f.keep)
 	switch {
@@ -266,7 +271,6 @@ func Init(e *Editor) error {
 	}
 	home, _ := os.UserHomeDir()
 	text, files := clients.FirstFile(f.Path, folder, home)
-	e.printDiff(clients.Diff(f.Path, nil, text))
 	if files {
 		e.Console.Note("note: clients can read the files of %s through the server \"files\"; write another folder, or remove it", folder)
 	}
@@ -275,11 +279,7 @@ func Init(e *Editor) error {
 			e.Console.Note("note: %s can be used too: %s", found, found.Command())
 		}
 	}
-	if !e.Write {
-		e.Console.Note(notWritten)
-		return nil
-	}
-	if _, err := e.writeOurs(f, text, fs.ModePerm); err != nil {
+	if _, err := e.apply(file{File: f, text: text, keep: fs.ModePerm}); err != nil || !e.Write {
 		return err
 	}
 	e.Console.Note("next: metarouter servers%s, then metarouter install CLIENT%s --write", e.Flags(), e.Flags())

@@ -80,7 +80,6 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if err != nil {
 		return err
 	}
-	in.show(result)
 	in.noteEntry()
 	return in.record(records, result)
 }
@@ -106,28 +105,16 @@ func (in *Installation) flags() (flags string) {
 	return flags + in.e.Flags()
 }
 
-// show shows how the client's file changes.
-func (in *Installation) show(result []byte) {
-	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
-}
-
 // put writes the client's file.
 func (in *Installation) put(result []byte) error {
 	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
 		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.client.Title)
 	}
-	switch {
-	case string(result) == string(in.file.Data):
-		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.file.Path)
-	case !in.e.Write:
-		in.e.Console.Note(notWritten)
-	default:
-		if err := in.e.write(in.file, result, fs.ModePerm); err != nil {
-			return err
-		}
+	used, err := in.e.apply(file{File: in.file, text: result, keep: fs.ModePerm, isClients: true})
+	if used && err == nil {
 		in.e.Console.Note("now %s", in.client.Restart)
 	}
-	return nil
+	return err
 }
 
 // printLines prints the lines of entries, which a person puts in place of the present ones.
