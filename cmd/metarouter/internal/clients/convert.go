@@ -175,6 +175,7 @@ func (c Client) rewrite(s string, from Source, to *converted) string {
 		kind, rest, _ := strings.Cut(name, ":")
 		switch {
 		case kind == "input":
+			to.note("VS Code asks for %q, which is a secret here: run: metarouter secret set %s", rest, secrets.InputName(rest))
 			return "${keyring:" + secrets.InputName(rest) + "}"
 		case name == "/" || name == "pathSeparator":
 			return string(filepath.Separator)

@@ -92,7 +92,7 @@ func TestImportFillsIn(t *testing.T) {
 		t.Errorf("a remote server runs in a folder:\n%s", text)
 	}
 	notes := strings.Join(done.Notes, "\n")
-	for _, part := range []string{"${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
+	for _, part := range []string{`VS Code asks for "api-key", which is a secret here: run: metarouter secret set input-api-key`, "${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
 		expect.Contains(t, notes, part, "no note")
 	}
 
