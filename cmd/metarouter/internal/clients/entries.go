@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,19 +70,10 @@ func editEntry(path string, data []byte, name string, edit func(*document, *hujs
 	return d.bytes(), nil
 }
 
-// PositionOf returns the line and the column, both from 1, of the server's entry in our file.
-// ok is false if the file lacks it.
-func PositionOf(path string, data []byte, name string) (line, column int, ok bool, err error) {
-	d, homes, keys, err := openOurs(path, data)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	m := entryOf(homes, keys, name)
-	if m == nil {
-		return 0, 0, false, nil
-	}
-	before := d.data[:m.Name.StartOffset]
-	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n'), true, nil
+// HasServer reports whether our file has an entry of that name.
+func HasServer(path string, data []byte, name string) (bool, error) {
+	_, homes, keys, err := openOurs(path, data)
+	return err == nil && entryOf(homes, keys, name) != nil, err
 }
 
 // PutServer makes entry, an object as JSON, the entry of that name: it replaces the present

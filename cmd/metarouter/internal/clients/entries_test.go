@@ -110,15 +110,15 @@ func TestPutIntoOtherFiles(t *testing.T) {
 	}
 }
 
-func TestPositionOf(t *testing.T) {
+func TestHasServer(t *testing.T) {
 	const file = "{\n  \"servers\": {\"x\": {}},\n  \"mcpServers\": {\n    \"x\": {}\n  }\n}"
-	if line, column, ok, err := PositionOf("f", []byte(file), "x"); line != 4 || column != 5 || !ok || err != nil {
-		t.Error(line, column, ok, err)
+	if ok, err := HasServer("f", []byte(file), "x"); !ok || err != nil {
+		t.Error(ok, err)
 	}
-	if _, _, ok, err := PositionOf("f", []byte(file), "y"); ok || err != nil {
+	if ok, err := HasServer("f", []byte(file), "y"); ok || err != nil {
 		t.Error("a server that there is not", ok, err)
 	}
-	if _, _, ok, _ := PositionOf("f", []byte(`{"a": {"command": "a"}, "metarouter": {}}`), "metarouter"); ok {
+	if ok, _ := HasServer("f", []byte(`{"a": {"command": "a"}, "metarouter": {}}`), "metarouter"); ok {
 		t.Error("the router's settings are a server")
 	}
 }

@@ -86,20 +86,19 @@ func pathsOf(files []file) (paths []string) {
 	return paths
 }
 
-// fileOf returns the last file that has the server, since its entry counts, the place of the entry in
-// it, and the number of files that have the server.
-func fileOf(files []file, name string) (found file, place string, number int, err error) {
+// fileOf returns the last file that has the server, since its entry counts, and the number of files that have it.
+func fileOf(files []file, name string) (found file, number int, err error) {
 	for _, f := range files {
-		line, column, ok, err := clients.PositionOf(f.Path, f.Data, name)
+		ok, err := clients.HasServer(f.Path, f.Data, name)
 		if err != nil {
-			return f, "", 0, console.Usage(err)
+			return f, 0, console.Usage(err)
 		}
 		if ok {
-			found, place = f, fmt.Sprintf("%s:%d:%d", f.Path, line, column)
+			found = f
 			number++
 		}
 	}
-	return found, place, number, nil
+	return found, number, nil
 }
 
 // apply shows the change, and writes it if that is asked for. It reports whether the
@@ -217,7 +216,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if len(files) == 1 && !files[0].Exists {
 		return configfile.Missing()
 	}
-	f, place, number, err := fileOf(files, name)
+	f, number, err := fileOf(files, name)
 	if err != nil {
 		return err
 	}
@@ -227,8 +226,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if f.text, err = change(f.Path, f.Data, name); err != nil {
 		return err
 	}
-	e.Console.Note("the entry is at %s", place)
-	if _, _, left, _ := clients.PositionOf(f.Path, f.text, name); !left && number > 1 {
+	if left, _ := clients.HasServer(f.Path, f.text, name); !left && number > 1 {
 		e.Console.Note("note: an earlier file has another entry of that name, which is used instead")
 	}
 	_, err = e.apply(f)

@@ -22,14 +22,14 @@ func Add(ctx context.Context, e *Editor, name string, text func(path string) str
 	if err != nil {
 		return err
 	}
-	f, place, number, err := fileOf(files, name)
+	f, number, err := fileOf(files, name)
 	switch {
 	case err != nil:
 		return err
 	case number == 0:
 		f = files[len(files)-1]
 	case !replace:
-		return console.Usage(fmt.Errorf("there is a server %q already, at %s; add --replace to replace it, or choose another name", name, place))
+		return console.Usage(fmt.Errorf("there is a server %q already, in %s; add --replace to replace it, or choose another name", name, f.Path))
 	}
 	entry := text(f.Path)
 	login, err := judge(e, f, name, entry)
