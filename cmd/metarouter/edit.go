@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +53,9 @@ func newAddCommand(local *service.Runner) *cobra.Command {
 			}
 			if entry.Cwd != "" {
 				e.Console.Note("note: the server starts in %s, since its command has a path that is relative to it", entry.Cwd)
+			}
+			if slices.Contains(given, "--write") {
+				e.Console.Note("note: --write after -- belongs to the server; put it before -- if metarouter is to have it")
 			}
 			return edit.Add(ctx, &e, name, entry.Text, replace)
 		})

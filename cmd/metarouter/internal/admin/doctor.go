@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -35,6 +36,9 @@ func runDoctor(q *query) (any, error) {
 		found.Cluster.AddDenied(live)
 	}
 	d := doctor.Examine(found)
+	if text, err := config.LoadText(r.Configured().Files...); !q.alone() && (err != nil || text.Text.Digest() != r.Configured().Text.Digest()) {
+		d.Packages = nil // they run for other entries than the files have now
+	}
 	return d, ctx.Err()
 }
 

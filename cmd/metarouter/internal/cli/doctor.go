@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +12,21 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Doctor prints the faults of the servers.
-func Doctor(ctx context.Context, e *Env) error {
-	asked := false
+// Doctor prints the faults of the servers. With pin it then shows, and with write writes, the exact
+// versions of packages.
+func Doctor(ctx context.Context, e *Env, pin, write bool) error {
+	if write && !pin {
+		return console.Usage(errors.New("--write needs --pin"))
+	}
+	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
 	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *apiClient) error {
-		asked = true
+		asked, used = true, c.config
 		return c.post(ctx, "/dashboard/doctor", nil, struct{}{}, &d)
 	})
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
@@ -31,11 +37,15 @@ func Doctor(ctx context.Context, e *Env) error {
 		return err
 	}
 	if p, err := clients.ThisSystem(); err == nil {
-		for _, m := range clients.Misfits(p) {
+		for _, m := range clients.Misfits(p, used) {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}
-	return printDiagnosis(e, d, console.Failed)
+	err = printDiagnosis(e, d, console.Failed)
+	if pin {
+		err = cmp.Or(edit.Pin(&edit.Editor{Source: e.Files, Write: write}, d.Packages), err)
+	}
+	return err
 }
 
 func printUnusable(e *Env, err error) error {

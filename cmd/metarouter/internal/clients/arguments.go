@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // EntryFlags are the flags of 'metarouter add' and 'claude mcp add' that are about the entry.
@@ -37,6 +39,9 @@ func (f EntryFlags) Entry(args []string) (name string, e NewEntry, err error) {
 		return "", e, errors.New("name the server, and write its command or its URL: metarouter add NAME -- COMMAND ARGUMENT, or metarouter add NAME URL")
 	}
 	name, words := args[0], args[1:]
+	if len(f.Env) > 0 && (strings.Contains(name, "=") || strings.Contains(words[0], "=")) {
+		return "", e, errors.New("-e takes one KEY=VALUE; write -e before each, and the server's name and -- before the command")
+	}
 	isURL := strings.HasPrefix(words[0], "http://") || strings.HasPrefix(words[0], "https://")
 	switch f.Transport {
 	case "":
@@ -57,6 +62,9 @@ func (f EntryFlags) Entry(args []string) (name string, e NewEntry, err error) {
 		return name, e, err
 	case len(f.Headers) > 0:
 		return "", e, errors.New("only a server on the network gets headers; leave out --header, or set a variable with --env KEY=VALUE")
+	}
+	if host, _, ok := strings.Cut(words[0], "/"); ok && len(words) == 1 && strings.Contains(strings.TrimLeft(host, "."), ".") && FirstExisting(words[0]) == "" {
+		return "", e, fmt.Errorf("there is no file %s; for a URL, write https:// before it", secret.Words(words, "…")[0])
 	}
 	if e.all = append(e.all, field{"command", words[0]}); len(words) > 1 {
 		e.all = append(e.all, field{"args", words[1:]})

@@ -55,6 +55,13 @@ func InPlace(c Client, s Source, e RouterEntry, places []Place, stale []string) 
 	return s.Data, nil
 }
 
+// HasURL reports whether the client reaches a router by a URL, which may be on another machine: the entry of our name has one.
+func HasURL(c Client, s Source) bool {
+	d, v, err := serversOf(c, s)
+	m := member(v, EntryName)
+	return err == nil && m != nil && serverOf(c, d, s, EntryName, m.Value).URL != ""
+}
+
 // A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
 type Record struct {
 	Missing       bool             // there was no file

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -129,6 +130,9 @@ func TestModeOfEntry(t *testing.T) {
 	file := filepath.Join(home, "c.json")
 	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"a": {"command": "x"}}}`), 0o600))
 	for name, servers := range map[string]string{
+		".claude.json":          `"metarouter": {"command": "metarouter", "args": ["serve"]}`,
+		".cursor/mcp.json":      `"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "direct"]}`,
+		".gemini/settings.json": `"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "search"]}`,
 		".lmstudio/mcp.json":    `"a": {"command": ` + quoted(filepath.Join(home, "metarouter")) + `, "args": ["serve", "--only", "a"]}, "other": {"command": ` + quoted(home+"/other") + `}`,
 		".aws/amazonq/mcp.json": `"a": {"command": "metarouter", "args": ["serve", "--config", ` + quoted(file) + `, "--only", "a"]}, "b": {"command": "metarouter", "args": ["serve", "--config", ` + quoted(file) + `, "--only", "b"]}`,
 	} {
@@ -136,12 +140,24 @@ func TestModeOfEntry(t *testing.T) {
 		expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"mcpServers": {`+servers+`}}`), 0o600)))
 	}
 	var got []string
-	for _, m := range Misfits(on(runtime.GOOS, home, nil)) {
+	for _, m := range Misfits(on(runtime.GOOS, home, nil), config.Config{}) {
 		got = append(got, strings.ReplaceAll(m.Problem, home+string(filepath.Separator), ""))
 	}
-	for i, want := range []string{`the entry "a" in .lmstudio/mcp.json starts metarouter, which is gone`, `the entry "b" in .aws/amazonq/mcp.json shows the server "b", which is not in c.json`} {
-		if len(got) != 2 || !strings.HasPrefix(filepath.ToSlash(got[i]), want) {
+	for i, want := range []string{"Claude Code searches", "Cursor puts", `the entry "a" in .lmstudio/mcp.json starts metarouter, which is gone`, `the entry "b" in .aws/amazonq/mcp.json shows the server "b", which is not in c.json`} {
+		if len(got) != 4 || !strings.HasPrefix(filepath.ToSlash(got[i]), want) {
 			t.Errorf("%q, want %s", got, want)
 		}
 	}
+}
+
+func TestHasURL(t *testing.T) {
+	c, _ := Find("cursor")
+	for servers, want := range map[string]bool{
+		`"metarouter": {"url": "https://hub.example/mcp"}`:           true,
+		`"metarouter": {"command": "metarouter", "args": ["serve"]}`: false,
+		`"a": {"url": "https://hub.example/mcp/s/a"}`:                false,
+	} {
+		expect.Equal(t, HasURL(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {` + servers + `}}`), keys: c.keys}), want, "%s", servers)
+	}
+	expect.Equal(t, HasURL(c, Source{Path: "/f", keys: c.keys}), false, "no file")
 }

@@ -137,3 +137,22 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 		return nil
 	})
 }
+
+// SetArgument replaces the first argument of the server's command that is old.
+func SetArgument(path string, data []byte, name, old, argument string) ([]byte, error) {
+	return editEntry(path, data, name, func(d *document, entry *hujson.Value) error {
+		args := member(entry, "args")
+		if command := member(entry, "command"); args == nil && command != nil {
+			args = member(&command.Value, "args") // in Zed's dialect
+		}
+		if args != nil {
+			for _, i := range items(&args.Value) {
+				if said, ok := jsonc.Text(i.value); ok && said == old {
+					d.splice(i.value.StartOffset, i.value.EndOffset, quoted(argument))
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("%s: the entry has no argument %q", path, old)
+	})
+}

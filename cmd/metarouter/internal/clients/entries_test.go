@@ -35,22 +35,29 @@ func TestEditsOfEntries(t *testing.T) {
 	disable := func(name string, disabled bool) func([]byte) ([]byte, error) {
 		return func(data []byte) ([]byte, error) { return DisableServer("f", data, name, disabled) }
 	}
+	argument := func(name, old, value string) func([]byte) ([]byte, error) {
+		return func(data []byte) ([]byte, error) { return SetArgument("f", data, name, old, value) }
+	}
 	for name, test := range map[string]struct {
 		edit func([]byte) ([]byte, error)
 		old  string // is replaced by new; "" if the edit fails
 		new  string
 	}{
-		"add":                {put("e", "{\n  \"command\": \"e\"\n}"), "\"enabled\": true }\n", "\"enabled\": true },\n\t\t\"e\": {\n\t\t\t\"command\": \"e\"\n\t\t}\n"},
-		"replace":            {put("b", `{"command": "b"}`), "{\n\t\t\t\"url\": \"https://example.org/mcp\",\n\t\t\t\"disabled\": true\n\t\t}", `{"command": "b"}`},
-		"remove":             {remove("a"), "\t\t\"a\": { \"command\": \"npx\", \"args\": [\"-y\", \"a\" /* why */] }, // first\n", "\t\t// first\n"},
-		"remove last":        {remove("d"), ` "d": { "command": "d" } }`, ` }`},
-		"disable":            {disable("a", true), "/* why */] }", "/* why */], \"disabled\": true }"},
-		"disable again":      {disable("b", true), "x", "x"},
-		"disable by enabled": {disable("c", true), `"enabled": true`, `"enabled": false`},
-		"enable":             {disable("b", false), "mcp\",\n\t\t\t\"disabled\": true", "mcp\""},
-		"enable what is":     {disable("c", false), "x", "x"},
-		"disable no server":  {disable("z", true), "", ""},
-		"add no JSON":        {put("e", "{"), "", ""},
+		"add":                   {put("e", "{\n  \"command\": \"e\"\n}"), "\"enabled\": true }\n", "\"enabled\": true },\n\t\t\"e\": {\n\t\t\t\"command\": \"e\"\n\t\t}\n"},
+		"replace":               {put("b", `{"command": "b"}`), "{\n\t\t\t\"url\": \"https://example.org/mcp\",\n\t\t\t\"disabled\": true\n\t\t}", `{"command": "b"}`},
+		"remove":                {remove("a"), "\t\t\"a\": { \"command\": \"npx\", \"args\": [\"-y\", \"a\" /* why */] }, // first\n", "\t\t// first\n"},
+		"remove last":           {remove("d"), ` "d": { "command": "d" } }`, ` }`},
+		"disable":               {disable("a", true), "/* why */] }", "/* why */], \"disabled\": true }"},
+		"disable again":         {disable("b", true), "x", "x"},
+		"disable by enabled":    {disable("c", true), `"enabled": true`, `"enabled": false`},
+		"enable":                {disable("b", false), "mcp\",\n\t\t\t\"disabled\": true", "mcp\""},
+		"enable what is":        {disable("c", false), "x", "x"},
+		"argument":              {argument("a", "a", "a@1.2.3"), `"a" /* why */`, `"a@1.2.3" /* why */`},
+		"argument of Zed":       {argument("c", "1", "2"), `["1"]`, `["2"]`},
+		"argument there is no":  {argument("a", "x", "y"), "", ""},
+		"argument of no server": {argument("z", "a", "x"), "", ""},
+		"disable no server":     {disable("z", true), "", ""},
+		"add no JSON":           {put("e", "{"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := test.edit([]byte(file))
@@ -163,6 +170,12 @@ func FuzzEntries(f *testing.F) {
 			if s, _ := server(data); s.Disabled != disabled {
 				t.Fatalf("disabled is not %v:\n%s", disabled, data)
 			}
+		}
+		if data, err = SetArgument("f", data, name, "1", "2"); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := server(data); s.Args[0] != "2" {
+			t.Fatalf("the argument is not set:\n%s", data)
 		}
 		if data, err = RemoveServer("f", data, name); err != nil {
 			t.Fatal(err)

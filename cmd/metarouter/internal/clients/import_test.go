@@ -216,7 +216,7 @@ func TestOthers(t *testing.T) {
 	if err != nil || len(got) != 9 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	for i, start := range []string{"", "", "", "yours can't start: ", "", "yours has other settings", "", "", ""} {
+	for i, start := range []string{"", "yours lacks", "", "yours can't start: ", "", "yours lacks", "", "", "yours lacks"} {
 		if !strings.HasPrefix(got[i].Stays, start) || start == "" && got[i].Stays != "" {
 			t.Errorf("%+v, want %s", got[i], start)
 		}

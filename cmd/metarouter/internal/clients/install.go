@@ -60,7 +60,7 @@ func (e RouterEntry) arguments(earlier []string) []string {
 // elsewhere lists the keys of an entry for a server on the network, and starting those of any entry that say how its server starts.
 var (
 	elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
-	starting  = append(slices.Clone(elsewhere), "type", "transport", "transportType", "command", "args", "env", "cwd", "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
+	starting  = append(slices.Clone(compared), "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
 )
 
 // Install adds our entry to the servers of a client's file, or updates it. It returns the

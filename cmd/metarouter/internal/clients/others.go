@@ -2,20 +2,22 @@ package clients
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
+
+	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Other is a server of the client's own.
 type Other struct {
-	Name   string
-	Ours   string // the name of our entry that starts the same server, or that it was imported as; "" without one
-	Stays  string // why our entry can't take its place; "" if it can, or without one
-	Router bool   // it starts metarouter too
-	Only   string // it shows this server of ours as itself
-	Stale  bool   // it shows a server that is ours no more
+	Name    string
+	Ours    string   // the name of our entry that starts the same server, or that it was imported as; "" without one
+	Stays   string   // why our entry can't take its place; "" if it can, or without one
+	Differs []string // the keys in which ours has changed since the entry was imported
+	Router  bool     // it starts metarouter too
+	Only    string   // it shows this server of ours as itself
+	Stale   bool     // it shows a server that is ours no more
 }
 
 // Goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
@@ -55,26 +57,51 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	if !ok && imported {
 		same, ok = ours.server(name)
 	}
-	if ok {
-		o.Ours = same.Name
+	if !ok {
+		if ours.has(theirs.name) {
+			o.Stays = "yours of this name starts another server"
+		}
+		return
 	}
+	o.Ours = same.Name
+	all := lacks(ours.entry(same.Name), theirs.text)
+	keys := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
+		return slices.Contains(compared, key) || key == "disabled" && same.Disabled
+	})
 	switch {
-	case !ok && ours.has(theirs.name):
-		o.Stays = "yours of this name starts another server"
-	case ok && same.Misconfigured != "":
+	case same.Misconfigured != "":
 		o.Stays = "yours can't start: " + same.Misconfigured
-	case ok && !imported && !equalSettings(same, theirs.server):
-		o.Stays = "yours has other settings"
+	case imported:
+		o.Differs = all
+	case len(keys) > 0:
+		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
 	}
 }
 
-// equalSettings reports whether two entries that start the same server have the same settings, apart from "disabled".
-func equalSettings(a, b config.Server) bool {
-	text := func(s config.Server) string {
-		s.Name, s.Disabled, s.OAuth, s.References = "", false, nil, nil
-		return fmt.Sprint(s) // an empty list or map is as good as none
+// compared lists the keys that Server.Hash compares.
+var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
+
+// lacks returns the keys of their entry that ours does not have, or has with another value.
+func lacks(our *hujson.Value, text string) (keys []string) {
+	their, err := hujson.Parse([]byte(text))
+	for _, i := range items(&their) {
+		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, member(&their, i.key).Value.String())) {
+			keys = append(keys, i.key)
+		}
 	}
-	return text(a) == text(b) && reflect.DeepEqual(a.OAuth, b.OAuth)
+	return keys
+}
+
+// entry returns our entry of that name as it is written, or nil.
+func (o Ours) entry(name string) *hujson.Value {
+	for _, f := range slices.Backward(o.Files) {
+		if _, homes, keys, err := openOurs(f.Path, f.Data); err == nil {
+			if m := entryOf(homes, keys, name); m != nil {
+				return &m.Value
+			}
+		}
+	}
+	return nil
 }
 
 // WithoutOthers returns the content of s without the client's other servers that metarouter has.

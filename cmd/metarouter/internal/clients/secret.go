@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -87,4 +88,29 @@ func MoveSecret(path string, data []byte, server, name string) (text []byte, val
 		return nil
 	})
 	return text, value, err
+}
+
+// minHeld is how many bytes a value must have to be looked for: files have shorter ones by chance.
+const minHeld = 8
+
+// Holding returns those of our files, of the clients' and of the copies of both that have the value as
+// text.
+func Holding(p System, ours []string, value string) (paths []string) {
+	for _, c := range table {
+		ours = append(slices.Clone(ours), c.Files(p)...)
+	}
+	for _, path := range ours {
+		f, err := Read(path)
+		if err != nil || len(value) < minHeld {
+			continue
+		}
+		for _, path := range append(f.Backups(), path) {
+			f, _ := Read(path)
+			held := bytes.Contains(f.Data, []byte(value)) || bytes.Contains(f.Data, []byte(strings.Trim(quoted(value), `"`)))
+			if held && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }

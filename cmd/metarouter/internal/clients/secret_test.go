@@ -1,8 +1,13 @@
 package clients
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMoveSecret(t *testing.T) {
@@ -27,5 +32,29 @@ func TestMoveSecret(t *testing.T) {
 		} else if tt.value == "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v", tt.entry, err)
 		}
+	}
+}
+
+func TestHolding(t *testing.T) {
+	home := t.TempDir()
+	p := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
+	ours, cursor := filepath.Join(home, "mcp.json"), filepath.Join(home, ".cursor", "mcp.json")
+	for _, path := range []string{ours, cursor} {
+		if f, err := Read(path); err != nil {
+			t.Fatal(err)
+		} else if _, err := f.Write([]byte(`{"a": "pass\"word"}`), 0o600, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Read(ours)
+	expect.OK(t, err)
+	backup, err := f.Write([]byte("{}"), 0o600, time.Now())
+	expect.OK(t, err)
+	if err := os.WriteFile(backup+".txt", f.Data, 0o600); err != nil { // no copy of ours
+		t.Fatal(err)
+	}
+	expect.List(t, Holding(p, []string{ours, ours}, `pass"word`), []string{backup, cursor})
+	if got := Holding(p, []string{ours}, "word"); got != nil {
+		t.Errorf("a short value: %q", got)
 	}
 }

@@ -97,17 +97,18 @@ func (f Found) String() string {
 // NamesMode reports whether a configuration names a mode, so that the entries of clients need none.
 func NamesMode(c config.Config) bool { return c.Router.Mode != "" && c.Router.Mode != "auto" }
 
-// A Misfit is an entry of ours in a client's file that does not work.
+// A Misfit is an entry of ours in a client's file that does not work, or has a mode that is not the client's.
 type Misfit struct{ Problem, Fix string }
 
-// Misfits returns the misfits of the user's files.
-func Misfits(p System) (all []Misfit) {
+// Misfits returns the misfits of the user's files. Where used, the configuration in use, names a mode, entries may have any.
+func Misfits(p System, used config.Config) (all []Misfit) {
 	for _, c := range table {
 		source := read(c.UserSource(c.UserFile(p)))
 		d, v, err := serversOf(c, source)
 		if err != nil {
 			continue
 		}
+		right := inFile(c, keysIn(c, d, source.keys)).mode
 		for _, i := range items(v) {
 			s := serverOf(c, d, source, i.key, i.value)
 			if !s.Self {
@@ -116,11 +117,17 @@ func Misfits(p System) (all []Misfit) {
 			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, source.Path)
 			configs := after("--config", s.Args)
 			ours, err := ReadOurs(configs)
+			mode := cmp.Or(strings.Join(after("--mode", s.Args), " "), "auto")
 			switch _, gone := os.Stat(s.Command); {
 			case filepath.IsAbs(s.Command) && gone != nil:
 				all = append(all, Misfit{fmt.Sprintf("%s starts %s, which is gone", at, s.Command), "run 'metarouter install " + c.Name + " --write', with --each if it shows a single server"})
 			case only != "" && configs != nil && err == nil && !ours.has(only):
 				all = append(all, Misfit{fmt.Sprintf("%s shows the server %q, which is not in %s", at, only, strings.Join(configs, ", ")), "run 'metarouter install " + c.Name + " --each --write', or remove the entry"})
+			case i.key != EntryName || NamesMode(used):
+			case right == nil && mode == "direct":
+				all = append(all, Misfit{c.Title + " puts the definitions of all tools before the model, and its entry lists all (--mode direct)", `take "--mode", "direct" out of the arguments of ` + at})
+			case right != nil && (mode == "auto" || mode == "search"):
+				all = append(all, Misfit{c.Title + " searches tools itself, but its entry can hide them behind find_tools (mode " + mode + ")", `write "` + strings.Join(right, `", "`) + `" into the arguments of ` + at})
 			}
 		}
 	}

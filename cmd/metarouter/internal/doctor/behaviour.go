@@ -109,7 +109,7 @@ func startFaster(entry config.Server, s status.Status) string {
 	if spec != "" && spec != s.Package {
 		args := slices.Clone(entry.Args)
 		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`so that npm does not look up the newest version each time, write "args": [%s]`, quoted(args))
+		return fmt.Sprintf(`pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write, or write "args": [%s]`, quoted(args))
 	}
 	return ""
 }

@@ -74,6 +74,8 @@ type Diagnosis struct {
 	OK       bool      `json:"ok"`       // nothing keeps a server or a tool from working
 	Findings []Finding `json:"findings"` // server by server, the worst first, then the findings about no single server
 	Verdict  string    `json:"verdict"`
+
+	Packages map[string]string `json:"packages,omitempty"` // that run, as name@version, by server
 }
 
 // verdict sums findings up in a line. wanted is the number of servers that should work, and working of
@@ -114,7 +116,7 @@ func Unusable(err error) Diagnosis {
 
 // Examine returns the diagnosis of the case. Apart from its questions to the World, it is pure.
 func Examine(c Case) Diagnosis {
-	wanted, working := 0, 0
+	packages, wanted, working := make(map[string]string), 0, 0
 	x := &findings{all: []Finding{}}
 	states := make(map[string]status.Status)
 	for _, s := range c.Servers {
@@ -137,14 +139,16 @@ func Examine(c Case) Diagnosis {
 		if now.State != status.Disabled && now.State != status.Self {
 			wanted++
 			if now.State == status.Ready || now.State == status.Idle {
-				working++
+				if working++; now.Package != "" {
+					packages[entry.Name] = now.Package
+				}
 			}
 		}
 	}
 	x.server = ""
 	examineWhole(x, c)
 	isBroken := func(f Finding) bool { return f.Severity == Broken }
-	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working)}
+	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working), packages}
 }
 
 func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }

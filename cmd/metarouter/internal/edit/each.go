@@ -15,6 +15,9 @@ import (
 
 // each writes an entry for each server of our configuration, or for those of --only, into the client's file.
 func (in *Installation) each(records storedFile[clients.Record]) error {
+	if clients.HasURL(in.client, in.source) {
+		return console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))
+	}
 	var names, unfit, stale []string
 	for _, s := range in.own.Config.Servers {
 		switch {

@@ -237,7 +237,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 func noSuchServer(files []file, name string) error {
 	c, err := config.LoadText(pathsOf(files)...)
 	if err != nil {
-		return console.Usage(err)
+		return console.Usage(configfile.Unreadable(err))
 	}
 	for _, s := range c.Servers {
 		if s.Transport == config.Scripts && s.Name == name {

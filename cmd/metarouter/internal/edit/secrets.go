@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -73,9 +74,6 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	if err != nil {
 		return err
 	}
-	if from != "" {
-		out.Note("note: the value is still in the copy of the old file, and where the entry was imported from; delete it there")
-	}
 	kind, places := reference.Keyring, `"env", "headers" or "args"`
 	if user {
 		kind, places = reference.User, `"headers"`
@@ -86,6 +84,17 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	}
 	if len(servers) == 0 {
 		out.Note("note: no server uses it yet; write ${%s:%s} in place of the value in %s of an entry", kind, name, places)
+	}
+	paths, _, _ := configpath.Find(files.Paths)
+	own, _ := configpath.Own()
+	if p, err := clients.ThisSystem(); err == nil {
+		for _, path := range clients.Holding(p, append(paths, own, filepath.Join(filepath.Dir(own), replacedFile)), value) {
+			what := "take it out of this file, too"
+			if strings.Contains(path, clients.BackupMark) {
+				what = "delete this copy"
+			}
+			out.Note("note: the value is still in clear text in %s; %s", path, what)
+		}
 	}
 	return nil
 }
