@@ -64,7 +64,13 @@ func (c Client) count(s Source) (n int) {
 		return 0
 	}
 	for _, f := range all {
-		text, err := config.ReadText(s.Path, []byte(`{"mcpServers": {"": `+f.doc.text(&f.member.Value)+"}}"))
+		entry := f.doc.text(&f.member.Value)
+		if d, err := open(s.Path, []byte(entry)); err == nil {
+			if d, err = c.dialect.translate(d, new(converted)); err == nil {
+				entry = string(d.bytes())
+			}
+		}
+		text, err := config.ReadText(s.Path, []byte(`{"mcpServers": {"": `+entry+"}}"))
 		if err == nil && len(text.Servers) == 1 && !text.Servers[0].Self && f.name != EntryName {
 			n++
 		}
