@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"net/url"
@@ -380,11 +381,11 @@ func in2020(r *repairs, schema object, where string) (own map[string]string, cha
 		c.references(schema) // some may lead to what was left out
 	}
 	v := schema.get("$schema")
-	if s, _ := text(v); v == nil || strings.TrimSuffix(s, "#") == dialect2020 || !c.changed && where == "inputSchema" && strings.Contains(s, "draft-07") {
+	if s, _ := text(v); v == nil || strings.TrimSuffix(s, "#") == dialect2020 {
 		return ownKeys(c.keys), c.changed
 	}
 	schema.remove("$schema")
-	return ownKeys(c.keys), true
+	return ownKeys(c.keys), c.changed || bytes.Contains(hujson.Value{Value: schema.Object}.Pack(), []byte(`"$ref"`)) // drafts differ in what stands beside it
 }
 
 const dialect2020 = "https://json-schema.org/draft/2020-12/schema"

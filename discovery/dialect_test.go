@@ -80,7 +80,7 @@ func TestNormalizeDialects(t *testing.T) {
 	}
 }
 
-// The root of an outputSchema has no identifier, which may be that of another tool, and no older dialect.
+// The root of an outputSchema has no identifier, which may be that of another tool; no schema has an older dialect.
 func TestNormalizeOutputRoot(t *testing.T) {
 	for root, want := range map[string]string{
 		`"$id":"https://x/result"`:                            ``,
@@ -95,5 +95,10 @@ func TestNormalizeOutputRoot(t *testing.T) {
 		got, err := Normalize("s", json.RawMessage(`{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"object","$defs":{"b":{}},`+root+`}}`), nil)
 		expect.OK(t, err)
 		expect.Equal(t, string(wire.Member(got.Definition, "outputSchema")), `{"type":"object","$defs":{"b":{}}`+want+`}`, "%s", root)
+		if strings.Contains(root, "$schema") {
+			got, err = Normalize("s", json.RawMessage(`{"name":"t","inputSchema":{"type":"object","$defs":{"b":{}},`+root+`}}`), nil)
+			expect.OK(t, err)
+			expect.Equal(t, string(got.InputSchema), `{"type":"object","$defs":{"b":{}}`+want+`}`, "an input: %s", root)
+		}
 	}
 }

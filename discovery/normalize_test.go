@@ -16,7 +16,7 @@ import (
 func TestNormalizeKeepsBytes(t *testing.T) {
 	raw := `{ "zeta" : [1, 2.50, 12345678901234567890, 1e400] ,
 		"name":"na\u006De", "title":"T", "description":"D\u00e9 \ud83d\ude00",
-		"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type" : "object","properties":{"DateCreated":{"$ref":"#/$defs/d"},"n":{"anyOf":[{"const":1},true]}},
+		"inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type" : "object","properties":{"DateCreated":{"$ref":"#/$defs/d"},"n":{"anyOf":[{"const":1},true]}},
 		 "required":[ "n" ],"$defs":{"d":true},"additionalProperties":false},
 		"outputSchema":{"type":"object"},
 		"annotations":{"title":"Hm","readOnlyHint":true,"category":"x","openWorldHint":false},

@@ -87,10 +87,19 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	if g.itself == "" || extensions[registry.SkillsExtension] != nil { // a client of 2025 is not told later
 		extensions[registry.SkillsExtension] = json.RawMessage("{}") // resources/directory/read is not relayed
 	}
-	if len(extensions) == 0 {
-		return json.RawMessage(all)
+	answer := []byte(all)
+	if declared := snapshot.Offer(g.itself).Capabilities; g.itself != "" && declared != nil { // clients make tools of their own for each capability
+		wire.Members([]byte(all), func(name string, _ []byte) bool {
+			if wire.Member(declared, name) == nil {
+				answer = wire.DeleteMember(answer, name)
+			}
+			return true
+		})
 	}
-	return wire.SetMember([]byte(all), "extensions", wire.Marshal(extensions))
+	if len(extensions) == 0 {
+		return answer
+	}
+	return wire.SetMember(answer, "extensions", wire.Marshal(extensions))
 }
 
 // maxInstructions is where Claude Code cuts them.

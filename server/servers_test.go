@@ -64,7 +64,7 @@ func (p *fakeProfiles) profiles() Profiles {
 				seen.replace(t.Server, t)
 			}
 			if itself != "" && len(tools) > 0 {
-				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Look: []byte(`{"icons":[{"src":"https://example.com/i.png"}],"title":"The ` + itself + `"}`), Instructions: "Use " + itself + "."})
+				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Capabilities: []byte(`{"tools":{},"prompts":{}}`), Look: []byte(`{"icons":[{"src":"https://example.com/i.png"}],"title":"The ` + itself + `"}`), Instructions: "Use " + itself + "."})
 				return seen, Options{Mode: exposure.Direct, Names: exposure.Own, Itself: itself, Classifies: true}
 			}
 			return seen, Options{Mode: exposure.Direct}
@@ -222,10 +222,24 @@ func TestServerOfURL(t *testing.T) {
 			t.Errorf("%s: %d, tools %q, want %q", path, status, got, want)
 		}
 	}
-	w.gets("initialize", http.StatusOK, `"serverInfo":{"name":"a","version":"7","icons":[{"src":"https://example.com/i.png"}],"title":"The a"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
+	w.gets("initialize", http.StatusOK, `"capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true}},"serverInfo":{"name":"a","version":"7","icons":[{"src":"https://example.com/i.png"}],"title":"The a"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
 	w.gets("a call", http.StatusOK, `x`, http.MethodPost, "/mcp/s/a/tools/call", `{"name":"x","arguments":{}}`)
 	for _, path := range []string{"/mcp/s/none", "/mcp/s/A", "/mcp/p/work/s/b", "/mcp/p/none/s/a", "/mcp/s/a/s/b", "/mcp/s/a,b"} {
 		w.gets(path, http.StatusNotFound, `"error"`, http.MethodPost, path, rpc("tools/list", ""))
+	}
+}
+
+// A server as itself keeps tools that are called as ours are.
+func TestItselfKeepsItsNames(t *testing.T) {
+	r := newFake(tool("lib", "call_tool"), tool("lib", "find_tools"))
+	s := newAlone(r, Options{Mode: exposure.Direct, Names: exposure.Own, Itself: "lib", FindTools: true})
+	page, _ := s.catalog.View().Tools.Page("")
+	expect.Equal(t, strings.Count(string(page), `"name"`), 2, "%s", page)
+	for _, name := range []string{"call_tool", "find_tools"} {
+		expect.Contains(t, string(page), `"name":"`+name+`"`)
+		answer, err := perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":{}}`, name))
+		expect.OK(t, err)
+		expect.Contains(t, string(answer), `"tool":"lib:`+name+`"`)
 	}
 }
 

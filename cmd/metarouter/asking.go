@@ -196,20 +196,16 @@ func newWhyCommand(e *cli.Env) *cobra.Command {
 }
 
 func newDoctorCommand(e *cli.Env) *cobra.Command {
-	var pins, write bool
+	var pin, write bool
 	cmd := newCommand("doctor", "Start every server, and say what is wrong and how to fix it",
 		`  metarouter doctor
   metarouter doctor --config team.mcp.json --json
   metarouter doctor --pin --write`,
-		noArguments, func(ctx context.Context, _ []string) error { return cli.Doctor(ctx, e, pins, write) })
-	cmd.Long = `Starts every server, and says what is wrong and how to fix it.
-
-With --pin it also shows how the configuration would change if npm and PyPI packages had the
-exact versions that run now, so that npx and uvx need not look them up at each start.
---write writes that, and keeps a copy of the old file next to it.`
+		noArguments, func(ctx context.Context, _ []string) error { return cli.Doctor(ctx, e, pin, write) })
 	addJSONFlag(cmd, e.Console)
-	cmd.Flags().BoolVar(&pins, "pin", false, "Show the configuration with exact versions of npm and PyPI packages. By default versions are not looked at.")
+	cmd.Flags().BoolVar(&pin, "pin", false, "Show the configuration with the exact versions of npm and PyPI packages that run, so that npx and uvx look none up. By default versions are not looked at.")
 	cmd.Flags().BoolVar(&write, "write", false, "With --pin, write the file, and keep a copy of the old one next to it. By default the change is only shown.")
+	cmd.MarkFlagsMutuallyExclusive("pin", "json")
 	return cmd
 }
 

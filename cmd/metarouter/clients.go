@@ -27,17 +27,11 @@ func oneClient(_ *cobra.Command, args []string) error {
 
 func newImportCommand(local *service.Runner) *cobra.Command {
 	e, o := editorOf(local), edit.ImportOptions{}
-	var overwrite, rename bool
 	cmd := newCommand("import CLIENT", "Copy a client's servers into your configuration",
 		`  metarouter import claude-desktop            # show what would change
   metarouter import claude-desktop --write    # change it, and keep a copy
   metarouter import vscode --project ~/shop --config shop.json --write`,
 		oneClient, func(ctx context.Context, args []string) error {
-			if overwrite {
-				o.Choice = clients.TakeTheirs
-			} else if rename {
-				o.Choice = clients.TakeBoth
-			}
 			return edit.Import(ctx, &e, args[0], o)
 		})
 	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
@@ -49,10 +43,8 @@ are left out.`
 	cmd.Flags().StringVar(&o.File, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.Project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
 	addWriteFlag(cmd, &e)
-	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
-	cmd.Flags().BoolVar(&rename, "rename", false, "Where you have another server of the same name, import the client's under a new name. By default it is left out.")
+	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
 	_ = cmd.MarkFlagDirname("project")
-	cmd.MarkFlagsMutuallyExclusive("overwrite", "rename")
 	cmd.MarkFlagsMutuallyExclusive("file", "project")
 	return cmd
 }

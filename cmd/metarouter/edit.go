@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -39,31 +40,24 @@ It prints the file. --write writes it.`
 
 func newAddCommand(local *service.Runner) *cobra.Command {
 	e, flags, replace := editorOf(local), clients.EntryFlags{}, false
-	var cmd *cobra.Command
 	const use = "add NAME -- COMMAND [ARGUMENT…] | add NAME URL"
-	cmd = newCommand(use, "Add a server to the configuration",
+	cmd := newCommand(use, "Add a server to the configuration",
 		`  metarouter add memory -- npx -y @modelcontextprotocol/server-memory            # show what would change
   metarouter add memory --write -- npx -y @modelcontextprotocol/server-memory    # change it, and keep a copy
   metarouter add github -e 'GITHUB_TOKEN=${GITHUB_TOKEN}' --write -- npx -y @modelcontextprotocol/server-github
   metarouter add docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}' --write`,
 		cobra.ArbitraryArgs, func(ctx context.Context, given []string) error {
-			dash := cmd.ArgsLenAtDash()
-			name, entry, err := flags.Entry(given, dash)
+			name, entry, err := flags.Entry(given)
 			if err != nil {
 				return console.Usage(fmt.Errorf("%w\ntry 'metarouter add --help'", err))
 			}
 			if entry.Cwd != "" {
 				e.Console.Note("note: the server starts in %s, since its command has a path that is relative to it", entry.Cwd)
 			}
-			if err := edit.Add(ctx, &e, name, entry.Text, replace); err != nil {
-				return err
+			if slices.Contains(given, "--write") {
+				e.Console.Note("note: --write after -- belongs to the server; put it before -- if metarouter is to have it")
 			}
-			for _, option := range []string{"write", "replace", "config"} {
-				if !cmd.Flags().Changed(option) && clients.IsBehindDash(given, dash, "--"+option) {
-					e.Console.Note("note: --%s after -- belongs to the server; put it before -- if metarouter is to have it", option)
-				}
-			}
-			return nil
+			return edit.Add(ctx, &e, name, entry.Text, replace)
 		})
 	cmd.Long = `Adds a server to the configuration in use: a COMMAND that speaks MCP over stdio, or
 the URL of a server on the network. A line for 'claude mcp add' works too.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +25,7 @@ neither call a server of this one nor offer one. Compare its key with the one th
 It shares nothing itself, and needs no router that runs.`
 	cmd.Flags().StringVar(&urls, "cluster", "", "Ask the NATS servers at these `URLs`, such as nats://hub:4222, with commas between them. Other programs can read them, so write a password into the configuration. (default \"cluster.urls\" of the configuration)")
 	addJSONFlag(cmd, files.Console)
-	for _, inner := range []*cobra.Command{newNodesKeyCommand(files.Console), newNodesTrustCommand(files), newNodesUntrustCommand(files)} {
+	for _, inner := range []*cobra.Command{newNodesKeyCommand(files.Console), newNodesTrustCommand(files)} {
 		inner.ValidArgsFunction = cobra.NoFileCompletions
 		cmd.AddCommand(inner)
 	}
@@ -43,32 +42,18 @@ of your own configuration. It is made when it is needed first; who can read it i
 }
 
 func newNodesTrustCommand(files *configfile.Source) *cobra.Command {
-	return newNodeEdit(files, "trust", "Trust the node of another machine",
-		`Adds the public key of a node to "trusted" of "cluster" in the configuration in use. That
-node may then call the servers that "share" names, and its servers may be used if "use"
-names them. It has to trust this node, too. 'metarouter nodes key' prints a node's key there.`,
-		edit.TrustNode)
-}
-
-func newNodesUntrustCommand(files *configfile.Source) *cobra.Command {
-	return newNodeEdit(files, "untrust", "Trust the node of another machine no longer",
-		`Removes the public key of a node from "trusted" of "cluster" in the configuration in use.
-A running router ignores the node as soon as the file is written.`,
-		edit.DistrustNode)
-}
-
-func newNodeEdit(files *configfile.Source, verb, short, long string, change func(e *edit.Editor, key string) error) *cobra.Command {
 	e := edit.Editor{Source: files}
-	const example = "UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X"
-	cmd := newCommand(verb+" KEY", short, fmt.Sprintf("  metarouter nodes %s %s\n  metarouter nodes %[1]s %[2]s --write", verb, example),
+	const example = "  metarouter nodes trust UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X"
+	cmd := newCommand("trust KEY", "Trust the node of another machine", example+"\n"+example+" --write",
 		exactly("name the public key of one node"), func(_ context.Context, args []string) error {
-			return change(&e, args[0])
+			return edit.TrustNode(&e, args[0])
 		})
-	cmd.Long = long + `
+	cmd.Long = `Adds the public key of a node to "trusted" of "cluster" in the configuration in use. That
+node may then call the servers that "share" names, and its servers may be used if "use"
+names them. It has to trust this node, too. 'metarouter nodes key' prints a node's key there.
+Take the key out of the file to end the trust.
 
-It prints what would change. --write writes the file and keeps a copy of the old one next
-to it. Everything else in the file stays as it is, byte for byte. Of several files, the one
-whose "trusted" counts is edited.`
+` + aboutEdit
 	addWriteFlag(cmd, &e)
 	return cmd
 }

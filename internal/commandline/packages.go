@@ -124,29 +124,3 @@ func (u *Packages) ofUV(args []string, at int) {
 		u.Specs = []Package{{args[at], at, false}}
 	}
 }
-
-// WithoutVersions returns the arguments of a command without the versions, ranges and tags of
-// the packages that it runs. Arguments of a command without packages are returned as they are.
-func WithoutVersions(command string, args []string) []string {
-	use, ok := PackagesOf(command, args)
-	if !ok {
-		return args
-	}
-	args = slices.Clone(args)
-	for _, s := range use.Specs {
-		name := s.Text
-		if use.ByNPM() {
-			if at := strings.LastIndex(name, "@"); at > 0 {
-				name = name[:at]
-			}
-		} else if m := pythonPackage().FindStringSubmatch(name); m != nil {
-			name = m[1]
-		}
-		args[s.Arg] = strings.TrimSuffix(args[s.Arg], s.Text) + name
-	}
-	return args
-}
-
-// pythonPackage matches a package of PyPI, perhaps with extras, before a version. It matches no
-// URL and no folder.
-var pythonPackage = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._, -]+\])?)\s*(?:[@=<>~!][^/]*)?$`)

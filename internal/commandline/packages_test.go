@@ -38,22 +38,3 @@ func TestPackagesOf(t *testing.T) {
 		expect.Equal(t, got, want, "%s", command)
 	}
 }
-
-func TestWithoutVersions(t *testing.T) {
-	for command, want := range map[string]string{
-		"npx -y pkg@1.2.3 --flag a@b":        "-y pkg --flag a@b",
-		"npx -y @a/b@latest":                 "-y @a/b",
-		"npx -y @a/b":                        "-y @a/b",
-		"npx --package=a@1.x cmd":            "--package=a cmd",
-		"npx -p a@1 -p @b/c@2 cmd":           "-p a -p @b/c cmd",
-		"uvx mcp-server-time@1.0 --tz UTC":   "mcp-server-time --tz UTC",
-		"uvx --from a[b]==1 c":               "--from a[b] c",
-		"uvx --from=a>=2,<3 c":               "--from=a c",
-		"uvx --from git+https://h/r@v1 c":    "--from git+https://h/r@v1 c",
-		"uvx --from a@git+https://h/r c":     "--from a@git+https://h/r c",
-		"docker run -i --rm image@sha256:aa": "run -i --rm image@sha256:aa",
-	} {
-		words := strings.Fields(command)
-		expect.Equal(t, strings.Join(WithoutVersions(words[0], words[1:]), " "), want, "%s", command)
-	}
-}

@@ -42,7 +42,7 @@ type Names[T comparable] struct {
 type ToolNames = Names[*registry.NormalizedTool]
 
 // ownNames are the names of the router's own tools, also of features that
-// are off. No server's tool is exposed under one of them.
+// are off. No server's tool is exposed under one of them, but in the style [Own].
 var ownNames = []string{
 	"find_tools", "describe_tools", "call_tool", "call_read_only_tool", "route_task", "read_result",
 	"list_categories", "classify_text", "run_script",
@@ -55,7 +55,11 @@ func IsOwn(name string) bool { return slices.Contains(ownNames, name) }
 // one that callers may put before any name, which [Names.Unprefixed] takes off.
 func OfTools(tools []*registry.NormalizedTool, style, separator, prefix string) *ToolNames {
 	n := &ToolNames{kind: "tool", style: style, spelling: spelling(separator), prefix: prefix, key: func(t *registry.NormalizedTool) (string, string) { return t.Server, t.Name }}
-	n.expose(tools, func(t *registry.NormalizedTool) string { return t.Title + " " + t.Description }, ownNames)
+	reserved := ownNames
+	if style == Own { // a server as itself keeps all its names: ours give way
+		reserved = nil
+	}
+	n.expose(tools, func(t *registry.NormalizedTool) string { return t.Title + " " + t.Description }, reserved)
 	return n
 }
 

@@ -2,7 +2,6 @@ package process
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -46,12 +45,6 @@ var safeWindows = []string{
 var runners = map[string][]string{
 	"NPM_CONFIG_*": {"npx", "npm", "node", "pnpm", "pnpx", "yarn", "bun", "bunx"},
 	"UV_*":         {"uvx", "uv"},
-}
-
-// Inherited returns the variables of ours that a server with this command line gets, and the
-// PATH in which its command is searched; see [Environment].
-func Inherited(ours, inherit []string, command string, args []string) []string {
-	return Environment(ours, inherit, os.Getenv("PATH"), nil, append([]string{command}, args...))
 }
 
 // ofTerminals are variables that a star in inheritEnv matches, and in which it does not matter that clients differ.

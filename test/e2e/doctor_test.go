@@ -180,6 +180,10 @@ func TestDoctorNPX(t *testing.T) {
 			t.Errorf("good: %s", f)
 		}
 	}
+	stdout, stderr, _ := s.run("doctor", "--pin") // the version of what runs
+	if !regexp.MustCompile(`(?m)^\+.*"fake-0@[0-9]+\.[0-9]+\.[0-9]+"`).MatchString(stdout) || !strings.Contains(stderr, "not pinned: nowhere: ") || !strings.Contains(stderr, "nothing was written; add --write") {
+		t.Errorf("doctor --pin:\n%s%s", stdout, stderr)
+	}
 }
 
 // serve logs a warning of the configuration once: at its start, and after the edit that

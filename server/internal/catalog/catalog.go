@@ -66,6 +66,9 @@ func (c *Catalog) HasServer(name string) bool {
 	return slices.ContainsFunc(c.source.Servers(), func(s adapter.ServerInfo) bool { return s.Name == name })
 }
 
+// IsOwn reports whether the name means one of the router's own tools.
+func (c *Catalog) IsOwn(name string) bool { return exposure.IsOwn(name) && !c.View().shadows(name) }
+
 // Listed finds the tool that a client means among those that are listed. For a tool that did not
 // change since the last view, it does not wait for a view of the latest snapshot: another server
 // may have added very many tools. It reports false if there is no such tool, or several.

@@ -145,11 +145,20 @@ func (v *View) listTools(o *Options) {
 	}
 }
 
+// shadows reports whether a server that is shown as itself has a tool of the name, so that none of ours can have it.
+func (v *View) shadows(name string) bool {
+	t, ok := v.Names.Only(name)
+	return ok && v.Options.Names == exposure.Own && t.Name == name
+}
+
 // toolLists returns the list of our own tools and of those given, and the same for clients that
 // refuse some schemas.
 func (v *View) toolLists(o *Options, tools []*registry.NormalizedTool) (list, flat List) {
 	all := make([]listing, 0, len(o.Own)+len(tools))
 	for _, own := range o.Own {
+		if v.shadows(own.Name) {
+			continue
+		}
 		all = append(all, listing{name: own.Name, definition: own.Definition})
 	}
 	for _, t := range tools {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -128,7 +127,7 @@ func decodeHeader(value string) (string, bool) {
 // checkParams compares the headers that a tool's schema asks for with the
 // arguments.
 func checkParams(c *catalog.Catalog, header http.Header, name string, args json.RawMessage) error {
-	if exposure.IsOwn(name) {
+	if c.IsOwn(name) {
 		return nil
 	}
 	tool, ok := c.Listed(name)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -175,7 +174,7 @@ func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversatio
 	}
 	denied := q.client.NeedsCall()
 	name, ok := q.called(m)
-	if denied == nil || !ok || exposure.IsOwn(name) {
+	if denied == nil || !ok || q.backend.Catalog.IsOwn(name) {
 		return false
 	}
 	if _, ok := q.backend.Catalog.Listed(name); ok {

@@ -191,7 +191,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if !ok {
 		own, ok = t.own[t.Catalog.Unprefixed(name)]
 	}
-	if settings := t.Settings(); ok && settings.Allows(own.Name) {
+	if settings := t.Settings(); ok && settings.Allows(own.Name) && t.Catalog.IsOwn(own.Name) {
 		return t.callOwn(ctx, own, &toolCall{Call: c, declares: settings.Code})
 	}
 	began := time.Now()

@@ -20,11 +20,8 @@ import (
 // Doctor prints the faults of the servers. With pin it then shows, and with write writes, the exact
 // versions of packages.
 func Doctor(ctx context.Context, e *Env, pin, write bool) error {
-	switch {
-	case write && !pin:
+	if write && !pin {
 		return console.Usage(errors.New("--write needs --pin"))
-	case pin && e.JSON:
-		return console.Usage(errors.New("--pin shows a change of the file, which is no JSON; leave --json out"))
 	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
@@ -34,8 +31,6 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	})
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
 	switch {
-	case untrusted && pin:
-		return console.Usage(fmt.Errorf("nothing is pinned: %w", err))
 	case err != nil && !asked && !untrusted && !errors.Is(err, console.Interrupted):
 		return printUnusable(e, err)
 	case err != nil:
@@ -46,14 +41,11 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}
-	if !e.JSON {
-		d = d.PinOnce(pin)
-	}
 	err = printDiagnosis(e, d, console.Failed)
-	if !pin {
-		return err
+	if pin {
+		err = cmp.Or(edit.Pin(&edit.Editor{Source: e.Files, Write: write}, d.Packages), err)
 	}
-	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Text.Digest()), err)
+	return err
 }
 
 func printUnusable(e *Env, err error) error {

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,33 +8,21 @@ import (
 	"strings"
 )
 
-// UsualSource returns the user's file of the client: the first whose folder exists, since a
-// client also reads a file that is yet to be written. The notes name other files that the
-// user may mean.
-func (c Client) UsualSource(p System) (s Source, notes []string) {
-	files := c.Files(p)
-	file := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
-	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(file) {
-		file = there // of files in one folder
-	}
-	for _, other := range append(files, c.Profiles(p, file)...) {
-		if other != file && FirstExisting(other) != "" {
-			notes = append(notes, fmt.Sprintf("%s has a file at %s too; name it with --file if you use that one", c.Title, other))
-		}
-	}
-	sources := c.UserSources(p, file)
-	for _, s := range sources[1:] {
-		if servers, err := Others(c, read(s), "", Ours{}); err == nil && len(servers) > 0 {
-			notes = append(notes, fmt.Sprintf("%s of %s has servers too, which stay", s.Path, c.Title))
-		}
-	}
-	return sources[0], notes
-}
-
-// UserFile returns the user's file of the client: the first that exists, else the usual one.
+// UserFile returns the user's file of the client: the first that exists, else the first whose folder exists, since a
+// client also reads a file that is yet to be written, else the usual one.
 func (c Client) UserFile(p System) string {
 	files := c.Files(p)
-	return cmp.Or(FirstExisting(files...), files[0])
+	for _, file := range files {
+		if FirstExisting(file) != "" {
+			return file
+		}
+	}
+	for _, file := range files {
+		if FirstExisting(filepath.Dir(file)) != "" {
+			return file
+		}
+	}
+	return files[0]
 }
 
 // IsOwn reports whether path is a file of our own configuration. An entry in it would make
@@ -51,6 +38,9 @@ func (e RouterEntry) IsOwn(path string) bool {
 // Existing returns the client's files that exist, with their content. It is an error if there is no
 // such file.
 func (c Client) Existing(sources []Source) (there []Source, err error) {
+	if c.format == inYAML {
+		return nil, fmt.Errorf("metarouter does not read YAML; add the servers of %s with 'metarouter add'", c.Title)
+	}
 	var looked []string
 	for _, s := range sources {
 		f, err := Read(s.Path)

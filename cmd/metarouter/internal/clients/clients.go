@@ -25,10 +25,7 @@ type Client struct {
 
 	keys      []string                                     // from the root of the file to the servers
 	typed     bool                                         // entries say "type": "stdio"
-	comments  bool                                         // it reads files with comments and trailing commas
-	expands   bool                                         // it replaces ${VAR}, or asks for it
-	inherits  bool                                         // its servers get all of its environment
-	withholds bool                                         // but for variables that look secret, unless their entries name them
+	withholds bool                                         // its servers get some variables only if their entries name them
 	dollar    bool                                         // it replaces $VAR, too
 	braces    bool                                         // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
 	parts     bool                                         // some of its entries are parts of it; see isPart
@@ -63,10 +60,7 @@ func Names() []string {
 	return names
 }
 
-var (
-	claudeKeys   = []string{"mcpServers"}
-	settingsKeys = []string{"mcp", "servers"} // in the settings of VS Code, where older versions kept servers
-)
+var claudeKeys = []string{"mcpServers"}
 
 // The modes of clients that do not put the definitions of all tools before the model, but have it search them. docs/clients.md has
 // the sources.
@@ -81,32 +75,32 @@ var table = []Client{
 		Restart: "quit Claude Desktop completely (its tray icon too) and start it again; while it runs, it may overwrite its file",
 	},
 	{
-		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true, mode: loads,
+		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, mode: loads,
 		files: []string{"{CLAUDE_CONFIG_DIR|~}/.claude.json"}, projects: []string{".mcp.json"},
 		Restart: "start claude again (its command /mcp shows the servers); if a session that was running has overwritten the file, repeat this command",
 	},
 	{
-		Name: "gemini", Title: "Gemini CLI", keys: claudeKeys, comments: true, expands: true, inherits: true, withholds: true, dollar: true,
+		Name: "gemini", Title: "Gemini CLI", keys: claudeKeys, withholds: true, dollar: true,
 		files: []string{"{GEMINI_CLI_HOME|~}/.gemini/settings.json"}, projects: []string{".gemini/settings.json"},
 		Restart: "start gemini again in a folder that it trusts (its command /mcp shows the servers); in other folders it starts no servers",
 	},
 	{
-		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true, inherits: true,
+		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true,
 		files: []string{"{~}/.cursor/mcp.json"}, projects: []string{".cursor/mcp.json"},
 		Restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
 	},
 	{
-		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true, mode: defers,
+		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, mode: defers,
 		files: []string{"{vscode}/mcp.json"}, projects: []string{".vscode/mcp.json"},
 		Restart: "run 'MCP: List Servers' in VS Code and start its entries there",
 	},
 	{
-		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true, // the last file is for its plugins in other editors
+		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, // the last file is for its plugins in other editors
 		files:   []string{"{~}/.codeium/windsurf/mcp_config.json", "{~}/.codeium/windsurf-next/mcp_config.json", "{~}/.codeium/mcp_config.json"},
 		Restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
 	},
 	{
-		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true, dialect: opencode, mode: defers, // but see inFile
+		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, braces: true, parts: true, dialect: opencode, mode: defers, // but see inFile
 		entry: func(e RouterEntry, earlier []string) fields {
 			return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.arguments(earlier)...)}}
 		},
@@ -127,7 +121,7 @@ var table = []Client{
 		Restart: "start codex again (its command /mcp shows the servers)",
 	},
 	{
-		Name: "goose", Title: "Goose", keys: []string{"extensions"}, inherits: true, parts: true, format: inYAML, dialect: goose,
+		Name: "goose", Title: "Goose", keys: []string{"extensions"}, format: inYAML,
 		entry: func(e RouterEntry, earlier []string) fields {
 			return fields{{"enabled", true}, {"type", "stdio"}, {"name", cmp.Or(e.Only, EntryName)}, {"description", "MCP servers behind metarouter"},
 				{"cmd", e.Command}, {"args", e.arguments(earlier)}, {"timeout", 300}}
@@ -136,7 +130,7 @@ var table = []Client{
 		Restart: "start a new session of Goose",
 	},
 	{
-		Name: "zed", Title: "Zed", keys: []string{"context_servers"}, comments: true, inherits: true, parts: true,
+		Name: "zed", Title: "Zed", keys: []string{"context_servers"}, parts: true,
 		files:    []string{"{xdg}/zed/settings.json", "{~}/.var/app/dev.zed.Zed/config/zed/settings.json"},
 		windows:  []string{"{config}/Zed/settings.json"},
 		projects: []string{".zed/settings.json"},
@@ -147,17 +141,17 @@ var table = []Client{
 		Restart: "turn the server on in LM Studio, under Program",
 	},
 	{
-		Name: "kilo", Title: "Kilo Code", keys: claudeKeys, expands: true,
+		Name: "kilo", Title: "Kilo Code", keys: claudeKeys,
 		files: []string{"{vscode}/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"}, projects: []string{".kilocode/mcp.json"},
 		Restart: "press the refresh button in Kilo Code's list of MCP servers",
 	},
 	{
-		Name: "roo", Title: "Roo Code", keys: claudeKeys, expands: true,
+		Name: "roo", Title: "Roo Code", keys: claudeKeys,
 		files: []string{"{vscode}/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"}, projects: []string{".roo/mcp.json"},
 		Restart: "press the refresh button in Roo Code's list of MCP servers",
 	},
 	{
-		Name: "amazon-q", Title: "Amazon Q", keys: claudeKeys, expands: true,
+		Name: "amazon-q", Title: "Amazon Q", keys: claudeKeys,
 		files: []string{"{~}/.aws/amazonq/mcp.json"}, projects: []string{".amazonq/mcp.json"},
 		Restart: "start q chat again (its command /mcp shows the servers)",
 	},
@@ -177,11 +171,6 @@ func (s System) native(path string) string {
 		return strings.ReplaceAll(path, "/", `\`)
 	}
 	return path
-}
-
-// sibling returns the path of another file in the folder of a file.
-func (s System) sibling(file, path string) string {
-	return file[:max(strings.LastIndexAny(file, `/\`), 0)] + s.native("/"+path)
 }
 
 // config returns the system's folder for configuration.
@@ -221,14 +210,8 @@ func (s System) folders(name string) (all []string) {
 		}
 		return all
 	case "vscode":
-		if folder := s.Env("VSCODE_PORTABLE"); folder != "" {
-			all = append(all, folder+s.native("/user-data/User"))
-		}
 		for _, edition := range []string{"/Code", "/Code - Insiders", "/VSCodium"} {
 			all = append(all, s.config()+s.native(edition+"/User"))
-		}
-		if s.OS == "linux" {
-			all = append(all, s.Home+"/.var/app/com.visualstudio.code/config/Code/User") // Flatpak's
 		}
 		return all
 	}
@@ -258,14 +241,6 @@ func (c Client) Files(s System) (paths []string) {
 	return paths
 }
 
-// Profiles returns the files of VS Code's profiles, each with servers of its own.
-func (c Client) Profiles(s System, file string) []string {
-	if c.Name != "vscode" {
-		return nil
-	}
-	return s.Glob(s.sibling(file, "profiles/*/mcp.json"))
-}
-
 // A Source is a file in which a client keeps servers.
 type Source struct {
 	Path    string
@@ -275,15 +250,8 @@ type Source struct {
 	keys []string // from the root to the servers
 }
 
-// UserSources returns the files of the user's servers if file is the user's file. Their
-// Data is not read yet.
-func (c Client) UserSources(s System, file string) []Source {
-	sources := []Source{{Path: file, keys: c.keys}}
-	if c.Name == "vscode" {
-		sources = append(sources, Source{Path: s.sibling(file, "settings.json"), keys: settingsKeys})
-	}
-	return sources
-}
+// UserSource returns the source of the user's file. Its Data is not read yet.
+func (c Client) UserSource(file string) Source { return Source{Path: file, keys: c.keys} }
 
 // ProjectSources returns the files of a project's servers; nil if the client has no servers of
 // projects.
@@ -306,9 +274,6 @@ func (c Client) NamedSource(path string) Source {
 		s.Project = filepath.Dir(filepath.Dir(path))
 	} else if filepath.Base(path) == ".mcp.json" {
 		s.Project = filepath.Dir(path)
-	}
-	if filepath.Base(path) == "settings.json" && c.Name == "vscode" {
-		s.keys = settingsKeys
 	}
 	return s
 }

@@ -31,7 +31,7 @@ func on(system, home string, env map[string]string, folders ...string) System {
 
 func TestFiles(t *testing.T) {
 	linux, mac, windows := on("linux", "/home/ada", nil), on("darwin", "/Users/ada", nil), on("windows", `C:\Users\ada`, nil)
-	moved := on("linux", "/home/ada", map[string]string{"XDG_CONFIG_HOME": "/conf", "CLAUDE_CONFIG_DIR": "/conf/claude", "VSCODE_PORTABLE": "/opt/code/data"})
+	moved := on("linux", "/home/ada", map[string]string{"XDG_CONFIG_HOME": "/conf", "CLAUDE_CONFIG_DIR": "/conf/claude"})
 	roaming := on("windows", `C:\Users\ada`, map[string]string{"APPDATA": `D:\Roaming`, "LOCALAPPDATA": `D:\Local`})
 	store := on("windows", `C:\Users\ada`, nil, `C:\Users\ada\AppData\Local\Packages\Claude_pzs8sxrjxfjjc\LocalCache\Roaming\Claude`)
 	for _, test := range []struct {
@@ -53,7 +53,7 @@ func TestFiles(t *testing.T) {
 		{"cursor", mac, "/Users/ada/.cursor/mcp.json"},
 		{"cursor", windows, `C:\Users\ada\.cursor\mcp.json`},
 		{"vscode", linux, "/home/ada/.config/Code/User/mcp.json"},
-		{"vscode", moved, "/opt/code/data/user-data/User/mcp.json"},
+		{"vscode", moved, "/conf/Code/User/mcp.json"},
 		{"vscode", mac, "/Users/ada/Library/Application Support/Code/User/mcp.json"},
 		{"vscode", windows, `C:\Users\ada\AppData\Roaming\Code\User\mcp.json`},
 		{"vscode", roaming, `D:\Roaming\Code\User\mcp.json`},
@@ -90,13 +90,6 @@ func TestFiles(t *testing.T) {
 	c, _ := Find("vscode")
 	if got := c.Files(linux); got[1] != "/home/ada/.config/Code - Insiders/User/mcp.json" {
 		t.Errorf("the next editions of VS Code are at %q", got[1:])
-	}
-	with := on("linux", "/home/ada", nil, "/home/ada/.config/Code/User/profiles/5552b383/mcp.json")
-	if got := c.Profiles(with, c.Files(with)[0]); len(got) != 1 {
-		t.Errorf("got the profiles %q", got)
-	}
-	if got := c.UserSources(windows, c.Files(windows)[0]); len(got) != 2 || got[1].Path != `C:\Users\ada\AppData\Roaming\Code\User\settings.json` {
-		t.Errorf("the user's servers of VS Code are in %+v", got)
 	}
 	if _, ok := Find("emacs"); ok {
 		t.Error("there is a client emacs")

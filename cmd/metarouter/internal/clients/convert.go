@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	secrets "github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
 // A clientEntry is a server in a client's file.
@@ -43,9 +44,6 @@ func (c Client) find(sources []Source) (all []clientEntry, notes []string, err e
 			return nil, nil, err
 		}
 		s.keys = keysIn(c, d, s.keys)
-		if !c.comments && !d.root.IsStandard() {
-			notes = append(notes, fmt.Sprintf("%s has comments or trailing commas, which %s may refuse to read", s.Path, c.Title))
-		}
 		v, err := d.servers(s.keys)
 		if err != nil {
 			return nil, nil, err
@@ -110,10 +108,9 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 	if err != nil {
 		return to, err
 	}
-	inputs := f.inputs()
 	for v := range d.root.All() {
 		if said, ok := jsonc.Text(*v); ok {
-			if s := c.rewrite(said, f.source, inputs, &to); s != said {
+			if s := c.rewrite(said, f.source, &to); s != said {
 				d.splice(v.StartOffset, v.EndOffset, quoted(s))
 			}
 		}
@@ -144,17 +141,11 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 
 // plain makes the text JSON without comments and trailing commas.
 func (to *converted) plain() {
-	text, err := hujson.Standardize([]byte(to.text))
-	if err != nil || string(text) == to.text {
+	v, err := hujson.Parse([]byte(to.text))
+	if err != nil || v.IsStandard() {
 		return
 	}
-	var lines []string
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if line = strings.TrimRight(line, " \t"); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	to.text = strings.Join(lines, "\n")
+	to.text, to.unit = alone.write(v.Value, ""), alone.unit
 	to.note("has comments, which were left out, because your file is plain JSON and other programs read it too")
 }
 
@@ -163,22 +154,6 @@ func (to *converted) note(format string, args ...any) {
 	if !slices.Contains(to.notes, note) {
 		to.notes = append(to.notes, note)
 	}
-}
-
-// An input is a value that VS Code asks its user for.
-type input struct{ description, preset string }
-
-func (f clientEntry) inputs() map[string]input {
-	all := make(map[string]input)
-	keys := append(slices.Clone(f.source.keys[:max(len(f.source.keys)-1, 0)]), "inputs")
-	for _, asked := range items(f.doc.at(keys...)) {
-		said := func(key string) string {
-			_, s := stringAt(&asked.value, key)
-			return s
-		}
-		all[said("id")] = input{said("description"), said("default")}
-	}
-	return all
 }
 
 // These are compiled when they are first needed, which most processes never do.
@@ -191,7 +166,7 @@ var (
 
 // rewrite replaces the client's own variables in s where their values are known, and
 // notes those that are left.
-func (c Client) rewrite(s string, from Source, inputs map[string]input, to *converted) string {
+func (c Client) rewrite(s string, from Source, to *converted) string {
 	if c.dollar {
 		s = dollarName().ReplaceAllStringFunc(s, func(name string) string { return "${" + name[1:] + "}" })
 	}
@@ -200,17 +175,8 @@ func (c Client) rewrite(s string, from Source, inputs map[string]input, to *conv
 		kind, rest, _ := strings.Cut(name, ":")
 		switch {
 		case kind == "input":
-			variable, asked := variableOf(rest), inputs[rest]
-			about := ""
-			if asked.description != "" {
-				about = " (" + asked.description + ")"
-			}
-			if asked.preset != "" && !strings.ContainsAny(asked.preset, "{}") {
-				to.note("VS Code asked you for %q%s; metarouter uses the environment variable %s instead, or the default from VS Code's file if it is not set", rest, about, variable)
-				return "${" + variable + ":-" + asked.preset + "}"
-			}
-			to.note("asked for %q%s: set the variable %s for the program that starts metarouter, or write the value in the file", rest, about, variable)
-			return "${" + variable + "}"
+			to.note("VS Code asks for %q, which is a secret here: run: metarouter secret set %s", rest, secrets.InputName(rest))
+			return "${keyring:" + secrets.InputName(rest) + "}"
 		case name == "/" || name == "pathSeparator":
 			return string(filepath.Separator)
 		case from.Project != "" && name == "workspaceFolder":
@@ -221,9 +187,6 @@ func (c Client) rewrite(s string, from Source, inputs map[string]input, to *conv
 			to.note("has %s, the folder that is open in %s; metarouter has one set of servers for all, so write the folder", whole, c.Title)
 		case kind == "command" || kind == "config" || name == "cwd" || name == "execPath":
 			to.note("has %s, which only %s can fill in; write the value", whole, c.Title)
-		case !c.expands:
-			variable, _, _ := strings.Cut(name, ":-") // a default may be a secret
-			to.note("has ${%s}: metarouter replaces it with an environment variable, but %s passes it to the server unchanged; check which one you want", variable, c.Title)
 		}
 		return whole
 	})
@@ -240,26 +203,6 @@ func (c Client) rewrite(s string, from Source, inputs map[string]input, to *conv
 		})
 	}
 	return s
-}
-
-// taken lists variables that have a meaning already.
-var taken = []string{
-	"APPDATA", "DISPLAY", "EDITOR", "HOME", "HOSTNAME", "LANG", "LOGNAME", "OSTYPE", "PATH", "PORT", "PWD", "SHELL", "TEMP",
-	"TERM", "TMP", "TMPDIR", "TZ", "USER", "USERNAME", "USERPROFILE",
-}
-
-// variableOf returns the name of the variable that replaces an input.
-func variableOf(id string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, strings.ToUpper(id))
-	if name == "" || name[0] >= '0' && name[0] <= '9' || slices.Contains(taken, name) {
-		return "INPUT_" + name
-	}
-	return name
 }
 
 // anchor makes paths absolute that are relative to the folder in which the client starts
@@ -303,43 +246,21 @@ type Ours struct {
 	Config   config.Config
 	Files    []Source
 	Imported map[string]string // our names of the entries that were imported before, by the hash of the client's entry
-	Record   Record            // of the client's file
 }
 
-// entry returns our entry of that name as it is written, or nil.
-func (o Ours) entry(name string) *hujson.Value {
-	for _, f := range slices.Backward(o.Files) {
-		if _, homes, keys, err := openOurs(f.Path, f.Data); err == nil {
-			if m := entryOf(homes, keys, name); m != nil {
-				return &m.Value
-			}
-		}
-	}
-	return nil
-}
-
-var variableName = lazy.Regexp(`^(?:env:)?([A-Za-z_]\w*)$`)
+var variable = lazy.Regexp(`\$\{(?:env:)?([A-Za-z_]\w*)\}`)
 
 // Variables returns the environment variables that our files name, in ${VAR} without a
 // default or in inheritEnv, sorted.
 func (o Ours) Variables() []string {
 	var names []string
 	for _, f := range o.Files {
-		d, err := open(f.Path, f.Data)
-		if err != nil {
-			continue
+		for _, found := range variable().FindAllSubmatch(f.Data, -1) {
+			names = append(names, string(found[1]))
 		}
-		for v := range d.root.All() {
-			if s, ok := jsonc.Text(*v); ok {
-				for _, found := range reference().FindAllStringSubmatch(s, -1) {
-					if name := variableName().FindStringSubmatch(found[1]); name != nil {
-						names = append(names, name[1])
-					}
-				}
-			} else if o := object(v); o != nil {
-				names = append(names, stringsOf(member(v, "inheritEnv"))...)
-			}
-		}
+	}
+	for _, s := range o.Config.Servers {
+		names = append(names, s.InheritEnv...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

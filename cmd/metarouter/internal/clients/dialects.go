@@ -152,43 +152,8 @@ func codex(entry map[string]any, note func(string, ...any)) {
 	leaveOut(entry, "Codex", note, "bearer_token", "required", "default_tools_approval_mode", "supports_parallel_tool_calls", "oauth_resource", "auth", "experimental_environment", "environment_id")
 }
 
-func goose(entry map[string]any, note func(string, ...any)) {
-	if inner, ok := entry["config"].(map[string]any); ok { // as older versions write it
-		delete(entry, "config")
-		maps.Copy(entry, inner)
-	}
-	rename(entry, "cmd command", "envs env", "uri url", "timeout timeout s")
-	if entry["type"] == "stdio" {
-		delete(entry, "type")
-	}
-	if keys, ok := entry["env_keys"].([]any); ok {
-		for _, key := range keys {
-			name, _ := key.(string)
-			if env, _ := entry["env"].(map[string]any); name != "" && env[name] == nil {
-				put(entry, "env", name, "${"+name+"}")
-				note("gets %s from the secrets of Goose: set the variable %[1]s, or run: metarouter secret set %[1]s, and write \"${keyring:%[1]s}\" in its place", name)
-			}
-		}
-		delete(entry, "env_keys")
-	}
-	if names, ok := entry["available_tools"].([]any); ok && len(names) > 0 {
-		entry["includeTools"] = names
-	}
-	for _, key := range []string{"available_tools", "name", "display_name", "description", "bundled"} {
-		delete(entry, key)
-	}
-	for _, key := range []string{"args", "env", "headers"} {
-		if text := fmt.Sprint(entry[key]); text == "[]" || text == "map[]" {
-			delete(entry, key)
-		}
-	}
-}
-
 // isPart reports whether an entry is a part of its client, which others can't start: a built-in
-// extension of Goose or Zed, or a change that opencode makes to an entry of the organization.
+// extension of Zed, or a change that opencode makes to an entry of the organization.
 func isPart(entry *hujson.Value) bool {
-	if inner := member(entry, "config"); inner != nil {
-		entry = &inner.Value
-	}
-	return object(entry) != nil && !slices.ContainsFunc([]string{"command", "cmd", "url", "uri"}, func(key string) bool { return member(entry, key) != nil })
+	return object(entry) != nil && !slices.ContainsFunc([]string{"command", "url"}, func(key string) bool { return member(entry, key) != nil })
 }

@@ -40,26 +40,6 @@ enabled = false
 scopes = ["r"]
 `
 
-const gooseFile = `GOOSE_PROVIDER: openai # mine
-extensions:
-    # the first
-    developer: {enabled: true, type: builtin, name: developer}
-    github:
-        enabled: true
-        type: stdio
-        cmd: npx
-        args: [-y, pkg]
-        envs: {P: 8080}
-        env_keys: [KEY, P]
-        timeout: 300
-        available_tools: [read]
-        bundled: null
-    old:
-        enabled: false
-        config: {type: streamable_http, uri: "https://a.example", headers: {A: b}}
-GOOSE_MODE: auto
-`
-
 const opencodeFile = `{
   // mine
   "mcp": {
@@ -102,10 +82,6 @@ func TestImportDialects(t *testing.T) {
 			"web": {URL: "https://a.example", Headers: map[string]string{"Authorization": "Bearer v-T", "X-A": "b", "X-B": "v-C"}, Disabled: true,
 				OAuth: &config.OAuth{Scopes: []string{"r"}}, StartTimeout: 90e9, Timeout: 300e9},
 		}, []string{`"files": has "tools", which only Codex reads`, `has "default_tools_approval_mode"`}},
-		{"goose", gooseFile, map[string]config.Server{
-			"github": {Command: "npx", Args: []string{"-y", "pkg"}, Env: map[string]string{"P": "8080", "KEY": "v-KEY"}, StartTimeout: 90e9, Timeout: 300e9, Tools: config.ToolFilter{Allow: []string{"read"}}},
-			"old":    {URL: "https://a.example", Headers: map[string]string{"A": "b"}, Disabled: true, StartTimeout: 90e9, Timeout: 300e9},
-		}, []string{"only Goose can start them: developer", `gets KEY from the secrets of Goose`}},
 		{"opencode", opencodeFile, map[string]config.Server{
 			"a": {Command: "python3", Args: []string{"s.py"}, Env: map[string]string{"K": "v-KEY", "F": "${file:~/f}", "R": "${file:/w/r}"}, Disabled: true, StartTimeout: 9e9, Timeout: 300e9},
 			"b": {URL: "https://a.example", StartTimeout: 90e9, Timeout: 300e9},
@@ -121,7 +97,7 @@ func TestImportDialects(t *testing.T) {
 		}, []string{"only Zed can start them: ext"}},
 	} {
 		c, _ := Find(tc.client)
-		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, KeepOurs)
+		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, false)
 		expect.OK(t, err)
 		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
@@ -183,67 +159,60 @@ func TestInstallDialects(t *testing.T) {
 	}
 }
 
-// The lines of our entry for files that are not written; once they are there, there are none.
+// The lines of our entry for files that are not written.
 func TestLines(t *testing.T) {
 	e := RouterEntry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}, Chosen: true}
-	const toml = "[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]"
-	const yaml = "extensions:\n  metarouter:\n    enabled: true\n    type: \"stdio\"\n"
-	for _, tc := range []struct{ client, data, want string }{
-		{"codex", codexFile, toml},
-		{"codex", "", toml},
-		{"codex", "mcp_servers = { a = { command = \"x\" } }\n", toml},
-		{"codex", "[mcp_servers.metarouter]\ncommand = \"metarouter\"\nargs = [\"serve\"]\n", toml},
-		{"codex", "[mcp_servers.metarouter]\ncommand = \"other\"\n", "starts another program"},
-		{"codex", "a = ", "is no TOML that can be read (line 1"},
-		{"codex", "a = " + strings.Repeat("[", 1<<20), "brackets"},
-		{"goose", gooseFile, yaml},
-		{"goose", "extensions: {}\n", yaml},
-		{"goose", "a: [sk-secret\n", "is no YAML that can be read (line"},
+	for client, want := range map[string]string{
+		"codex": "[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]",
+		"goose": "extensions:\n  metarouter:\n    enabled: true\n    type: \"stdio\"\n",
 	} {
-		c, _ := Find(tc.client)
-		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
-		lines, err := Lines(c, s, EntryName, e)
-		got := strings.Join(lines, "\n")
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.Contains(got, tc.want) || strings.Contains(got, "sk-secret") {
-			t.Errorf("%s: %.60q: %s", tc.client, tc.data, got)
-		}
-		if s.Data = []byte(got); err != nil {
-			continue
-		}
-		if again, err := Lines(c, s, EntryName, e); err != nil || again != nil {
-			t.Errorf("%s: once they are there: %q, %v", tc.client, again, err)
+		c, _ := Find(client)
+		lines := Lines(c, EntryName, e)
+		expect.Contains(t, strings.Join(lines, "\n"), want, client)
+		others, err := Others(c, Source{Path: "f", keys: c.keys, Data: []byte(strings.Join(lines, "\n"))}, "/m.json", Ours{})
+		if err != nil || len(others) > 0 {
+			t.Errorf("%s: read as %+v, %v", client, others, err)
 		}
 	}
 }
 
-func FuzzLines(f *testing.F) {
-	for _, text := range []string{codexFile, gooseFile, "extensions: {}", "extensions:\n- a\n", "a: &a [*a]", "\ufeffextensions:\r\n  x:\r\n", "[[mcp_servers]]\n"} {
+// A file in TOML that can't be read is refused without a word of it.
+func TestTOMLErrors(t *testing.T) {
+	c, _ := Find("codex")
+	for data, want := range map[string]string{
+		"a = ":                              "is no TOML that can be read (line 1",
+		"a = [sk-secret\n":                  "is no TOML that can be read (line",
+		"a = " + strings.Repeat("[", 1<<20): "brackets",
+	} {
+		_, err := Import(c, []Source{{Path: "f", keys: c.keys, Data: []byte(data)}}, "/m.json", nil, Ours{}, false)
+		expect.Error(t, err, want)
+		if strings.Contains(err.Error(), "sk-secret") {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzTOML(f *testing.F) {
+	for _, text := range []string{codexFile, "[[mcp_servers]]\n", "\ufeffmcp_servers = {}\r\n", "mcp_servers = { a = { command = \"x\" } }\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, name := range []string{"codex", "goose"} {
-			c, _ := Find(name)
-			s := Source{Path: "f", keys: c.keys, Data: data}
-			if lines, err := Lines(c, s, EntryName, RouterEntry{Command: "/metarouter"}); err == nil && lines != nil {
-				s.Data = []byte(strings.Join(lines, "\n"))
-			}
-			Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		c, _ := Find("codex")
+		done, err := Import(c, []Source{{Path: "f", keys: c.keys, Data: data}}, "/m.json", nil, Ours{}, false)
+		if err == nil {
+			_, err = open("/m.json", done.Data)
+			expect.OK(t, err)
 		}
 	})
 }
 
 // Of two files in one folder, the one that is there is the user's.
-func TestUsualSourceOfTwoNames(t *testing.T) {
+func TestUserFileOfTwoNames(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".config", "opencode", "opencode.jsonc")
 	expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	expect.OK(t, os.WriteFile(path, []byte(opencodeFile), 0o600))
 	c, _ := Find("opencode")
 	place := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
-	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {
-		t.Errorf("the file is %s, %q", s.Path, notes)
-	}
+	expect.Equal(t, filepath.Clean(c.UserFile(place)), path)
 }

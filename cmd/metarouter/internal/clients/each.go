@@ -8,18 +8,12 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// onlyURL matches the URL by which a client reaches a router: for all servers, or for one.
-var onlyURL = lazy.Regexp(`^(https?://[^?#]*/mcp(?:/p/[^/?#]+)?)(?:/s/([^/?#]+))?$`)
-
-// onlyOf returns the server of ours that an entry shows as itself; "" for another entry.
+// onlyOf returns the server of ours that an entry shows as itself; "" for another entry, and for one
+// of several servers.
 func onlyOf(s config.Server) string {
-	if m := onlyURL().FindStringSubmatch(s.URL); m != nil {
-		return m[2]
-	}
-	if only := after("--only", s.Args); s.Self && only != nil {
+	if only := after("--only", s.Args); s.Self && only != nil && !strings.Contains(only[0], ",") {
 		return only[0]
 	}
 	return ""
@@ -47,47 +41,25 @@ func Places(servers []string, others []Other) (places []Place) {
 	return places
 }
 
-// InPlace writes the entries at the places into a client's file, and takes the stale ones and our entry for all servers out of it. If
-// the client reaches the router by a URL, so do the entries.
+// InPlace writes the entries at the places into a client's file, and takes the stale ones and our entry for all servers out of it.
 func InPlace(c Client, s Source, e RouterEntry, places []Place, stale []string) (data []byte, err error) {
-	_, v, err := serversOf(c, s)
-	if err != nil {
-		return nil, err
-	}
-	url, whole := reached(v, places)
 	if s.Data, err = without(c, s, append(stale, EntryName)); err != nil {
 		return nil, err
 	}
 	for _, p := range places {
 		e.Only = p.Server
-		var reaches fields
-		for _, i := range items(whole) {
-			switch {
-			case slices.Contains(elsewhere[:3], i.key):
-				reaches = append(reaches, field{i.key, url + "/s/" + p.Server})
-			case slices.Contains(starting, i.key):
-				reaches = append(reaches, field{i.key, i.value.Value})
-			}
-		}
-		if s.Data, err = putEntry(c, s, p.Name, e, reaches, p.theirs || reaches != nil); err != nil {
+		if s.Data, err = putEntry(c, s, p.Name, e, p.theirs); err != nil {
 			return nil, err
 		}
 	}
 	return s.Data, nil
 }
 
-// reached returns the URL by which the client reaches a router, without a server, and the entry that has it; nil without one.
-func reached(v *hujson.Value, places []Place) (url string, entry *hujson.Value) {
-	for _, i := range items(v) {
-		for _, key := range elsewhere[:3] {
-			_, said := stringAt(&i.value, key)
-			found := onlyURL().FindStringSubmatch(said)
-			if found != nil && (i.key == EntryName || slices.ContainsFunc(places, func(p Place) bool { return p.Name == i.key && p.Server == found[2] })) {
-				return found[1], &i.value
-			}
-		}
-	}
-	return "", nil
+// HasURL reports whether the client reaches a router by a URL, which may be on another machine: the entry of our name has one.
+func HasURL(c Client, s Source) bool {
+	d, v, err := serversOf(c, s)
+	m := member(v, EntryName)
+	return err == nil && m != nil && serverOf(c, d, s, EntryName, m.Value).URL != ""
 }
 
 // A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
@@ -101,7 +73,6 @@ type Record struct {
 // An Entry is an entry of a client's file that changed.
 type Entry struct {
 	Before string // its text, "" if it was not there
-	URL    string // the URL in our entry of that name; "" if the file has no such entry, or if the entry starts metarouter
 }
 
 // Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
@@ -128,8 +99,8 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 		}
 	}
 	for _, i := range items(v) {
-		if e, changed := r.Entries[i.key]; changed || member(old, i.key) == nil {
-			r.Entries[i.key] = Entry{e.Before, serverOf(c, next, s, i.key, i.value).URL}
+		if member(old, i.key) == nil {
+			r.Entries[i.key] = Entry{}
 		}
 	}
 	for name, e := range left {
@@ -176,7 +147,7 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 		case m == nil && e.Before != "":
 			lost = append(lost, field{name, excerpt{e.Before, ""}})
 		case m == nil || equal(m.Value, e.Before):
-		case !isOurs(serverOf(c, d, s, name, m.Value), e):
+		case !serverOf(c, d, s, name, m.Value).Self:
 			if e.Before != "" {
 				left[name] = e
 			}
@@ -210,9 +181,6 @@ func cut(d *document, keys []string) []byte {
 	d.remove(d.at(keys[:last]...), func(i item) bool { return i.key == keys[last] })
 	return d.bytes()
 }
-
-// isOurs reports whether the server of an entry is metarouter, as the entry in place of e was written.
-func isOurs(s config.Server, e Entry) bool { return s.Self || s.URL != "" && s.URL == e.URL }
 
 // serverOf returns the server of an entry of a client's file; without anything if the entry can't be read.
 func serverOf(c Client, d *document, s Source, name string, v hujson.Value) config.Server {

@@ -28,7 +28,6 @@ func TestEach(t *testing.T) {
 		"CRLF":    {"claude-desktop", "\ufeff{\r\n  \"mcpServers\": {\r\n    " + own + "\r\n  }\r\n}\r\n"},
 		"comment": {"vscode", "{\n  // mine\n  \"servers\": {\n    " + own + ", // last\n  },\n}\n"},
 		"ours":    {"cursor", "{\n  \"mcpServers\": {\n    " + own + ",\n    \"metarouter\": {\"command\": \"/metarouter\", \"args\": [\"serve\"]}\n  }\n}\n"},
-		"URL":     {"vscode", "{\n  \"servers\": {\n    " + own + ",\n    \"metarouter\": {\"type\": \"http\", \"url\": \"http://localhost:9999/mcp/p/work\", \"headers\": {\"A\": \"b\"}}\n  }\n}\n"},
 		"missing": {"cursor", ""}, "blank": {"cursor", "\n"}, "empty": {"cursor", "{ }"}, "none": {"cursor", `{"theme":"dark"}`},
 		"null": {"cursor", `{"mcpServers": null, "n": 1}`}, "deeper": {"opencode", "{\n  \"mcp\": {\n    \"servers\": {}\n  }\n}\n"},
 	} {
@@ -36,9 +35,7 @@ func TestEach(t *testing.T) {
 		s := Source{Path: "/f.json", Data: []byte(tc.before), keys: c.keys}
 		ours := reading(t, "/c.json", `{"mcpServers": {"alpha": {"command": "srv", "args": ["alpha"], "env": {"TOKEN": "sk-1"}, "timeout": 5}, "beta": {"command": "y"}, "other": {"command": "z"}, "mine": {"url": "https://mcp.linear.app/mcp", "headers": {"Authorization": "x"}}}}`)
 		want := []string{`"--only", "alpha"`, `"--only", "beta"`, `"--only", "mine"`}
-		if name == "URL" {
-			want = []string{`"http://localhost:9999/mcp/p/work/s/alpha"`, `"http://localhost:9999/mcp/p/work/s/beta"`, `"A": "b"`}
-		}
+		var record Record
 		for _, servers := range [][]string{{"alpha", "beta", "other"}, {"alpha", "mine"}, {"alpha", "mine"}} {
 			others, err := Others(c, s, "/c.json", ours)
 			expect.OK(t, err, name)
@@ -46,7 +43,7 @@ func TestEach(t *testing.T) {
 			expect.Equal(t, len(servers)-len(places), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
 			data, err := InPlace(c, s, e, places, nil)
 			expect.OK(t, err, name)
-			ours.Record, err = Replaced(c, s, tc.before == "", data, ours.Record)
+			record, err = Replaced(c, s, tc.before == "", data, record)
 			expect.OK(t, err, name)
 			s.Data = data
 		}
@@ -56,12 +53,12 @@ func TestEach(t *testing.T) {
 		if strings.Contains(string(s.Data), "sk-1") || strings.Contains(string(s.Data), `"metarouter"`) {
 			t.Errorf("%s: %s", name, s.Data)
 		}
-		back, left, err := Undo(c, s, ours.Record)
+		back, left, err := Undo(c, s, record)
 		if string(back) != tc.before || len(left) > 0 || err != nil {
 			t.Errorf("%s: undone is %q, %v, %v; was %q", name, back, left, err, tc.before)
 		}
-		ours.Record.After += " " // as if another program had changed an entry
-		back, _, err = Undo(c, s, ours.Record)
+		record.After += " " // as if another program had changed an entry
+		back, _, err = Undo(c, s, record)
 		expect.OK(t, err, name)
 		if name != "empty" && name != "null" && name != "deeper" {
 			expect.Equal(t, string(back), tc.before, name+": undone entry by entry")
@@ -79,7 +76,6 @@ func TestUndo(t *testing.T) {
 		{`"a":` + linear, `"a":` + ours + `,"b":` + ours, `"a": ` + ours + `, "b": ` + linear, `"a": ` + linear + `, "b": ` + linear, ""},
 		{`"a":` + linear, `"a":` + ours, `"a": {"url": "https://a/mcp"}`, `"a": {"url": "https://a/mcp"}`, "a"},
 		{`"a":` + linear, `"a":` + ours, `"a":` + linear, `"a":` + linear, ""},
-		{`"a":` + linear, `"a":{"url":"http://r/mcp/s/a"},"b":{"url":"http://r/mcp/s/b"}`, `"b":{"url":"http://r/mcp/s/b"}, "a": {"url":"http://r/mcp/s/a"}`, `"a": ` + linear, ""},
 	} {
 		file := func(servers string) []byte { return []byte(`{"mcpServers": {` + servers + `}}`) }
 		r, err := Replaced(c, Source{Path: "/f", Data: file(tc.before), keys: c.keys}, false, file(tc.after), Record{})
@@ -91,23 +87,21 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// Of the entries for single servers, those that reach our router are ours, and those of servers that we lack go.
+// Entries of ours for servers that we lack go.
 func TestPlaces(t *testing.T) {
 	c, _ := Find("cursor")
-	for entry, want := range map[string]string{
-		`{"url": "https://gw.corp.example/mcp/s/u"}`:                                               "[] false",
-		`{"url": "http://127.0.0.1:8787/mcp/s/u"}`:                                                 "[{u u false}] false",
-		`{"url": "http://localhost:9999/mcp/s/u"}, "metarouter": {"url": "http://[::1]:9999/mcp"}`: "[{u u false}] false",
-		`{"url": "http://old/mcp/s/gone"}`:                                                         "[{u u false}] true",
-		`{"command": "metarouter", "args": ["serve", "--config", "/c.json", "--only", "gone"]}`:    "[{u u false}] true",
-		`{"command": "metarouter", "args": ["serve", "--config", "/d.json", "--only", "gone"]}`:    "[] false",
+	for args, want := range map[string]string{
+		`"serve", "--config", "/c.json", "--only", "u"`:    "[{u u false}] false",
+		`"serve", "--config", "/c.json", "--only", "gone"`: "[{u u false}] true",
+		`"serve", "--config", "/d.json", "--only", "gone"`: "[] false",
+		`"serve", "--config", "/c.json", "--only", "u,v"`:  "[] false",
 	} {
 		ours := reading(t, "/c.json", `{"mcpServers": {"u": {"command": "y"}}}`)
-		ours.Record.Entries = map[string]Entry{"u": {URL: "http://old/mcp/s/gone"}}
-		others, err := Others(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {"u": ` + entry + `}}`), keys: c.keys}, "/c.json", ours)
-		expect.OK(t, err, entry)
+		data := []byte(`{"mcpServers": {"u": {"command": "metarouter", "args": [` + args + `]}}}`)
+		others, err := Others(c, Source{Path: "/f", Data: data, keys: c.keys}, "/c.json", ours)
+		expect.OK(t, err, args)
 		if got := fmt.Sprint(Places([]string{"u"}, others), others[0].Stale); got != want {
-			t.Errorf("%s: %s, want %s", entry, got, want)
+			t.Errorf("%s: %s, want %s", args, got, want)
 		}
 	}
 }
@@ -154,4 +148,16 @@ func TestModeOfEntry(t *testing.T) {
 			t.Errorf("%q, want %s", got, want)
 		}
 	}
+}
+
+func TestHasURL(t *testing.T) {
+	c, _ := Find("cursor")
+	for servers, want := range map[string]bool{
+		`"metarouter": {"url": "https://hub.example/mcp"}`:           true,
+		`"metarouter": {"command": "metarouter", "args": ["serve"]}`: false,
+		`"a": {"url": "https://hub.example/mcp/s/a"}`:                false,
+	} {
+		expect.Equal(t, HasURL(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {` + servers + `}}`), keys: c.keys}), want, "%s", servers)
+	}
+	expect.Equal(t, HasURL(c, Source{Path: "/f", keys: c.keys}), false, "no file")
 }

@@ -1,11 +1,8 @@
 package clients
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -13,7 +10,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // The functions of this file edit one of our own files, which is at path and has the
@@ -74,19 +70,10 @@ func editEntry(path string, data []byte, name string, edit func(*document, *hujs
 	return d.bytes(), nil
 }
 
-// PositionOf returns the line and the column, both from 1, of the server's entry in our file.
-// ok is false if the file lacks it.
-func PositionOf(path string, data []byte, name string) (line, column int, ok bool, err error) {
-	d, homes, keys, err := openOurs(path, data)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	m := entryOf(homes, keys, name)
-	if m == nil {
-		return 0, 0, false, nil
-	}
-	before := d.data[:m.Name.StartOffset]
-	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n'), true, nil
+// HasServer reports whether our file has an entry of that name.
+func HasServer(path string, data []byte, name string) (bool, error) {
+	_, homes, keys, err := openOurs(path, data)
+	return err == nil && entryOf(homes, keys, name) != nil, err
 }
 
 // PutServer makes entry, an object as JSON, the entry of that name: it replaces the present
@@ -151,77 +138,21 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 	})
 }
 
-// SetArgument replaces an argument of the server's command, counted from 0.
-func SetArgument(path string, data []byte, name string, index int, value string) ([]byte, error) {
+// SetArgument replaces the first argument of the server's command that is old.
+func SetArgument(path string, data []byte, name, old, argument string) ([]byte, error) {
 	return editEntry(path, data, name, func(d *document, entry *hujson.Value) error {
 		args := member(entry, "args")
 		if command := member(entry, "command"); args == nil && command != nil {
 			args = member(&command.Value, "args") // in Zed's dialect
 		}
 		if args != nil {
-			words := slices.DeleteFunc(items(&args.Value), func(i item) bool { return i.value.Value.Kind() == 'n' }) // as package config leaves them out
-			if index += shellWords(entry, words); index < len(words) && args.Value.Value.Kind() == '[' {
-				d.splice(words[index].from, words[index].value.EndOffset, quoted(value))
-				return nil
+			for _, i := range items(&args.Value) {
+				if said, ok := jsonc.Text(i.value); ok && said == old {
+					d.splice(i.value.StartOffset, i.value.EndOffset, quoted(argument))
+					return nil
+				}
 			}
 		}
-		return fmt.Errorf("%s: server %q has no argument %d", path, name, index)
+		return fmt.Errorf("%s: the entry has no argument %q", path, old)
 	})
-}
-
-// shellWords returns how many arguments of the entry are words of a Windows shell, such as "/c npx",
-// which package config takes away on other systems.
-func shellWords(entry *hujson.Value, args []item) int {
-	_, command := stringAt(entry, "command")
-	var words []string
-	for _, arg := range args {
-		word, _ := jsonc.Text(arg.value)
-		words = append(words, word)
-	}
-	if w, ok := program.ForWindows(command, words); ok && w.Known && runtime.GOOS != "windows" {
-		if n := len(words) - len(w.Args); n >= 0 && slices.Equal(words[n:], w.Args) {
-			return n
-		}
-		return len(words) // the command is in one argument
-	}
-	return 0
-}
-
-// A NewEntry is a server to be added: a command, or a URL.
-type NewEntry struct {
-	Command string
-	Args    []string
-	Env     [][2]string // names and values
-	Cwd     string      // absolute, or "" for the router's own
-
-	URL     string
-	Type    string // "http", "sse", or "" for either
-	Headers [][2]string
-}
-
-// Text returns the entry as it is written into the file at path.
-func (e NewEntry) Text(path string) string {
-	if e.URL != "" && e.Type == "" && filepath.Base(path) == ".mcp.json" {
-		e.Type = "http" // Claude Code, which reads such a file too, takes an entry without it for a command
-	}
-	var all fields
-	add := func(key string, value any, isSet bool) {
-		if isSet {
-			all = append(all, field{key, value})
-		}
-	}
-	object := func(pairs [][2]string) (all fields) {
-		for _, p := range pairs {
-			all = append(all, field{p[0], p[1]})
-		}
-		return all
-	}
-	add("type", e.Type, e.Type != "")
-	add("command", e.Command, e.Command != "")
-	add("args", e.Args, len(e.Args) > 0)
-	add("env", object(e.Env), len(e.Env) > 0)
-	add("cwd", e.Cwd, e.Cwd != "")
-	add("url", e.URL, e.URL != "")
-	add("headers", object(e.Headers), len(e.Headers) > 0)
-	return alone.write(all, "")
 }

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +35,8 @@ func TestEditsOfEntries(t *testing.T) {
 	disable := func(name string, disabled bool) func([]byte) ([]byte, error) {
 		return func(data []byte) ([]byte, error) { return DisableServer("f", data, name, disabled) }
 	}
-	argument := func(name string, index int, value string) func([]byte) ([]byte, error) {
-		return func(data []byte) ([]byte, error) { return SetArgument("f", data, name, index, value) }
+	argument := func(name, old, value string) func([]byte) ([]byte, error) {
+		return func(data []byte) ([]byte, error) { return SetArgument("f", data, name, old, value) }
 	}
 	for name, test := range map[string]struct {
 		edit func([]byte) ([]byte, error)
@@ -53,10 +52,10 @@ func TestEditsOfEntries(t *testing.T) {
 		"disable by enabled":    {disable("c", true), `"enabled": true`, `"enabled": false`},
 		"enable":                {disable("b", false), "mcp\",\n\t\t\t\"disabled\": true", "mcp\""},
 		"enable what is":        {disable("c", false), "x", "x"},
-		"argument":              {argument("a", 1, "a@1.2.3"), `"a" /* why */`, `"a@1.2.3" /* why */`},
-		"argument of Zed":       {argument("c", 0, "2"), `["1"]`, `["2"]`},
-		"argument there is no":  {argument("a", 2, "x"), "", ""},
-		"argument of no server": {argument("z", 0, "x"), "", ""},
+		"argument":              {argument("a", "a", "a@1.2.3"), `"a" /* why */`, `"a@1.2.3" /* why */`},
+		"argument of Zed":       {argument("c", "1", "2"), `["1"]`, `["2"]`},
+		"argument there is no":  {argument("a", "x", "y"), "", ""},
+		"argument of no server": {argument("z", "a", "x"), "", ""},
 		"disable no server":     {disable("z", true), "", ""},
 		"add no JSON":           {put("e", "{"), "", ""},
 	} {
@@ -118,15 +117,15 @@ func TestPutIntoOtherFiles(t *testing.T) {
 	}
 }
 
-func TestPositionOf(t *testing.T) {
+func TestHasServer(t *testing.T) {
 	const file = "{\n  \"servers\": {\"x\": {}},\n  \"mcpServers\": {\n    \"x\": {}\n  }\n}"
-	if line, column, ok, err := PositionOf("f", []byte(file), "x"); line != 4 || column != 5 || !ok || err != nil {
-		t.Error(line, column, ok, err)
+	if ok, err := HasServer("f", []byte(file), "x"); !ok || err != nil {
+		t.Error(ok, err)
 	}
-	if _, _, ok, err := PositionOf("f", []byte(file), "y"); ok || err != nil {
+	if ok, err := HasServer("f", []byte(file), "y"); ok || err != nil {
 		t.Error("a server that there is not", ok, err)
 	}
-	if _, _, ok, _ := PositionOf("f", []byte(`{"a": {"command": "a"}, "metarouter": {}}`), "metarouter"); ok {
+	if ok, _ := HasServer("f", []byte(`{"a": {"command": "a"}, "metarouter": {}}`), "metarouter"); ok {
 		t.Error("the router's settings are a server")
 	}
 }
@@ -172,7 +171,7 @@ func FuzzEntries(f *testing.F) {
 				t.Fatalf("disabled is not %v:\n%s", disabled, data)
 			}
 		}
-		if data, err = SetArgument("f", data, name, 0, "2"); err != nil {
+		if data, err = SetArgument("f", data, name, "1", "2"); err != nil {
 			t.Fatal(err)
 		}
 		if s, _ := server(data); s.Args[0] != "2" {
@@ -185,18 +184,4 @@ func FuzzEntries(f *testing.F) {
 			t.Fatalf("%q is still in\n%s", name, data)
 		}
 	})
-}
-
-// The arguments of an entry for Windows are counted without the words of its shell.
-func TestSetArgumentForWindows(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there it runs as it is written")
-	}
-	got, err := SetArgument("f", []byte(`{"mcpServers": {"a": {"command": "cmd", "args": ["/c", "npx", "-y", "x"]}}}`), "a", 1, "x@1")
-	if want := `{"mcpServers": {"a": {"command": "cmd", "args": ["/c", "npx", "-y", "x@1"]}}}`; err != nil || string(got) != want {
-		t.Errorf("%s, %v", got, err)
-	}
-	if got, err := SetArgument("f", []byte(`{"mcpServers": {"a": {"command": "cmd", "args": ["/c", "npx -y x"]}}}`), "a", 1, "x@1"); err == nil {
-		t.Errorf("%s", got)
-	}
 }

@@ -98,7 +98,7 @@ func TestImportLosesNothing(t *testing.T) {
 		for name, data := range e.variants(t) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
-				done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+				done, err := Import(c, []Source{s}, path, nil, Ours{}, false)
 				expect.OK(t, err)
 				expect.Deep(t, done.Added, e.servers, "added")
 				read, err := readExpanded(path, done.Data)
@@ -132,7 +132,7 @@ func TestImportLosesNothing(t *testing.T) {
 				}
 
 				own := Ours{Config: read, Files: []Source{{Path: path, Data: done.Data}}}
-				again, err := Import(c, []Source{s}, path, done.Data, own, KeepOurs)
+				again, err := Import(c, []Source{s}, path, done.Data, own, false)
 				if err != nil || !bytes.Equal(again.Data, done.Data) || !reflect.DeepEqual(again.Same, e.servers) {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}

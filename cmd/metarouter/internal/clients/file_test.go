@@ -220,19 +220,19 @@ func TestUTF16File(t *testing.T) {
 	expect.OK(t, os.WriteFile(path, content, 0o600))
 	f, err := Read(path)
 	expect.OK(t, err)
-	text, err := SetArgument(path, f.Data, "é", 0, "b")
+	text, err := DisableServer(path, f.Data, "é", true)
 	expect.OK(t, err)
 	backup, err := f.Write(text, fs.ModePerm, time.Now())
 	expect.OK(t, err)
 	if kept, _ := os.ReadFile(backup); !bytes.Equal(kept, content) {
 		t.Errorf("the copy is %q", kept)
 	}
-	want := safefile.Like(content, []byte(mark+`{"mcpServers": {"é": {"command": "x", "args": [null, "b"]}}}`))
+	want := safefile.Like(content, []byte(mark+`{"mcpServers": {"é": {"command": "x", "args": [null, "a"], "disabled": true}}}`))
 	if is, _ := os.ReadFile(path); !bytes.Equal(is, want) {
 		t.Errorf("it is %q, want %q", is, want)
 	}
 	c, err := config.Load(path)
-	if err != nil || len(c.Servers) != 1 || c.Servers[0].Args[0] != "b" {
+	if err != nil || len(c.Servers) != 1 || !c.Servers[0].Disabled {
 		t.Errorf("it is read as %+v, %v", c, err)
 	}
 }

@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// The formats of files that are not JSON. Servers are read from them, and nothing is written into them.
+// The formats of files that are not JSON. Nothing is written into them, and YAML is not read either.
 const (
 	inTOML format = "TOML"
 	inYAML format = "YAML"
@@ -24,21 +21,23 @@ const (
 type format string
 
 const (
-	maxLinesFile  = 4 << 20 // bytes of a file in TOML or YAML
-	maxOpen       = 1000    // brackets that may be open in TOML, whose reader recurses
-	maxKeys       = 10_000  // keys, since the readers compare each with all others of its object
-	maxDirectives = 100     // of YAML, for the same reason
+	maxTOML = 4 << 20 // bytes of a file
+	maxOpen = 1000    // brackets that may be open, since the reader recurses
+	maxKeys = 10_000  // keys, since the reader compares each with all others of its object
 )
 
 // Rewrites reports whether metarouter writes into the client's file.
 func (c Client) Rewrites() bool { return c.format == "" }
 
-// openSource opens the file of a source. The document of a file in TOML or YAML has its servers only.
+// openSource opens the file of a source. The document of a file in TOML has its servers only, and that of a file in YAML none.
 func openSource(c Client, s Source) (*document, error) {
-	if c.format == "" {
+	switch c.format {
+	case "":
 		return open(s.Path, s.Data)
+	case inYAML:
+		return open(s.Path, nil)
 	}
-	root, err := c.format.decode(s)
+	root, err := readTOML(s)
 	if err != nil {
 		return nil, err
 	}
@@ -53,32 +52,14 @@ func openSource(c Client, s Source) (*document, error) {
 	return open(s.Path, data)
 }
 
-// decode reads a file in TOML or YAML. The errors have no values of it.
-func (f format) decode(s Source) (map[string]any, error) {
+// readTOML reads a file in TOML. The errors have no values of it.
+func readTOML(s Source) (root map[string]any, err error) {
 	data := bytes.TrimPrefix(s.Data, bom)
-	if len(data) > maxLinesFile {
-		return nil, fmt.Errorf("%s is larger than %d MiB", s.Path, maxLinesFile>>20)
-	}
-	var root map[string]any
-	if f == inYAML {
-		var doc yaml.Node
-		if bytes.Count(data, []byte("\n%")) > maxDirectives {
-			return nil, fmt.Errorf("%s has more than %d directives, lines that begin with %%; remove them", s.Path, maxDirectives)
-		}
-		err := yaml.Unmarshal(data, &doc)
-		if keysOf(&doc) > maxKeys {
-			return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
-		}
-		if err == nil {
-			err = doc.Decode(&root)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, lineIn(err))
-		}
-		return root, nil
+	if len(data) > maxTOML {
+		return nil, fmt.Errorf("%s is larger than %d MiB", s.Path, maxTOML>>20)
 	}
 	if bytes.Count(data, []byte("="))+bytes.Count(data, []byte("\n[")) > maxKeys { // a dotted key counts once
-		return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
+		return nil, fmt.Errorf("%s has more than %d keys; remove those that are not needed", s.Path, maxKeys)
 	}
 	depth := 0
 	for _, b := range data {
@@ -92,8 +73,12 @@ func (f format) decode(s Source) (map[string]any, error) {
 			return nil, fmt.Errorf("%s: more than %d brackets are open at the same place", s.Path, maxOpen)
 		}
 	}
-	if err := toml.Unmarshal(data, &root); err != nil {
-		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, lineIn(err))
+	if err = toml.Unmarshal(data, &root); err != nil {
+		line, column := 0, 0
+		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+			line, column = at.Position()
+		}
+		return nil, fmt.Errorf("%s is no TOML that can be read (line %d, column %d); correct it", s.Path, line, column)
 	}
 	return root, nil
 }
@@ -101,66 +86,17 @@ func (f format) decode(s Source) (map[string]any, error) {
 // bareKey matches a key that TOML and YAML have without quotes.
 var bareKey = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-const tooManyKeys = "%s has more than %d keys; remove those that are not needed"
-
-// keysOf returns the number of keys and aliases in YAML.
-func keysOf(n *yaml.Node) (keys int) {
-	switch n.Kind {
-	case yaml.MappingNode:
-		keys = len(n.Content) / 2
-	case yaml.AliasNode: // of a map that may be merged
-		keys = 1
-	}
-	for _, child := range n.Content {
-		keys += keysOf(child)
-	}
-	return keys
-}
-
-// lineIn returns the line of an error of a reader, which may quote the file.
-func lineIn(err error) string {
-	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
-		line, column := at.Position()
-		return fmt.Sprintf("line %d, column %d", line, column)
-	}
-	line := 0
-	_, rest, _ := strings.Cut(err.Error(), "line ")
-	fmt.Sscan(rest, &line)
-	return fmt.Sprintf("line %d", line)
-}
-
-// Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there; nil if the file
-// has the entry already. An entry for all servers that starts another program is an error.
-func Lines(c Client, s Source, name string, e RouterEntry) ([]string, error) {
-	d, v, err := serversOf(c, s)
-	if err != nil {
-		return nil, err
-	}
-	if m := member(v, name); m != nil {
-		if err := notOurs(c, s, d, *m); err != nil && e.Only == "" {
-			return nil, err
-		}
-		if !slices.ContainsFunc(c.written(e, stringsOf(member(&m.Value, "args"))), func(f field) bool {
-			old := member(&m.Value, f.key)
-			return old == nil || !equal(old.Value, d.write(f.value, ""))
-		}) {
-			return nil, nil
-		}
-	}
-	return c.format.lines(s.keys[0], name, c.written(e, nil)), nil
-}
-
-// lines returns our entry as it is written into the file.
-func (f format) lines(key, name string, all fields) []string {
+// Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there.
+func Lines(c Client, name string, e RouterEntry) []string {
 	colon, indent := ": ", "    "
 	if !bareKey().MatchString(name) {
 		name = quoted(name)
 	}
-	lines := []string{key + ":", "  " + name + ":"}
-	if f == inTOML {
-		lines, colon, indent = []string{"[" + key + "." + name + "]"}, " = ", ""
+	lines := []string{c.keys[0] + ":", "  " + name + ":"}
+	if c.format == inTOML {
+		lines, colon, indent = []string{"[" + c.keys[0] + "." + name + "]"}, " = ", ""
 	}
-	for _, one := range all { // a string or an array of JSON is one of TOML and of YAML too
+	for _, one := range c.written(e, nil) { // a string or an array of JSON is one of TOML and of YAML too
 		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
 	}
 	return lines

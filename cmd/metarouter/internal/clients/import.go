@@ -3,20 +3,8 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
-)
-
-// A Choice says which entry our configuration gets if it has the name of the client's entry for
-// another server.
-type Choice int
-
-const (
-	KeepOurs   Choice = iota // leave the client's entry out
-	TakeTheirs               // replace our entry
-	TakeBoth                 // add the client's entry under a new name
 )
 
 // An Imported is our file with a client's servers, and says which of them were added. The names are
@@ -36,8 +24,8 @@ type Imported struct {
 }
 
 // Import puts the servers of the sources into our file, which is at path and has the
-// content data; data is empty if the file does not exist yet.
-func Import(c Client, sources []Source, path string, data []byte, ours Ours, choice Choice) (Imported, error) {
+// content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays, unless overwrite is set.
+func Import(c Client, sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
 	all, notes, err := c.find(sources)
 	if err != nil {
 		return Imported{}, err
@@ -50,13 +38,12 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 	if err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, ours: ours, choice: choice, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
+	m := merge{doc: d, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
 	if key != "" {
 		m.keys = []string{key}
 	}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
-	starts := false // an imported entry starts a program
 	for _, f := range all {
 		theirs, err := c.convert(f, path)
 		if err != nil {
@@ -68,38 +55,19 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		}
 		router := theirs.server.Self || f.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
-			starts = starts || theirs.server.Transport == config.Stdio
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
-			if prefersRoots(theirs.server) {
-				m.done.Notes = append(m.done.Notes, fmt.Sprintf("%q serves the folders that are open in the client in place of those of its args, as it does without a router; to keep to its args, write \"roots\": false into its entry", theirs.name))
-			}
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
 		}
-	}
-	if starts && c.inherits {
-		all := "its whole environment"
-		if c.withholds {
-			all = "its environment, but for what looks secret"
-		}
-		m.done.Notes = append(m.done.Notes, fmt.Sprintf("servers of %s get %s; metarouter gives them only the variables that their entries name in env or inheritEnv, and a few safe ones such as PATH", c.Title, all))
 	}
 	return m.finish(data)
 }
 
-// prefersRoots reports whether the entry starts the filesystem server, by the name of its package
-// or its image.
-func prefersRoots(s config.Server) bool {
-	return slices.ContainsFunc(append([]string{s.Command}, s.Args...), func(word string) bool {
-		return strings.Contains(word, "server-filesystem") || strings.HasPrefix(word, "mcp/filesystem")
-	})
-}
-
 // A merge is the import of entries into our file.
 type merge struct {
-	doc    *document
-	keys   []string // from the root of doc to the servers
-	ours   Ours
-	choice Choice
+	doc       *document
+	keys      []string // from the root of doc to the servers
+	ours      Ours
+	overwrite bool
 
 	added fields          // entries to add to doc
 	taken map[string]bool // names of imported entries
@@ -125,31 +93,25 @@ func (m *merge) put(theirs converted, router bool) bool {
 		}
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case m.choice == KeepOurs && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
+	case !m.overwrite && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
 		return false
 	case !m.ours.has(theirs.name):
 		m.added = append(m.added, write)
 		done.Added = append(done.Added, theirs.name)
-	case m.choice == TakeTheirs:
+	case m.overwrite:
 		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
 			m.doc.set(member(servers, theirs.name), write.value)
 		} else {
 			m.added = append(m.added, write)
 		}
 		done.Replaced = append(done.Replaced, theirs.name)
-	case m.choice == TakeBoth:
-		for i := 2; m.ours.has(write.key) || m.taken[write.key]; i++ {
-			write.key = fmt.Sprintf("%s-%d", theirs.name, i)
-		}
-		m.added = append(m.added, write)
-		done.Added = append(done.Added, write.key)
 	default:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
 	m.taken[write.key], done.Hashes[theirs.hash] = true, write.key
-	if MayNeedLogin(theirs.text, theirs.server) {
+	if MayNeedLogin(theirs.server) {
 		done.Login = append(done.Login, write.key)
 	}
 	return true

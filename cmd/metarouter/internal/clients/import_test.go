@@ -39,34 +39,30 @@ func TestImportIntoOurs(t *testing.T) {
   }
 }
 `
-	added := func(t *testing.T, choice Choice) (Imported, string) {
+	added := func(t *testing.T, overwrite bool) (Imported, string) {
 		t.Helper()
-		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), choice)
+		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), overwrite)
 		expect.OK(t, err)
 		return done, string(done.Data)
 	}
-	done, text := added(t, KeepOurs)
+	done, text := added(t, false)
 	want := Imported{
 		Added: []string{"a-b", "new"}, Same: []string{"same", "known (as under)"}, Conflicts: []string{"other"}, Routers: []string{"me"},
 		Data: done.Data, Notes: done.Notes, Hashes: done.Hashes,
 	}
 	expect.Deep(t, done, want)
 	notes := strings.Join(done.Notes, "\n")
-	for _, part := range []string{`"a-b": is called "a-b" here`, `"wrong" must be an object`, `"new": has ${X}: metarouter replaces it with an environment variable, but Claude Desktop passes it to the server unchanged`} {
+	for _, part := range []string{`"a-b": is called "a-b" here`, `"wrong" must be an object`} {
 		expect.Contains(t, notes, part, "no note")
 	}
 	if !strings.HasPrefix(text, own[:strings.Index(own, "\n  }\n}")-1]) || !strings.Contains(text, `"under": { "command": "other name" },`+"\n    \"a-b\": ") {
 		t.Errorf("it says\n%s", text)
 	}
-	if done, text = added(t, TakeTheirs); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
+	if done, text = added(t, true); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
 		t.Errorf("theirs are taken: %+v\n%s", done, text)
 	}
-	if done, text = added(t, TakeBoth); !reflect.DeepEqual(done.Added, []string{"other-2", "a-b", "new"}) || !strings.Contains(text, `"other": { "command": "ours" }`) {
-		t.Errorf("both are taken: %+v\n%s", done, text)
-	}
-
 	bare := `{"mine": {"command": "x"}}`
-	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), KeepOurs)
+	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), false)
 	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
 		t.Errorf("a file without a root key says %s, %v %v", done.Data, err, bad)
 	}
@@ -76,19 +72,19 @@ func TestImportFillsIn(t *testing.T) {
 	const path = "/home/ada/mcp.json"
 	c, _ := Find("vscode")
 	s := Source{Path: "/w/shop/.vscode/mcp.json", Project: "/w/shop", keys: []string{"servers"}, Data: []byte(`{
-  "inputs": [{"id": "api key", "description": "The key"}, {"id": "path", "default": "a"}, 3],
+  "inputs": [{"id": "api-key", "description": "The key"}, {"id": "path", "default": "a"}, 3],
   "servers": {
-    "db": {"command": "./tools/db", "args": ["${workspaceFolder}/x", "${workspaceFolderBasename}", "${input:path}", "${command:pick}"], "envFile": ".env", "env": {"K": "${input:api key}"}},
+    "db": {"command": "./tools/db", "args": ["${workspaceFolder}/x", "${workspaceFolderBasename}", "${input:path}", "${command:pick}"], "envFile": ".env", "env": {"K": "${input:api-key}"}},
     "home": {"command": "npx", "cwd": "${userHome}"},
     "web": {"url": "https://example.org/${input:9}"}
   }
 }`)}
-	done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+	done, err := Import(c, []Source{s}, path, nil, Ours{}, false)
 	expect.OK(t, err)
 	text := string(done.Data)
 	for _, part := range []string{
-		`"command": "/w/shop/tools/db"`, `["/w/shop/x", "shop", "${INPUT_PATH:-a}", "${command:pick}"]`, `"envFile": "/w/shop/.env"`, `"K": "${API_KEY}"`,
-		`"cwd": "/w/shop"`, `"cwd": "${userHome}"`, `https://example.org/${INPUT_9}`,
+		`"command": "/w/shop/tools/db"`, `["/w/shop/x", "shop", "${keyring:input-path}", "${command:pick}"]`, `"envFile": "/w/shop/.env"`, `"K": "${keyring:input-api-key}"`,
+		`"cwd": "/w/shop"`, `"cwd": "${userHome}"`, `https://example.org/${keyring:input-9}`,
 	} {
 		expect.Contains(t, text, part)
 	}
@@ -96,13 +92,13 @@ func TestImportFillsIn(t *testing.T) {
 		t.Errorf("a remote server runs in a folder:\n%s", text)
 	}
 	notes := strings.Join(done.Notes, "\n")
-	for _, part := range []string{`asked for "api key" (The key): set the variable API_KEY`, "or the default from VS Code's file if it is not set", "${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
+	for _, part := range []string{`VS Code asks for "api-key", which is a secret here: run: metarouter secret set input-api-key`, "${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
 		expect.Contains(t, notes, part, "no note")
 	}
 
 	// The user's own servers belong to no folder.
 	s.Project = ""
-	done, err = Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
+	done, err = Import(c, []Source{s}, path, nil, Ours{}, false)
 	notes = strings.Join(done.Notes, "\n")
 	if err != nil || !strings.Contains(notes, "the folder that is open in VS Code") || !strings.Contains(notes, `"command" relative`) || strings.Contains(string(done.Data), "/w/shop") {
 		t.Errorf("%v\n%s\n%s", err, notes, done.Data)
@@ -116,7 +112,7 @@ func TestProjectsOfClaudeCode(t *testing.T) {
 	expect.Deep(t, c.Projects(s), []string{"/home/ada/shop"})
 	sources := c.ProjectSources("/home/ada/shop", "f")
 	sources[1].Data = data
-	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, KeepOurs)
+	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, false)
 	if err != nil || !reflect.DeepEqual(done.Added, []string{"shop-db"}) || !strings.Contains(string(done.Data), `"/home/ada/shop/tools/db-server"`) {
 		t.Errorf("got %+v, %v", done, err)
 	}
@@ -165,14 +161,14 @@ func TestInstallUpdates(t *testing.T) {
 func TestGemini(t *testing.T) {
 	c, _ := Find("gemini")
 	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "x", "args": ["$HOME/a", "$5", "${B}"], "env": {"K": "$MY_KEY"}}}}`)}
-	done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+	done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 	if want := `"args": ["${HOME}/a", "$5", "${B}"], "env": {"K": "${MY_KEY}"}`; err != nil || !strings.Contains(string(done.Data), want) {
 		t.Errorf("got %s, %v, want %s", done.Data, err, want)
 	}
 
-	ours := Ours{Files: []Source{{Path: "m.json", Data: []byte(`{
+	ours := reading(t, "m.json", `{
 		"mcpServers": {"a": {"command": "x", "env": {"K": "${MY_KEY}", "L": "${env:OTHER} ${MY_KEY} ${WITH:-a default} ${input:no}"}, "inheritEnv": ["SSH_AUTH_SOCK"]}},
-		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)}}}
+		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)
 	e := RouterEntry{Command: "/bin/metarouter", Variables: ours.Variables()}
 	expect.Deep(t, e.Variables, []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}, "our files name")
 	e.Variables = e.Variables[:2]
@@ -233,30 +229,13 @@ func TestOthers(t *testing.T) {
 	expect.Deep(t, got, want)
 }
 
-// An entry with another version of a package is the same.
-func TestOthersWithVersions(t *testing.T) {
-	c, _ := Find("claude-desktop")
-	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
-		"pinned": {"command": "npx", "args": ["-y", "a", "x"]}, "newer": {"command": "uvx", "args": ["b@2"]}, "renamed": {"command": "npx", "args": ["c"]},
-		"two": {"command": "npx", "args": ["d@1"]}, "args": {"command": "npx", "args": ["-y", "e", "/here"]}}}`)}
-	own := reading(t, "/m.json", `{"mcpServers": {
-		"pinned": {"command": "npx", "args": ["-y", "a@1.2.3", "x"]}, "newer": {"command": "uvx", "args": ["b@1"]}, "other": {"command": "npx", "args": ["c@1"]},
-		"three": {"command": "npx", "args": ["d@2"]}, "args": {"command": "npx", "args": ["-y", "e@1", "/there"]}}}`)
-	got, err := Others(c, s, "/m.json", own)
-	expect.OK(t, err)
-	expect.Deep(t, got, []Other{
-		{Name: "pinned", Ours: "pinned"}, {Name: "newer", Ours: "newer"}, {Name: "renamed", Ours: "other"}, {Name: "two"},
-		{Name: "args", Stays: "yours of this name starts another server"},
-	})
-}
-
 // An entry that was imported, and is as it was then, may go, however ours differs from it now, unless ours is gone.
 func TestOthersAfterImport(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	source := func(text string) Source { return Source{Path: "f", keys: claudeKeys, Data: []byte(text)} }
 	before := source(`{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "abc"}}, "args": {"command": "npx", "args": ["a"]}, "gone": {"command": "y"},
 		"edited": {"command": "z"}, "keys": {"command": "k", "timeout": 5}, "taken": {"command": "t"}}}`)
-	done, err := Import(c, []Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), KeepOurs)
+	done, err := Import(c, []Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), false)
 	if err != nil || len(done.Hashes) != 5 {
 		t.Fatalf("%+v, %v", done.Hashes, err)
 	}
@@ -274,7 +253,7 @@ func TestOthersAfterImport(t *testing.T) {
 		names = append(names, i.key)
 	}
 	expect.List(t, names, []string{"gone", "edited", "taken"}, "left")
-	again, err := Import(c, []Source{now}, "/m.json", []byte("{}"), own, KeepOurs)
+	again, err := Import(c, []Source{now}, "/m.json", []byte("{}"), own, false)
 	if err != nil || !slices.Equal(again.Conflicts, []string{"edited", "taken"}) || !slices.Equal(again.Added, []string{"gone"}) {
 		t.Errorf("imported again: %+v, %v", again, err)
 	}
@@ -285,25 +264,9 @@ func TestImportCommandLine(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {
 		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "` + command + `"}}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 		if err != nil || len(done.Notes) != 1 || !strings.Contains(done.Notes[0], want) {
 			t.Errorf("%s: %q, %v", command, done.Notes, err)
-		}
-	}
-}
-
-// The filesystem server takes the roots of its client in place of its arguments.
-func TestImportOfFilesystemServer(t *testing.T) {
-	c, _ := Find("claude-desktop")
-	for args, want := range map[string]int{
-		`"-y", "@modelcontextprotocol/server-filesystem@1.2.3", "/a"`: 1,
-		`"run", "-i", "--rm", "mcp/filesystem", "/a"`:                 1,
-		`"-y", "@modelcontextprotocol/server-memory"`:                 0,
-	} {
-		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "/bin/run", "args": [` + args + `]}}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
-		if got := strings.Count(strings.Join(done.Notes, ""), `write "roots": false`); err != nil || got != want {
-			t.Errorf("%s: %q, %v", args, done.Notes, err)
 		}
 	}
 }
@@ -319,7 +282,7 @@ func TestImportKnowsRoutersAndSecrets(t *testing.T) {
 		`{"command": "x", "args": ["${A_KEY:-secret}"]}`: true,
 	} {
 		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": {"url": "http://127.0.0.1:8787/mcp"}, "a": ` + entry + `}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
 		if err != nil || !reflect.DeepEqual(done.Added, []string{"a"}) || !reflect.DeepEqual(done.Routers, []string{"metarouter"}) || done.Secrets != secrets {
 			t.Errorf("%s: got %+v, %v", entry, done, err)
 		}
@@ -337,12 +300,12 @@ func TestImportKeepsPlainJSON(t *testing.T) {
 		"/w/.mcp.json": "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\"\n    }\n  }\n}",
 		"/w/mcp.json":  "{\n  \"mcpServers\": {\n    \"a\": {\n      // why\n      \"command\": \"x\", /* y */\n    }\n  }\n}",
 	} {
-		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, KeepOurs)
+		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, false)
 		if err != nil || string(done.Data) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", path, err, done.Data, want)
 		}
 	}
-	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, KeepOurs)
+	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, false)
 	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.root.IsStandard() {
 		t.Errorf("a new file: got %v\n%s", err, done.Data)
 	}
@@ -367,7 +330,7 @@ func FuzzImport(f *testing.F) {
 			c, _ := Find(name)
 			s := Source{Path: "/w/theirs.json", Data: data, keys: c.keys, Project: "/w"}
 			ours := Ours{Config: read, Files: []Source{{Path: path, Data: own}}}
-			done, err := Import(c, []Source{s}, path, own, ours, TakeBoth)
+			done, err := Import(c, []Source{s}, path, own, ours, false)
 			if err != nil {
 				continue
 			}
@@ -379,7 +342,7 @@ func FuzzImport(f *testing.F) {
 				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
 			}
 			ours = Ours{Config: after, Files: []Source{{Path: path, Data: done.Data}}}
-			again, err := Import(c, []Source{s}, path, done.Data, ours, KeepOurs)
+			again, err := Import(c, []Source{s}, path, done.Data, ours, false)
 			if err != nil || len(again.Added) > 0 {
 				t.Errorf("%s: the second time %q are added, %v", name, again.Added, err)
 			}

@@ -67,22 +67,19 @@ var (
 // data unchanged if the entry is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
 func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
-	return putEntry(c, s, EntryName, e, nil, false)
+	return putEntry(c, s, EntryName, e, false)
 }
 
-// putEntry adds an entry of ours under a name, or updates it. If anew is set, the present entry is a server of the client's own, or
-// reaches a router by a URL: of it stay the keys that say nothing of how the server starts. reaches are the fields of the entry, nil for the usual ones.
-func putEntry(c Client, s Source, name string, e RouterEntry, reaches fields, anew bool) ([]byte, error) {
+// putEntry adds an entry of ours under a name, or updates it. If anew is set, the present entry is a server of the client's own: of it
+// stay the keys that say nothing of how the server starts.
+func putEntry(c Client, s Source, name string, e RouterEntry, anew bool) ([]byte, error) {
 	d, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
 	}
 	s.keys = keysIn(c, d, s.keys)
 	c = inFile(c, s.keys)
-	fresh := reaches
-	if reaches == nil {
-		fresh = c.written(e, nil)
-	}
+	fresh := c.written(e, nil)
 	m := member(v, name)
 	switch {
 	case m == nil:
@@ -102,7 +99,7 @@ func putEntry(c Client, s Source, name string, e RouterEntry, reaches fields, an
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
 		d.remove(&m.Value, func(i item) bool { return slices.Contains(elsewhere, i.key) })
-		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, name, e, nil, false)
+		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, name, e, false)
 	}
 	if d.update(m, c, e); len(d.splices) == 0 {
 		return s.Data, nil
@@ -188,18 +185,6 @@ func passed(variables []string) (all fields) {
 		all = append(all, field{name, "${" + name + "}"})
 	}
 	return all
-}
-
-// Withheld returns the variables that the client passes on only if our entry names them, and says of
-// which kind they are.
-func (c Client) Withheld(e RouterEntry) (variables []string, kind string) {
-	switch {
-	case !c.withholds:
-		return nil, ""
-	case c.inherits:
-		return e.Variables, "variables that look secret"
-	}
-	return e.Variables, "variables"
 }
 
 // stringsOf returns the elements of an array of strings, or nil for another value.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
-
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
@@ -18,19 +16,9 @@ var hosted = []string{
 	"mcp.stripe.com", "mcp.vercel.com", "mcp.webflow.com", "observability.mcp.cloudflare.com",
 }
 
-// logins are the keys by which clients configure a login by OAuth.
-var logins = []string{"oauth", "auth", "authProviderType"}
-
 // MayNeedLogin reports whether a server may need a login by OAuth, as far as that can be
-// seen in its entry: it says so, or its host is known, and it sends no header of its own.
-// entry is how s is written.
-func MayNeedLogin(entry string, s config.Server) bool {
-	if s.URL == "" || len(s.Headers) > 0 {
-		return false
-	}
-	if v, err := hujson.Parse([]byte(entry)); err == nil && slices.ContainsFunc(logins, func(key string) bool { return member(&v, key) != nil }) {
-		return true
-	}
+// seen in its entry: it has "oauth", or its host is known, and it sends no header of its own.
+func MayNeedLogin(s config.Server) bool {
 	u, err := url.Parse(s.URL)
-	return err == nil && slices.Contains(hosted, strings.ToLower(u.Hostname()))
+	return err == nil && s.URL != "" && len(s.Headers) == 0 && (s.OAuth != nil || slices.Contains(hosted, strings.ToLower(u.Hostname())))
 }

@@ -1,15 +1,12 @@
 package clients
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // An Other is a server of the client's own.
@@ -20,7 +17,7 @@ type Other struct {
 	Differs []string // the keys in which ours has changed since the entry was imported
 	Router  bool     // it starts metarouter too
 	Only    string   // it shows this server of ours as itself
-	Stale   bool     // we wrote it for a server that is ours no more
+	Stale   bool     // it shows a server that is ours no more
 }
 
 // Goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
@@ -33,55 +30,24 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 	if err != nil {
 		return nil, err
 	}
-	routers := ours.routers()
-	if i := slices.IndexFunc(all, func(f clientEntry) bool { return f.name == EntryName }); i >= 0 {
-		theirs, _ := c.convert(all[i], path)
-		routers = append(routers, routerAt(theirs.server.URL))
-	}
 	var others []Other
 	for _, f := range all {
 		if f.name == EntryName {
 			continue
 		}
 		theirs, err := c.convert(f, path)
-		s := theirs.server
-		o := Other{Name: f.name, Router: s.Self}
-		switch only := onlyOf(s); {
-		case only == "":
-		case ours.has(only):
-			if s.Self || slices.Contains(routers, routerAt(s.URL)) { // else the URL of another server looks alike
-				o.Only = only
-			}
-		default:
-			e, written := ours.Record.Entries[f.name]
-			o.Stale = written && isOurs(s, e) && (!s.Self || slices.Contains(after("--config", s.Args), path))
-		}
-		if err == nil && !o.Router && o.Only == "" && !o.Stale {
+		o := Other{Name: f.name, Router: theirs.server.Self}
+		switch only := onlyOf(theirs.server); {
+		case only != "" && ours.has(only):
+			o.Only = only
+		case only != "":
+			o.Stale = slices.Contains(after("--config", theirs.server.Args), path)
+		case err == nil && !o.Router:
 			o.compare(ours, theirs)
 		}
 		others = append(others, o)
 	}
 	return others, nil
-}
-
-// local replaces the addresses of this machine in a URL.
-var local = strings.NewReplacer("127.0.0.1", "localhost", "[::1]", "localhost", "//0.0.0.0", "//localhost", "//[::]", "//localhost", "//:", "//localhost:")
-
-// routerAt returns the part of the URL of an entry that says where its router is.
-func routerAt(url string) string {
-	at, _, _ := strings.Cut(strings.ToLower(url), "/mcp")
-	return local.Replace(at)
-}
-
-// routers returns where clients may reach our router.
-func (o Ours) routers() []string {
-	h := o.Config.Router.HTTP
-	addr := cmp.Or(h.Addr, "127.0.0.1:8787")
-	all := []string{routerAt("http://" + addr), routerAt("https://" + addr), routerAt(h.PublicURL)}
-	for _, e := range o.Record.Entries {
-		all = append(all, routerAt(e.URL))
-	}
-	return all
 }
 
 // compare says how our configuration has the client's entry. An entry that a person imported is ours, whatever became of it since.
@@ -98,19 +64,44 @@ func (o *Other) compare(ours Ours, theirs converted) {
 		return
 	}
 	o.Ours = same.Name
-	their, err := hujson.Parse([]byte(theirs.text))
-	all := lacks(ours.entry(same.Name), &their)
+	all := lacks(ours.entry(same.Name), theirs.text)
 	keys := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
 		return slices.Contains(compared, key) || key == "disabled" && same.Disabled
 	})
 	switch {
-	case err != nil || same.Misconfigured != "":
+	case same.Misconfigured != "":
 		o.Stays = "yours can't start: " + same.Misconfigured
-	case len(keys) > 0 && !imported:
-		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
 	case imported:
 		o.Differs = all
+	case len(keys) > 0:
+		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
 	}
+}
+
+// compared lists the keys that Server.Hash compares.
+var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
+
+// lacks returns the keys of their entry that ours does not have, or has with another value.
+func lacks(our *hujson.Value, text string) (keys []string) {
+	their, err := hujson.Parse([]byte(text))
+	for _, i := range items(&their) {
+		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, member(&their, i.key).Value.String())) {
+			keys = append(keys, i.key)
+		}
+	}
+	return keys
+}
+
+// entry returns our entry of that name as it is written, or nil.
+func (o Ours) entry(name string) *hujson.Value {
+	for _, f := range slices.Backward(o.Files) {
+		if _, homes, keys, err := openOurs(f.Path, f.Data); err == nil {
+			if m := entryOf(homes, keys, name); m != nil {
+				return &m.Value
+			}
+		}
+	}
+	return nil
 }
 
 // WithoutOthers returns the content of s without the client's other servers that metarouter has.
@@ -134,24 +125,8 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 	return d.bytes(), nil
 }
 
-// compared lists the keys that Server.Hash compares.
-var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
-
-// lacks returns the keys of their entry that ours does not have, or has with another value.
-func lacks(our, their *hujson.Value) (keys []string) {
-	for _, i := range items(their) {
-		key := i.key
-		if m := member(our, key); !slices.Contains(keys, key) && (m == nil || !equal(m.Value, member(their, key).Value.String())) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // same returns our entry that starts the same server, preferably the one of that name.
-// Entries that start nothing are the same only under the same name. An entry is also the same
-// if it has the same name and only another version of its package, or if it has no version and
-// ours has one: ours is pinned.
+// Entries that start nothing are the same only under the same name.
 func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 	for _, ours := range o.Config.Servers {
 		switch {
@@ -162,19 +137,7 @@ func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 			same, ok = ours, true
 		}
 	}
-	whole := unversioned(s)
-	for _, ours := range o.Config.Servers {
-		if unversioned(ours) == whole && (ours.Name == s.Name || !ok && s.Command != "" && s.Hash() == whole) {
-			return ours, true
-		}
-	}
 	return same, ok
-}
-
-// unversioned is the entry's hash without the versions of the packages that it runs.
-func unversioned(s config.Server) string {
-	s.Args = commandline.WithoutVersions(s.Command, s.Args)
-	return s.Hash()
 }
 
 func (o Ours) has(name string) bool {

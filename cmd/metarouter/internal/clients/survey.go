@@ -19,7 +19,6 @@ type Found struct {
 	Path    string // of the client's file
 	Project string // the project's folder that the servers belong to, "" if they are the user's
 	Servers int
-	Clear   int // secrets in clear text in the entries of the servers
 
 	shipped bool // the file came with the project's folder, so it may be a stranger's
 }
@@ -33,26 +32,16 @@ const maxFound = 8
 func Survey(p System, folder string) []Found {
 	var all []Found
 	for _, c := range table {
-		user := c.UserFile(p)
-		look := func(project string, sources []Source) {
-			if path, n, clear := count(c, sources); n > 0 {
-				all = append(all, Found{c, path, project, n, clear, project != "" && path != user})
-			}
+		user := read(c.UserSource(c.UserFile(p)))
+		sources := []Source{user}
+		for _, project := range append([]string{folder}, c.Projects(user)...) {
+			sources = append(sources, c.ProjectSources(project, user.Path)...)
 		}
-		own := c.UserSources(p, user)
-		look("", own)
-		projects := []string{folder}
-		for _, project := range c.Projects(read(Source{Path: user})) {
-			if !slices.Contains(projects, project) {
-				projects = append(projects, project)
+		for i, s := range sources[:min(len(sources), 2*maxFound)] {
+			again := slices.ContainsFunc(sources[:i], func(o Source) bool { return o.Path == s.Path && slices.Equal(o.keys, s.keys) })
+			if n := c.count(read(s)); n > 0 && !again {
+				all = append(all, Found{c, s.Path, s.Project, n, s.Project != "" && s.Path != user.Path})
 			}
-		}
-		for _, project := range projects[:min(len(projects), maxFound)] {
-			look(project, slices.DeleteFunc(c.ProjectSources(project, user), func(s Source) bool {
-				return slices.ContainsFunc(own, func(o Source) bool { // in the home folder
-					return o.Path == s.Path && slices.Equal(o.keys, s.keys)
-				})
-			}))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Found) int { return cmp.Compare(b.Servers, a.Servers) })
@@ -67,38 +56,26 @@ func read(s Source) Source {
 	return s
 }
 
-// count returns how many servers other than metarouter the sources have, the file of the
-// first of them, and how many secrets their entries have in clear text.
-func count(c Client, sources []Source) (path string, n, clear int) {
-	for i, s := range sources {
-		sources[i] = read(s)
-	}
-	all, _, err := c.find(sources)
+// count returns how many servers other than metarouter a source has. It expands and follows nothing: a
+// project's file may be a stranger's.
+func (c Client) count(s Source) (n int) {
+	all, _, err := c.find([]Source{s})
 	if err != nil {
-		return "", 0, 0
+		return 0
 	}
 	for _, f := range all {
-		// A project's file may be a stranger's, so it is only read as text.
-		entry := f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset]
-		if d, err := open(f.source.Path, entry); err == nil {
+		entry := f.doc.text(&f.member.Value)
+		if d, err := open(s.Path, []byte(entry)); err == nil {
 			if d, err = c.dialect.translate(d, new(converted)); err == nil {
-				entry = d.bytes()
+				entry = string(d.bytes())
 			}
 		}
-		text, err := config.ReadText(f.source.Path, slices.Concat([]byte(`{"mcpServers": {"": `), entry, []byte("}}")))
-		if err != nil || len(text.Servers) == 0 || text.Servers[0].Self || f.name == EntryName {
-			continue
-		}
-		if n++; path == "" {
-			path = f.source.Path
-		}
-		for _, p := range text.Problems {
-			if p.ClearSecret {
-				clear++
-			}
+		text, err := config.ReadText(s.Path, []byte(`{"mcpServers": {"": `+entry+"}}"))
+		if err == nil && len(text.Servers) == 1 && !text.Servers[0].Self && f.name != EntryName {
+			n++
 		}
 	}
-	return path, n, clear
+	return n
 }
 
 // Command returns the command that imports the servers, or shows them if they came with a
@@ -132,7 +109,7 @@ type Misfit struct{ Problem, Fix string }
 // Misfits returns the misfits of the user's files. Where used, the configuration in use, names a mode, entries may have any.
 func Misfits(p System, used config.Config) (all []Misfit) {
 	for _, c := range table {
-		source := read(c.UserSources(p, c.UserFile(p))[0])
+		source := read(c.UserSource(c.UserFile(p)))
 		d, v, err := serversOf(c, source)
 		if err != nil {
 			continue

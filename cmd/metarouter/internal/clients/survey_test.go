@@ -29,6 +29,7 @@ func TestSurvey(t *testing.T) {
 		"projects": {`+quoted(folder)+`: {"mcpServers": {"a": {"command": "a"}, "b": {"url": "https://example.org"}, "c": {}}}, "/else where": {"mcpServers": {"a": {}, "b": {}}}}}`, ".claude.json")
 	write(`{"mcpServers": {"m": {"command": "metarouter", "args": ["serve"]}}}`, ".cursor", "mcp.json")
 	write(`{"mcpServers": {"_comment": "hi", "n": null, "t": "x", "5": 5}}`, ".gemini", "settings.json")
+	write(`{"mcp": {"m": {"type": "local", "command": ["metarouter", "serve"]}}}`, ".config", "opencode", "opencode.json")
 	write(`{`, ".codeium", "windsurf", "mcp_config.json")
 	write(`{"servers": {"x": {"command": "${HOME}", "envFile": ".cursor"}}}`, "shop", ".vscode", "mcp.json")
 	var got [][2]string

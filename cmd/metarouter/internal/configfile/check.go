@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/script"
@@ -66,9 +65,6 @@ func scriptProblems(ctx context.Context, c config.Config) (problems []config.Pro
 	return problems
 }
 
-// unusual matches a character that the name of a tool can't have.
-var unusual = lazy.Regexp(`[^a-zA-Z0-9_-]`)
-
 // printProblems prints the problems of a configuration, and fails if there are errors.
 func printProblems(out *console.Console, c config.Config) error {
 	wrong := Errors(c)
@@ -85,11 +81,6 @@ func printProblems(out *console.Console, c config.Config) error {
 			found = console.Counted(len(wrong), "error") + ", " + console.Counted(n-len(wrong), "warning")
 		}
 		out.Say("%s: %s, %s", strings.Join(c.Files, ", "), console.Counted(len(c.Servers), "server"), found)
-		for _, s := range c.Servers {
-			if unusual().MatchString(s.Name) {
-				out.Note("note: clients see the tools of %q as %s%sTOOL_HASH, since clients accept letters, digits, _ and - only", s.Name, unusual().ReplaceAllString(s.Name, "_"), c.Router.Separator)
-			}
-		}
 	}
 	if len(wrong) > 0 {
 		return &console.Error{Code: console.BadUsage}
@@ -194,13 +185,8 @@ func Similar(name string, known []string) (like string, ok bool) {
 
 // UnknownName returns the error for a name that is not one of the known names of that kind.
 func UnknownName(kind, name string, known []string) error {
-	if len(known) == 0 {
-		return fmt.Errorf("no %s is named %q; there is no %s", kind, name, kind)
-	} else if len(known) == 1 {
-		return fmt.Errorf("no %s is named %q; the only %s is %s", kind, name, kind, plain.Line(known[0]))
-	}
 	if like, ok := Similar(name, known); ok {
 		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
 	}
-	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, 20)))
+	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, cmp.Or(plain.Line(prose.List(known, 20)), "none"))
 }

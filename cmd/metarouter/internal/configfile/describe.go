@@ -2,7 +2,6 @@ package configfile
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
@@ -113,7 +111,6 @@ func (p *page) file(root *hujson.Object) {
 
 func (p *page) server(name string, v hujson.Value) {
 	p.section(name, Quote(name), p.marks[name], v)
-	p.windows(v)
 	p.begin() // if it has no key
 }
 
@@ -121,44 +118,6 @@ func (p *page) server(name string, v hujson.Value) {
 func (p *page) script(s stored.Script) {
 	p.section("", Quote(s.File), p.marks[s.File], hujson.Value{Value: hujson.String(s.Description)})
 	p.line("  (a script of %d bytes that runs with the rights of each caller; you approve all of it: read the file)", len(s.Code))
-}
-
-// windows shows the command that a command line for Windows becomes on other systems.
-func (p *page) windows(v hujson.Value) {
-	entry, _ := v.Value.(*hujson.Object)
-	if entry == nil || runtime.GOOS == "windows" {
-		return
-	}
-	var command string
-	var args []string
-	members := entry.Members
-	m, _ := jsonc.Member(entry, "command")
-	if inner, ok := m.Value.Value.(*hujson.Object); ok {
-		members = slices.Concat(members, inner.Members) // in Zed's dialect
-	}
-	for _, m := range members {
-		switch key, value := jsonc.Key(m), m.Value.Value; {
-		case (key == "command" || key == "path") && value.Kind() == '"':
-			command = value.(hujson.Literal).String()
-		case key == "args" && value.Kind() == '[':
-			args = nil
-			for _, e := range value.(*hujson.Array).Elements {
-				if word, ok := e.Value.(hujson.Literal); ok && word.Kind() != 'n' {
-					args = append(args, word.String())
-				}
-			}
-		}
-	}
-	w, ok := program.ForWindows(command, args)
-	if !ok || w.Command == "" {
-		return
-	}
-	var words []string
-	before := ""
-	for _, word := range append([]string{w.Command}, w.Args...) {
-		words, before = append(words, p.short(Quote(masking("args", "", before)(word)))), word
-	}
-	p.line("  %-14s %s (the entry is for Windows)", "runs here", strings.Join(words, " "))
 }
 
 // begin writes the title of a part that has no line yet.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -295,23 +294,4 @@ func TestDescribeShowsWhoIsLetIn(t *testing.T) {
     http.certificates.CN=a.clientSecret ci
 `
 	expect.Equal(t, got, want)
-}
-
-// An approval shows the command that an entry for Windows runs on other systems.
-func TestDescribeForWindows(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there it runs as it is written")
-	}
-	for text, want := range map[string]string{
-		`{"command": "cmd", "args": ["/c", "npx", "-y", "x"]}`:                  `runs here      npx -y x (the entry is for Windows)`,
-		`{"command": {"path": "C:\\a\\npx.cmd", "args": ["x"]}}`:                `runs here      npx x`,
-		`{"command": "cmd", "args": ["/c", "npx", "--token", "secretsecret1"]}`: `runs here      npx --token •••`,
-	} {
-		expect.Contains(t, strings.ReplaceAll(describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)), "'", `"`), want, "%s is shown as", text)
-	}
-	for _, text := range []string{`{"command": "npx", "args": ["x"]}`, `{"command": "cmd", "args": ["/c", "a & b"]}`} {
-		if got := describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)); strings.Contains(got, "runs here") {
-			t.Errorf("%s is shown as\n%s", text, got)
-		}
-	}
 }

@@ -32,11 +32,8 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 	u, waits := errors.AsType[*trustfile.Untrusted](c.Text.Trusted(s.Data))
 	ask := waits && s.Data != "" && s.Console.CanAsk() && console.IsTerminal(s.Console.Streams[1]) // a script is not asked
 	if ask {
-		switch yes, err := AskTrust(ctx, s.Console, u); {
-		case err != nil:
-			return console.Interrupted
-		case !yes:
-			return console.Usage(errors.New("not trusted, nothing was changed"))
+		if err := s.ask(ctx, u, "nothing was changed"); err != nil {
+			return err
 		}
 	}
 	if err := s.approve(c); err != nil {
@@ -68,11 +65,8 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 		}
 		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", Explain(u, s.TrustCommand("")), c.Files[0], own))
 	}
-	switch yes, err := AskTrust(ctx, s.Console, u); {
-	case err != nil:
-		return c, console.Interrupted
-	case !yes:
-		return c, console.Usage(errors.New("not trusted, nothing was started"))
+	if err := s.ask(ctx, u, "nothing was started"); err != nil {
+		return c, err
 	}
 	if s.Data != "" { // else approved for this run only
 		if err := s.approve(c); err != nil {
@@ -80,6 +74,17 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 		}
 	}
 	return expanded(c)
+}
+
+// ask asks the person at the terminal whether to use a text. A no is an error, which says that nothing was done.
+func (s *Source) ask(ctx context.Context, u *trustfile.Untrusted, nothing string) error {
+	switch yes, err := AskTrust(ctx, s.Console, u); {
+	case err != nil:
+		return console.Interrupted
+	case !yes:
+		return console.Usage(errors.New("not trusted, " + nothing))
+	}
+	return nil
 }
 
 func expanded(c config.Config) (config.Config, error) {

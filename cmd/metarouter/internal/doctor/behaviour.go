@@ -95,9 +95,6 @@ func flooding(f status.Flood) string {
 	return fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped)
 }
 
-// pinAdvice begins the fixes of servers with versions that can be pinned.
-const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
-
 // startFaster says how the server starts faster; "" if nothing is wrong but a slow machine or server.
 func startFaster(entry config.Server, s status.Status) string {
 	spec, name := "", bareName(s.Package)
@@ -112,7 +109,7 @@ func startFaster(entry config.Server, s status.Status) string {
 	if spec != "" && spec != s.Package {
 		args := slices.Clone(entry.Args)
 		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`%s, or write "args": [%s]`, pinAdvice, quoted(args))
+		return fmt.Sprintf(`pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write, or write "args": [%s]`, quoted(args))
 	}
 	return ""
 }

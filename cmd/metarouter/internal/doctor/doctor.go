@@ -41,7 +41,6 @@ type Finding struct {
 	Problem  string   `json:"problem"`           // one sentence
 	Fix      string   `json:"fix"`               // what to type or to write
 	Details  []string `json:"details,omitempty"` // the last lines that the server printed
-	Pin      bool     `json:"pin,omitempty"`     // 'metarouter doctor --pin --write' fixes it
 }
 
 // A Case is the input of Examine.
@@ -76,7 +75,7 @@ type Diagnosis struct {
 	Findings []Finding `json:"findings"` // server by server, the worst first, then the findings about no single server
 	Verdict  string    `json:"verdict"`
 
-	Packages map[string]string `json:"packages,omitempty"` // npm packages that run, as name@version, by server
+	Packages map[string]string `json:"packages,omitempty"` // that run, as name@version, by server
 }
 
 // verdict sums findings up in a line. wanted is the number of servers that should work, and working of
@@ -162,7 +161,7 @@ type findings struct {
 }
 
 func (x *findings) add(s Severity, problem, fix string, details ...string) {
-	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details, Pin: strings.HasPrefix(fix, pinAdvice)})
+	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
 }
 
 // examineServer checks one server: whether it runs, how it runs, and its tools.

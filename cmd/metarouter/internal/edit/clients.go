@@ -15,7 +15,7 @@ import (
 // ImportOptions are the flags of import.
 type ImportOptions struct {
 	File, Project string
-	Choice        clients.Choice // between entries of one name
+	Overwrite     bool // the client's entry replaces ours of the same name
 }
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
@@ -38,63 +38,51 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err != nil {
 		return err
 	}
-	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.Choice)
+	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.Overwrite)
 	if err != nil {
 		return err
 	}
-	e.printDiff(clients.Diff(target.Path, target.Data, done.Data))
-	e.noteProjectFile()
 	noteImported(e, done)
-	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
+	keep := fs.ModePerm
+	if done.Secrets {
+		keep = 0o600
+	}
+	used, err := e.apply(file{File: target, text: done.Data, keep: keep})
+	if err != nil || !e.Write {
+		return err
+	}
+	if err := remember(target.Path, done.Hashes); err != nil || !used {
 		return err
 	}
 	if err := e.Offer(ctx, paths, done.Login); err != nil {
 		return err
 	}
-	configs := e.Flags()
 	how := "" // install prints the lines
 	if c.Rewrites() {
-		how = " --write"
-		if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 { // else the client would start them too
-			how = " --replace --write"
-		}
+		how = " --replace --write"
 	}
-	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", configs, c.Name, configs, how)
+	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", e.Flags(), c.Name, e.Flags(), how)
 	return nil
 }
 
-// writeImported writes our file with the imported servers, and notes which these are.
-func (e *Editor) writeImported(target clients.File, done clients.Imported) error {
-	keep := fs.ModePerm
-	if done.Secrets {
-		keep = 0o600
-	}
-	switch {
-	case string(done.Data) == string(target.Data):
-		e.Console.Note("nothing to do for %s", target.Path)
-	case !e.Write:
-		e.Console.Note(notWritten)
-	default:
-		if _, err := e.writeOurs(target, done.Data, keep); err != nil {
-			return err
-		}
-	}
-	if !e.Write || len(done.Hashes) == 0 {
+// remember notes which of the clients' entries were imported into the file at path.
+func remember(path string, hashes map[string]string) error {
+	if len(hashes) == 0 {
 		return nil
 	}
 	imported, err := openStored[map[string]string](importedFile)
 	if err != nil {
 		return err
 	}
-	if imported.all[target.Path] == nil {
-		imported.all[target.Path] = done.Hashes
+	if imported.all[path] == nil {
+		imported.all[path] = hashes
 	}
-	maps.Copy(imported.all[target.Path], done.Hashes)
+	maps.Copy(imported.all[path], hashes)
 	return imported.write()
 }
 
-// sourcesOf returns the named file of a client, those of a project, or else the usual ones of the user.
-func sourcesOf(c clients.Client, file, project string, usual func(clients.System) []clients.Source) ([]clients.Source, error) {
+// sourcesOf returns the named file of a client, those of a project, or else the user's.
+func sourcesOf(c clients.Client, file, project string) ([]clients.Source, error) {
 	if file != "" {
 		path, err := filepath.Abs(file)
 		return []clients.Source{c.NamedSource(path)}, err
@@ -104,7 +92,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 	case err != nil:
 		return nil, err
 	case project == "":
-		return usual(p), nil
+		return []clients.Source{c.UserSource(c.UserFile(p))}, nil
 	}
 	folder, err := filepath.Abs(project)
 	sources := c.ProjectSources(folder, c.UserFile(p))
@@ -116,13 +104,7 @@ func sourcesOf(c clients.Client, file, project string, usual func(clients.System
 
 // clientSources reads the client's files.
 func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Source, error) {
-	sources, err := sourcesOf(c, o.File, o.Project, func(p clients.System) []clients.Source {
-		user := c.UserFile(p)
-		for _, profile := range c.Profiles(p, user) {
-			e.Console.Note("note: a profile of %s has servers of its own; for them, add --file %q", c.Title, profile)
-		}
-		return c.UserSources(p, user)
-	})
+	sources, err := sourcesOf(c, o.File, o.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +131,7 @@ func noteImported(e *Editor, done clients.Imported) {
 	say("new", done.Added)
 	say("replaced with the client's version", done.Replaced)
 	say("in your configuration already", done.Same)
-	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours, --rename imports it under a new name)", done.Conflicts)
+	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours)", done.Conflicts)
 	say("left out, because they start metarouter itself", done.Routers)
 	e.noteLogin(done.Login)
 	for _, note := range done.Notes {

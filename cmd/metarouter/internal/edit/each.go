@@ -15,6 +15,9 @@ import (
 
 // each writes an entry for each server of our configuration, or for those of --only, into the client's file.
 func (in *Installation) each(records storedFile[clients.Record]) error {
+	if clients.HasURL(in.client, in.source) {
+		return console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))
+	}
 	var names, unfit, stale []string
 	for _, s := range in.own.Config.Servers {
 		switch {
@@ -44,11 +47,7 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 		var all []string
 		for _, p := range places {
 			in.entry.Only = p.Server
-			lines, err := clients.Lines(in.client, in.source, p.Name, in.entry)
-			if err != nil {
-				return err
-			}
-			all = append(all, lines...)
+			all = append(all, clients.Lines(in.client, p.Name, in.entry)...)
 		}
 		return in.printLines(all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
 	}
@@ -56,7 +55,6 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 	if err != nil {
 		return err
 	}
-	in.show(result)
 	in.noteEntry()
 	in.say("these entries go", stale, "metarouter has no such servers any more")
 	return in.record(records, result)
@@ -94,7 +92,6 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	if err != nil {
 		return err
 	}
-	in.show(result)
 	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records.path)
 	if was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
 		if err = in.file.Remove(); err == nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // notWritten ends the output without --write.
@@ -45,12 +44,14 @@ func (e *Editor) noteLogin(names []string) {
 	}
 }
 
-// A file is one of the configuration in use, with the text that it is to have.
+// A file is one of the configuration in use, or a client's, with the text that it is to have.
 type file struct {
 	clients.File
 	text  []byte
 	keep  fs.FileMode // the mode loses the bits that keep does not have
 	found bool        // it is the .mcp.json of the current folder, and --config does not name it
+
+	isClients bool // it is a client's file
 }
 
 // inUse returns the files of the configuration in use, as [configpath.Find] finds them. Without
@@ -85,20 +86,19 @@ func pathsOf(files []file) (paths []string) {
 	return paths
 }
 
-// fileOf returns the last file that has the server, since its entry counts, the place of the entry in
-// it, and the number of files that have the server.
-func fileOf(files []file, name string) (found file, place string, number int, err error) {
+// fileOf returns the last file that has the server, since its entry counts, and the number of files that have it.
+func fileOf(files []file, name string) (found file, number int, err error) {
 	for _, f := range files {
-		line, column, ok, err := clients.PositionOf(f.Path, f.Data, name)
+		ok, err := clients.HasServer(f.Path, f.Data, name)
 		if err != nil {
-			return f, "", 0, console.Usage(err)
+			return f, 0, console.Usage(err)
 		}
 		if ok {
-			found, place = f, fmt.Sprintf("%s:%d:%d", f.Path, line, column)
+			found = f
 			number++
 		}
 	}
-	return found, place, number, nil
+	return found, number, nil
 }
 
 // apply shows the change, and writes it if that is asked for. It reports whether the
@@ -115,6 +115,9 @@ func (e *Editor) apply(f file) (used bool, err error) {
 	case !e.Write:
 		e.Console.Note(notWritten)
 		return false, nil
+	}
+	if f.isClients {
+		return true, e.write(f.File, f.text, f.keep)
 	}
 	approved, err := e.writeOurs(f.File, f.text, f.keep)
 	switch {
@@ -213,7 +216,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if len(files) == 1 && !files[0].Exists {
 		return configfile.Missing()
 	}
-	f, place, number, err := fileOf(files, name)
+	f, number, err := fileOf(files, name)
 	if err != nil {
 		return err
 	}
@@ -223,10 +226,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if f.text, err = change(f.Path, f.Data, name); err != nil {
 		return err
 	}
-	if len(files) > 1 {
-		e.Console.Note("the entry is at %s", place)
-	}
-	if _, _, left, _ := clients.PositionOf(f.Path, f.text, name); !left && number > 1 {
+	if left, _ := clients.HasServer(f.Path, f.text, name); !left && number > 1 {
 		e.Console.Note("note: an earlier file has another entry of that name, which is used instead")
 	}
 	_, err = e.apply(f)
@@ -235,33 +235,16 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 
 // noSuchServer names the servers that there are.
 func noSuchServer(files []file, name string) error {
-	var names []string
-	for _, f := range files {
-		if !f.Exists {
-			continue
-		}
-		c, err := config.LoadText(f.Path)
-		if err != nil {
-			return console.Usage(err)
-		}
-		for _, s := range c.Servers {
-			if s.Transport == config.Scripts && s.Name == name {
-				return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
-			}
-			if s := plain.Line(s.Name); !slices.Contains(names, s) {
-				names = append(names, s)
-			}
+	c, err := config.LoadText(pathsOf(files)...)
+	if err != nil {
+		return console.Usage(configfile.Unreadable(err))
+	}
+	for _, s := range c.Servers {
+		if s.Transport == config.Scripts && s.Name == name {
+			return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
 		}
 	}
-	paths := strings.Join(pathsOf(files), ", ")
-	if len(names) == 0 {
-		return console.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
-	}
-	like := ""
-	if s, ok := prose.Nearest(name, names); ok {
-		like = fmt.Sprintf("did you mean %q? ", s)
-	}
-	return console.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))
+	return console.Usage(fmt.Errorf("%s: %w", strings.Join(pathsOf(files), ", "), configfile.UnknownName("server", name, configfile.ServerNames(c))))
 }
 
 // Init writes a first configuration.
@@ -284,26 +267,17 @@ func Init(e *Editor) error {
 	if err != nil {
 		return err
 	}
-	e.noteProjectFile()
 	home, _ := os.UserHomeDir()
 	text, files := clients.FirstFile(f.Path, folder, home)
-	e.printDiff(clients.Diff(f.Path, nil, text))
 	if files {
 		e.Console.Note("note: clients can read the files of %s through the server \"files\"; write another folder, or remove it", folder)
 	}
 	if place, err := clients.ThisSystem(); err == nil {
 		for _, found := range clients.Survey(place, folder) {
 			e.Console.Note("note: %s can be used too: %s", found, found.Command())
-			if found.Clear > 0 {
-				e.Console.Note("note: %s in clear text there: 'metarouter import' says how to keep a secret out of the file", prose.Count(found.Clear, "secret"))
-			}
 		}
 	}
-	if !e.Write {
-		e.Console.Note(notWritten)
-		return nil
-	}
-	if _, err := e.writeOurs(f, text, fs.ModePerm); err != nil {
+	if _, err := e.apply(file{File: f, text: text, keep: fs.ModePerm}); err != nil || !e.Write {
 		return err
 	}
 	e.Console.Note("next: metarouter servers%s, then metarouter install CLIENT%s --write", e.Flags(), e.Flags())
@@ -320,11 +294,4 @@ func (e *Editor) own() ([]string, error) {
 	}
 	paths, _, err := configpath.Find(e.Paths)
 	return paths, console.Usage(err)
-}
-
-// noteProjectFile says that a .mcp.json in the current folder is not used.
-func (e *Editor) noteProjectFile() {
-	if _, err := os.Stat(".mcp.json"); err == nil && len(e.Paths) == 0 {
-		e.Console.Note("note: this is about your own configuration, not about .mcp.json here; for that, add --config .mcp.json")
-	}
 }

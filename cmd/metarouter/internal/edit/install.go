@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,7 +60,6 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if in.own, err = readOurs(in.entry.Configs); err != nil {
 		return err
 	}
-	in.own.Record = records.all[in.file.ID(in.source)]
 	in.entry.Variables, in.entry.Chosen = in.own.Variables(), clients.NamesMode(in.own.Config)
 	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
@@ -70,7 +68,8 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	case in.Each:
 		return in.each(records)
 	case !in.client.Rewrites():
-		return in.print()
+		in.noteEntry()
+		return in.printLines(clients.Lines(in.client, clients.EntryName, in.entry), fmt.Sprintf("an entry %q", clients.EntryName))
 	}
 	result, err := clients.Install(in.client, in.source, in.entry)
 	if err == nil && in.Replace {
@@ -81,7 +80,6 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if err != nil {
 		return err
 	}
-	in.show(result)
 	in.noteEntry()
 	return in.record(records, result)
 }
@@ -107,47 +105,20 @@ func (in *Installation) flags() (flags string) {
 	return flags + in.e.Flags()
 }
 
-// show shows how the client's file changes.
-func (in *Installation) show(result []byte) {
-	in.e.printDiff(clients.Diff(in.source.Path, in.file.Data, result))
-	in.e.noteProjectFile()
-}
-
 // put writes the client's file.
 func (in *Installation) put(result []byte) error {
 	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
 		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.client.Title)
 	}
-	switch {
-	case string(result) == string(in.file.Data):
-		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.file.Path)
-	case !in.e.Write:
-		in.e.Console.Note(notWritten)
-	default:
-		if err := in.e.write(in.file, result, fs.ModePerm); err != nil {
-			return err
-		}
+	used, err := in.e.apply(file{File: in.file, text: result, keep: fs.ModePerm, isClients: true})
+	if used && err == nil {
 		in.e.Console.Note("now %s", in.client.Restart)
 	}
-	return nil
-}
-
-// print prints our entry for a file that metarouter does not write.
-func (in *Installation) print() error {
-	lines, err := clients.Lines(in.client, in.source, clients.EntryName, in.entry)
-	if err != nil {
-		return err
-	}
-	in.noteEntry()
-	return in.printLines(lines, fmt.Sprintf("an entry %q", clients.EntryName))
+	return err
 }
 
 // printLines prints the lines of entries, which a person puts in place of the present ones.
 func (in *Installation) printLines(lines []string, present string) error {
-	if lines == nil {
-		in.e.Console.Note("%s has the entry already, in %s; nothing to do", in.client.Title, in.source.Path)
-		return nil
-	}
 	fmt.Fprintln(in.e.Console.Results(), strings.Join(lines, "\n"))
 	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.client.Restart)
 	if in.e.Write {
@@ -159,25 +130,13 @@ func (in *Installation) printLines(lines []string, present string) error {
 
 // noteEntry prints notes on our entry and the client's others.
 func (in *Installation) noteEntry() {
-	if strings.HasPrefix(in.entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(in.entry.Command), "/node_modules/") {
-		in.e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", in.entry.Command)
-	}
 	in.noteOwnConfiguration()
-	if variables, kind := in.client.Withheld(in.entry); len(variables) > 0 {
-		in.e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", in.client.Title, kind, strings.Join(variables, ", "))
-	}
 	in.noteOtherServers()
 }
 
 // clientSource returns the file of a client that is to be changed.
 func (in *Installation) clientSource() (clients.Source, error) {
-	sources, err := sourcesOf(in.client, in.File, in.Project, func(p clients.System) []clients.Source {
-		source, notes := in.client.UsualSource(p)
-		for _, note := range notes {
-			in.e.Console.Note("note: %s", note)
-		}
-		return []clients.Source{source}
-	})
+	sources, err := sourcesOf(in.client, in.File, in.Project)
 	if err != nil {
 		return clients.Source{}, err
 	}
@@ -215,14 +174,11 @@ func (in *Installation) noteOwnConfiguration() {
 	if len(in.own.Config.Servers) > 0 {
 		return
 	}
-	what, advice := "does not exist yet", fmt.Sprintf("make it with 'metarouter init%s --write'", in.e.Flags())
-	if len(in.own.Files) > 0 {
-		what, advice = "has no servers yet", fmt.Sprintf("add one with 'metarouter add NAME%s --write -- COMMAND'", in.e.Flags())
-	}
+	advice := "metarouter init" + in.e.Flags()
 	if slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }) {
-		advice = fmt.Sprintf("'metarouter import %s%s --write' copies those of %s", in.client.Name, in.flags(), in.client.Title)
+		advice = "metarouter import " + in.client.Name + in.flags()
 	}
-	in.e.Console.Note("note: %s %s, so metarouter would have no servers; %s", strings.Join(in.entry.Configs, ", "), what, advice)
+	in.e.Console.Note("note: metarouter would have no servers, since %s has none yet; run: %s --write", strings.Join(in.entry.Configs, ", "), advice)
 }
 
 // noteOtherServers names the client's other servers, by their fate.
@@ -238,7 +194,7 @@ func (in *Installation) noteOtherServers() {
 			routers = append(routers, o.Name)
 		case o.Stays != "":
 			in.e.Console.Note("note: %q stays in %s's file: %s; %s --overwrite' takes the client's", o.Name, title, o.Stays, command)
-		case o.Ours != "" && len(o.Differs) > 0 && (in.Replace || in.Each && (in.Only == nil || slices.Contains(in.Only, o.Ours))):
+		case len(o.Differs) > 0 && (in.Replace || in.Each && (in.Only == nil || slices.Contains(in.Only, o.Ours))):
 			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, title, o.Differs)
 		case o.Ours != "":
 			twice = append(twice, o.Name)

@@ -1,99 +1,68 @@
-//go:build unix
-
 package edit
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// npm and uvx are scripts that answer as the real ones do.
-const (
-	npm = `#!/bin/sh
-case "$*" in
-"view a version dist-tags --json") echo '{"version": "2.0.1", "dist-tags": {"latest": "2.0.1"}}';;
-"view @b/c@^1 version dist-tags --json") echo '[{"version": "1.10.0"}, {"version": "1.9.3"}, {"version": "1.11.0-rc.1"}]';;
-"view odd version dist-tags --json") echo '{"version": "; rm -rf"}';;
-"view mine version dist-tags --json") echo "{\"version\": \"$REGISTRY\"}";;
-*) echo "npm error code E404" >&2; echo "npm error 404 Not Found: $2" >&2; exit 1;;
-esac
-`
-	uvx = `#!/bin/sh
-case "$*" in
-"--from time python -I -c "*" time") echo 0.6.2;;
-"--python 3.12 --from a[b]>=1 python -I -c "*" a") echo 1.4.post1;;
-*) echo "error: no such package: $*" >&2; exit 2;;
-esac
-`
-)
-
-func TestFind(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"npm": npm, "uvx": uvx} {
-		expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
-	}
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	nothing := "nothing"
+func TestPinOf(t *testing.T) {
 	for line, want := range map[string]string{
-		"npx -y a x":            "-y a@2.0.1 x",
-		dir + "/npx -y @b/c@^1": "-y @b/c@1.10.0",
-		"npx --package=a cmd":   "--package=a@2.0.1 cmd",
-		"npm exec a":            "exec a@2.0.1",
-		"npx -y runs@latest":    "-y runs@3.2.1", // as is known, without npm
-		"npx -y a@2":            "npm: exit status 1; 404 Not Found: a@2",
-		"npx -y odd":            "npm view says no version of odd",
-		"npx -y mine":           "-y mine@7.0.0",
-		"npx -y gone":           "npm: exit status 1; 404 Not Found: gone",
-		"npx -p a -p gone x":    "it needs several packages; write their versions by hand",
-		"npx -y a@1.2.3":        nothing,
-		"npx -y ./a":            nothing,
-		"node a":                nothing,
-
-		"uvx time --tz UTC":                  "time@0.6.2 --tz UTC",
-		"uvx --from time mcp-time":           "--from time==0.6.2 mcp-time",
-		"uvx --from=time mcp-time":           "--from=time==0.6.2 mcp-time",
-		"uvx --python 3.12 --from a[b]>=1 x": "--python 3.12 --from a[b]==1.4.post1 x",
-		"uvx gone":                           "uvx: exit status 2; no such package: --from gone python -I -c import importlib.metadata as m, sys; print(m.version(sys.argv[1])) gone",
-		"uvx time@1.2":                       nothing,
-		"uvx --from time==1.2 x":             nothing,
-		"uvx --from git+https://h/r x":       nothing,
-		"uvx --from ./folder x":              nothing,
-		"uvx a[b]":                           "write a[b] after --from, so that its version can be pinned",
+		"a@2.0.1: npx -y a x":                            "a a@2.0.1",
+		"@b/c@1.10.0: npx -y @b/c@^1":                    "@b/c@^1 @b/c@1.10.0",
+		"a@2.0.1: npx --package=a cmd":                   "--package=a --package=a@2.0.1",
+		"a@2.0.1: npx -y a@2.0.1":                        "a@2.0.1 a@2.0.1",
+		"a@2.0.1: npx -p a -p b x":                       "it needs several packages",
+		"a@2.0.1: npx -y b":                              "its version is unknown",
+		": npx -y b":                                     "its version is unknown",
+		": node b":                                       " ",
+		"time@0.6.2: uvx time --tz UTC":                  "time time@0.6.2",
+		"time@0.6.2: uvx --from time>=0 x":               "time>=0 time==0.6.2",
+		"a@1.4: uvx --python 3 --from git+https://h/r x": "its version is unknown",
+		"a@1.4: uvx --from=a[b]~=1 x":                    "--from=a[b]~=1 --from=a[b]==1.4",
+		"a@1.4: uvx a[b]":                                "write a[b] after --from",
+		"@modelcontextprotocol/server-memory@1.2.3: npx @modelcontextprotocol/server-memory": "its data is in its package's folder",
 	} {
-		words := strings.Fields(line)
-		entry := config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]}
-		start := asking{entry.Command, entry.Args, t.TempDir(), append(os.Environ(), "REGISTRY=7.0.0")}
-		p, err := findPin(t.Context(), entry, start, "runs@3.2.1")
-		got := ""
-		switch {
-		case errors.Is(err, errPinned):
-			got = nothing
-		case err != nil:
-			got = err.Error()
-		default:
-			args := append([]string{}, entry.Args...)
-			args[p.Arg] = p.Text
-			got = strings.Join(args, " ")
+		runs, command, _ := strings.Cut(line, ": ")
+		words := strings.Fields(command)
+		old, exact, err := pinOf(config.Server{Transport: config.Stdio, Command: words[0], Args: words[1:]}, runs)
+		if err != nil {
+			expect.Contains(t, err.Error(), want, line)
+			continue
 		}
-		expect.Equal(t, got, want, "%s", line)
+		expect.Equal(t, old+" "+exact, want, "%s", line)
 	}
 }
 
-func TestTaken(t *testing.T) {
-	for printed, want := range map[string]string{
-		`[{"version": "1.0.0", "dist-tags": {"latest": "1.0.0"}}, {"version": "1.2.0", "dist-tags": {"latest": "1.0.0"}}]`: "1.0.0",
-		`[{"version": "1.9.9"}, {"version": "1.10.0"}, {"version": "1.2.0"}, {"version": "1.11.0-b"}]`:                     "1.10.0",
-		`[{"version": "1.0.0-rc.9"}, {"version": "1.0.0-rc.10"}, {"version": "1.0.0-beta"}]`:                               "1.0.0-rc.10",
-		`[{"version": "1.0.0-a"}, {"version": "1.0.0-a.1"}]`:                                                               "1.0.0-a.1",
-		`{"version": "3.0.1", "dist-tags": {"latest": "4.0.0"}}`:                                                           "3.0.1",
-		`{"version": "1.2"}`: "", `[]`: "", `"1.0.0"`: "", `x`: "",
+// Each file gets the versions of its own entries, of which the last of a name counts.
+func TestPin(t *testing.T) {
+	dir := t.TempDir()
+	first, last := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json")
+	const other = `{"mcpServers": {"twice": {"command": "npx", "args": ["old"]}, "mine": {"command": "uvx", "args": ["time" /* newest */]}}}`
+	const off = `"off": {"command": "npx", "args": ["off"], "disabled": true}`
+	expect.OK(t, os.WriteFile(first, []byte(other), 0o600))
+	expect.OK(t, os.WriteFile(last, []byte(`{"mcpServers": {"twice": {"command": "npx", "args": ["-y", "new@latest"]}, `+off+`}}`), 0o640))
+	var out, notes strings.Builder
+	e := &Editor{Source: &configfile.Source{Console: console.New(nil, &out, &notes), Paths: []string{first, last}}, Write: true}
+	expect.OK(t, Pin(e, map[string]string{"twice": "new@2.0.1", "mine": "time@0.6.2", "off": "off@1.0.0"}))
+	for path, want := range map[string]string{
+		first: strings.Replace(other, `"time"`, `"time@0.6.2"`, 1),
+		last:  `{"mcpServers": {"twice": {"command": "npx", "args": ["-y", "new@2.0.1"]}, ` + off + `}}`,
 	} {
-		expect.Equal(t, taken([]byte(printed)), want, "%s", printed)
+		f, err := clients.Read(path)
+		expect.OK(t, err)
+		expect.Equal(t, string(f.Data), want)
 	}
+	expect.Contains(t, out.String(), "new@2.0.1", "the diff")
+	e.Write = false
+	expect.OK(t, Pin(e, map[string]string{"mine": "time@0.7.0"}))
+	expect.Contains(t, notes.String(), "not pinned: twice: its version is unknown", "notes")
+	expect.Contains(t, notes.String(), notWritten, "notes")
 }
