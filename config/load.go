@@ -175,7 +175,6 @@ func assemble(sources []source, env environment) (Config, error) {
 	if d.refused == nil { // else their mistakes may follow from another one
 		addScripts(d, &c)
 		checkTLS(d, c.Router.HTTP)
-		checkAskedServer(d, c)
 		checkTokens(d, c)
 		checkIssuers(d, c)
 		checkCertificates(d, &c.Router)
