@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
@@ -284,95 +285,37 @@ func (c *cleaner) note(format string, args ...any) {
 	c.r.note("%s: "+format, append([]any{plain.Line(strings.Join(place, "."))}, args...)...)
 }
 
+var (
+	// commonEscape matches an escape that means the same in the engines in use, class a class without such escapes,
+	// and repetition one such as {2,5}.
+	commonEscape = lazy.Regexp(`\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[dDwWsSbBtnrfv]|[^0-9A-Za-z\x80-\x{10FFFF}])`)
+	class        = lazy.Regexp(`\[\^?([^\]]*)\]`)
+	repetition   = lazy.Regexp(`\{(\d+)(?:,(\d*))?\}`)
+)
+
 // isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's,
 // without look-around, references to groups, names of groups, flags and classes of Unicode.
 func isCommon(expr string) bool {
-	var b strings.Builder // the expression for Go's parser, which finds errors of order
-	class := false
-	for i := 0; i < len(expr); i++ {
-		rest := expr[i:]
-		switch c := expr[i]; {
-		case c == '\\':
-			inGo, n := escape(rest, class)
-			if n == 0 {
-				return false
-			}
-			b.WriteString(inGo)
-			i += n - 1
-			continue
-		case class && c == ']':
-			class = false
-		case class && c == '[':
-			if strings.HasPrefix(rest, "[:") {
-				return false
-			}
-			b.WriteByte('\\')
-		case class:
-		case c == '[':
-			if class = true; strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]") {
-				return false
-			}
-		case c == '(' && strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"):
+	expr = commonEscape().ReplaceAllString(expr, "a")
+	parts := []string{class().ReplaceAllString(expr, "a")}
+	if strings.Contains(expr, `\`) || strings.Contains(strings.ReplaceAll(parts[0], "(?:", "("), "(?") {
+		return false
+	}
+	for _, c := range class().FindAllStringSubmatch(expr, -1) {
+		if parts = append(parts, c[0]); c[1] == "" || strings.Contains(c[1], "[:") {
 			return false
-		case c == '{':
-			if n := repetition(rest); n > 0 { // Go allows no more than 1000
-				b.WriteString("{1}")
-				i += n - 1
-				continue
-			}
 		}
-		b.WriteByte(expr[i])
 	}
-	_, err := syntax.Parse(b.String(), syntax.Perl)
-	return err == nil
-}
-
-// escape returns the escape at the beginning of an expression as Go's parser knows it, and its
-// length, 0 if it is not common.
-func escape(expr string, class bool) (inGo string, n int) {
-	if len(expr) < 2 {
-		return "", 0
-	}
-	hex := func(digits int) (string, int) {
-		if len(expr) < 2+digits {
-			return "", 0
+	for _, r := range repetition().FindAllStringSubmatch(parts[0], -1) {
+		from, err := strconv.Atoi(r[1])
+		to, err2 := strconv.Atoi(cmp.Or(r[2], r[1]))
+		if cmp.Or(err, err2) != nil || from > to {
+			return false
 		}
-		r, err := strconv.ParseUint(expr[2:2+digits], 16, 32)
-		if err != nil {
-			return "", 0
-		}
-		return fmt.Sprintf(`\x{%x}`, r), 2 + digits
 	}
-	switch c := expr[1]; {
-	case c == 'b' && class:
-		return `\x08`, 2
-	case strings.IndexByte("dDwWsSbBtnrfv", c) >= 0:
-		return expr[:2], 2
-	case c == 'x':
-		return hex(2)
-	case c == 'u':
-		return hex(4)
-	case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= 0x80:
-		return "", 0
-	}
-	return expr[:2], 2
-}
-
-// repetition returns the length of a repetition such as {2,5} at the beginning of an expression, 0 if
-// there is none.
-func repetition(expr string) int {
-	end := strings.IndexByte(expr, '}')
-	if end < 0 {
-		return 0
-	}
-	least, most, ranged := strings.Cut(expr[1:end], ",")
-	if !ranged || most == "" {
-		most = least
-	}
-	from, err := strconv.ParseUint(least, 10, 32)
-	to, err2 := strconv.ParseUint(most, 10, 32)
-	if cmp.Or(err, err2) != nil || from > to {
-		return 0
-	}
-	return end + 1
+	parts[0] = repetition().ReplaceAllString(parts[0], "{1}") // Go allows no more than 1000
+	return !slices.ContainsFunc(parts, func(part string) bool {
+		_, err := syntax.Parse(part, syntax.Perl)
+		return err != nil
+	})
 }

@@ -153,7 +153,7 @@ func (s *compiledSchema) build() {
 		s.err, s.names = errUncompiled, schema.Outline(s.source)
 		return
 	}
-	s.schema, s.blind = compiled.With(s.keys), isBlind(s.source)
+	s.schema, s.blind = compiled.ForArguments(s.keys), isBlind(s.source)
 	s.names = s.schema
 }
 
@@ -240,8 +240,7 @@ var namesSchemas = map[string]bool{
 
 // repair returns arguments that fit the tool, with its server's keys, and their repairs, if those given can be repaired without a guess: models send
 // all arguments, or values, as strings of JSON (see [schema.Schema.Repair]), [session.GeminiArgument], and for tools that only read,
-// all arguments in one member that the tool does not declare. Required members with a default that are left out get
-// it. No value of a declared member changes.
+// all arguments in one member that the tool does not declare. No value of a declared member changes.
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	given := args
 	fits := func(candidate json.RawMessage, change string) bool {
@@ -260,9 +259,6 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 			values := ""
 			if candidate, values = s.repairValues(ctx, candidate); values == "" {
 				return false
-			}
-			for _, name := range names(t.Fixed) { // its default may have been filled in
-				candidate = wire.DeleteMember(candidate, name)
 			}
 			change = prose.Clauses(change, values)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -21,99 +22,68 @@ const (
 	maxNamed   = 5      // places that the sentence of Repair names
 )
 
-// Filled begins the clause of Repair's sentence that names members with defaults.
-const Filled = "defaults were filled in"
-
 // Repair returns the JSON value with strings that hold the JSON of an array or an object as these, where the schema wants one and
-// nowhere a string, and with the defaults of required members, if no other one is missing; and a sentence that names the changes.
-// The sentence is "" if nothing was done. The value returned need not fit: Validate says whether it does.
+// nowhere a string; and a sentence that names the changes, "" if nothing was done. The value returned need not fit: Validate
+// says whether it does.
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
-	var unquoted, filled []string
+	var names []string
 	for range maxRounds {
 		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
 		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
 			break
 		}
-		edits, changes := e.edits()
-		if len(changes) == 0 {
+		quoted := e.quoted()
+		if len(quoted) == 0 {
 			break
 		}
-		value = edits.apply(value)
-		for _, c := range changes {
-			if c.fill != nil {
-				filled = append(filled, c.name)
-			} else {
-				unquoted = append(unquoted, c.name)
-			}
+		value = unquoted(value, "", quoted)
+		for _, place := range slices.Sorted(maps.Keys(quoted)) {
+			name := strings.ReplaceAll(place[1:], separator, ".")
+			names = append(names, strings.ToValidUTF8(name[:min(len(name), 100)], ""))
 		}
 	}
-	var done []string
-	if len(unquoted) > 0 {
-		done = append(done, "strings of JSON became values: "+prose.List(unquoted, maxNamed))
+	if len(names) == 0 {
+		return value, ""
 	}
-	if len(filled) > 0 {
-		done = append(done, Filled+": "+prose.List(filled, maxNamed))
-	}
-	return value, strings.Join(done, "; ")
+	return value, "strings of JSON became values: " + prose.List(names, maxNamed)
 }
 
-// A change is a repair at one place: a string becomes a value, or an object gets members.
-type change struct {
-	name string   // of the place, or of the members that it gets
-	fill defaults // nil for a string
-}
-
-// An edit is a change of a value, or of values in it.
-type edit struct {
-	parts map[place]*edit
-	change
-}
-
-// edits returns how to repair the faults of a value that can be repaired.
-func (e *evaluation) edits() (root *edit, changes []change) {
-	root = &edit{}
+// quoted returns the places of the strings to be repaired.
+func (e *evaluation) quoted() map[string]bool {
 	keep := make(map[string]bool) // places of strings that stay
 	for _, path := range e.strings {
-		keep[fault{path: path}.place()] = true
+		keep[placeOf(path)] = true
 	}
 	wanted := make(map[string][]string) // types
 	for _, f := range e.faults {
 		if types := f.wants(); slices.Contains(types, "string") || types == nil {
-			keep[f.place()] = true
+			keep[placeOf(f.path)] = true
 		} else {
-			wanted[f.place()] = append(wanted[f.place()], types...)
+			wanted[placeOf(f.path)] = append(wanted[placeOf(f.path)], types...)
 		}
 	}
+	all := make(map[string]bool)
 	for _, f := range e.faults {
-		name, c := f.place(), change{}
-		switch v := f.value.(type) {
-		case string:
-			if name == "" || keep[name] || !holds(v, wanted[name]) {
-				continue
-			}
-		case defaults:
-			var names []string
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				names = append(names, strings.TrimPrefix(name+"."+key, "."))
-			}
-			name, c.fill = strings.Join(names, ", "), v
-		default:
-			continue
-		}
-		if name == "" {
-			continue
-		}
-		if at := root.at(f.path); at.name == "" {
-			c.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
-			at.change = c
-			changes = append(changes, c)
+		place := placeOf(f.path)
+		if text, ok := f.value.(string); ok && place != "" && !keep[place] && holds(text, wanted[place]) {
+			all[place] = true
 		}
 	}
-	return root, changes
+	return all
 }
 
-// place names where the fault is.
-func (f fault) place() string { return strings.TrimPrefix(appendPath("", f.path), ".") }
+// separator is before each name of a place, which few names have.
+const separator = "\x00"
+
+// placeOf returns the place of a value as one text, "" for the whole.
+func placeOf(path []place) (text string) {
+	for _, p := range path {
+		if text += separator + p.name; p.item {
+			text += strconv.Itoa(p.index)
+		}
+	}
+	return text
+}
 
 // wants returns which types the schema wants at the place of the fault, nil if the fault is another one.
 func (f fault) wants() (types []string) {
@@ -136,63 +106,37 @@ func holds(text string, types []string) bool {
 	return (wire.IsObject(trimmed) && slices.Contains(types, "object") || wire.IsArray(trimmed) && slices.Contains(types, "array")) && wire.Valid(trimmed)
 }
 
-// at returns the edit of a place, which it adds if there is no edit.
-func (e *edit) at(path []place) *edit {
-	for _, p := range path {
-		next := e.parts[p]
-		if next == nil {
-			next = &edit{}
-			if e.parts == nil {
-				e.parts = make(map[place]*edit)
-			}
-			e.parts[p] = next
-		}
-		e = next
-	}
-	return e
-}
-
-// apply returns the edited JSON value. All bytes that the edit does not name remain.
-func (e *edit) apply(value []byte) []byte {
-	if text, ok := wire.String(value); ok && e.name != "" && e.fill == nil {
+// unquoted returns a JSON value, which is at a place, with the values of quoted strings instead of these. All other bytes
+// remain.
+func unquoted(value []byte, at string, quoted map[string]bool) []byte {
+	if text, ok := wire.String(value); ok && quoted[at] {
 		return []byte(strings.TrimSpace(text))
 	}
-	if len(e.parts) == 0 && e.fill == nil {
+	if !wire.IsObject(value) && !wire.IsArray(value) {
 		return value
 	}
-	var out []byte
-	add := func(p place, key []byte, v []byte) {
-		if part := e.parts[p]; part != nil {
-			v = part.apply(v)
-		}
+	value = bytes.TrimSpace(value)
+	out := append(make([]byte, 0, len(value)), value[0])
+	add := func(name string, key, v []byte) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(out, key...), v...)
+		out = append(append(out, key...), unquoted(v, at+separator+name, quoted)...)
 	}
-	value = bytes.TrimSpace(value)
-	switch {
-	case wire.IsObject(value):
-		out = append(make([]byte, 0, len(value)), '{')
-		_ = wire.Members(value, func(name string, v []byte) bool { // it was decoded before
-			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
-			return true
-		})
-		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
-			add(place{name: name}, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
-		}
-		return append(out, '}')
-	case wire.IsArray(value):
-		out = append(make([]byte, 0, len(value)), '[')
+	if wire.IsArray(value) {
 		i := 0
 		_ = wire.Elements(value, func(v []byte) bool {
-			add(place{index: i, item: true}, nil, v)
+			add(strconv.Itoa(i), nil, v)
 			i++
 			return true
 		})
 		return append(out, ']')
 	}
-	return value
+	_ = wire.Members(value, func(name string, v []byte) bool {
+		add(name, append(wire.AppendString(nil, name), ':'), v)
+		return true
+	})
+	return append(out, '}')
 }
 
 // wantsString reports whether a schema allows strings by name.

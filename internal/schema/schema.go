@@ -46,11 +46,14 @@ const location = "mem:///schema"
 type Schema struct {
 	root    *jsonschema.Schema
 	partial bool
-	keys    Keys // for the texts of faults
+
+	arguments bool // values are arguments of a tool
+	keys      Keys // for the texts of faults
 }
 
-// With returns the schema with keys that its faults name in place of its own.
-func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k} }
+// ForArguments returns the schema for the arguments of a tool, with keys that its faults name in place of its own. Required
+// ones with a default may be missing, since servers fill them in.
+func (s *Schema) ForArguments(k Keys) *Schema { return &Schema{s.root, s.partial, true, k} }
 
 // IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }

@@ -238,26 +238,16 @@ func (c *comparison) number(n json.Number) bool {
 	return c.and(true)
 }
 
-// required records one fault for all missing members: those without a default, or those to fill in if each has one.
+// required records one fault for all missing members.
 func (c *comparison) required(object map[string]any) {
-	missing, fill := c.missing(object, c.schema.Required), make(defaults)
-	if missing == nil {
-		return
+	missing := c.missing(object, c.schema.Required)
+	if c.defaults {
+		missing = slices.DeleteFunc(missing, func(name string) bool {
+			property := c.schema.Properties[name]
+			return property != nil && property.Default != nil
+		})
 	}
-	c.failed = true
-	needed := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
-		property := c.schema.Properties[name]
-		if property == nil || property.Default == nil {
-			return false
-		}
-		fill[name] = *property.Default
-		return true
-	})
-	if len(needed) > 0 {
-		c.fail(func() jsonschema.ErrorKind { return &kind.Required{Missing: needed} })
-	} else {
-		c.failAs(fill, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
-	}
+	c.check(len(missing) == 0, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
 }
 
 func (e *evaluation) missing(object map[string]any, required []string) (missing []string) {
