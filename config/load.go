@@ -244,9 +244,6 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
-		if f, ok := keys.ForeignFileOf(data); ok {
-			return s, s.problem(f.Offset, "this is a file of %s, in %s, which is not read as it is; run: %s", f.Title, f.Format, importOf(s, f.Client))
-		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}
 	root, ok := value.Value.(*hujson.Object)

@@ -29,10 +29,6 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.ofOthers(m) || d.hasEnded(m) {
 		return
 	}
-	if d.level == "" && keys.IsOpencode(m) {
-		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
-		return
-	}
 	if d.strange++; d.strange > maxStrange {
 		d.mistake(at, "the key %q is not known, as %d others; remove them", key, maxStrange)
 		return
@@ -144,15 +140,6 @@ func (d *checker) hasEnded(m hujson.ObjectMember) bool {
 func similarAt(level, key string) bool {
 	_, ok := keys.Nearest(key, nodeAt(level).Keys)
 	return ok
-}
-
-// importOf returns the command that imports the servers of the file.
-func importOf(s source, client string) string {
-	path := s.path
-	if strings.ContainsAny(path, " '\"$&|;()") {
-		path = quote(path)
-	}
-	return "metarouter import " + client + " --file " + path + " --write"
 }
 
 // misplaced reports a key that belongs at another level.

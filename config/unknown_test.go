@@ -121,21 +121,6 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Files of clients that are not read as they are name the command that imports them.
-func TestFilesOfOtherClients(t *testing.T) {
-	for text, want := range map[string]string{
-		"model = 1\n\n[mcp_servers.a]\ncommand = 'x'\n":                                     "metarouter import codex --file /project/.mcp.json --write",
-		"mcp_servers.a.command = 'x'\n":                                                     "metarouter import codex ",
-		"A: b\nextensions:\n  a:\n    cmd: x\n":                                             "metarouter import goose ",
-		`{"mcp": {"a": {"type": "local", "command": ["x"]}}}`:                               "metarouter import opencode ",
-		`{"theme": "x", "mcp": {"servers": {"a": {"type": "remote", "url": "https://a"}}}}`: "metarouter import opencode ",
-		`{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`:                    `the servers under "servers" in "mcp" are not read`,
-		"[other]\na = 1\n": "write keys and strings in double quotes",
-	} {
-		expect.Contains(t, fmt.Sprint(anyText(t, text).Problems), want, "%s", text)
-	}
-}
-
 // Files that could be meant to restrict are refused, whatever else is in them.
 func TestRestrictionsAreNotLost(t *testing.T) {
 	for text, says := range map[string]string{
