@@ -55,14 +55,18 @@ func New(c *config.Classification, tags []config.Category, folder string, log *z
 }
 
 func newClassifier(c *config.Classification, categories []config.Category, tags bool, folder string, log *zap.Logger) *Classifier {
-	k := &Classifier{
-		config: c, folder: folder, log: log, categories: categories, tags: tags, policy: newPolicy(*c, categories),
+	return &Classifier{
+		config: c, folder: folder, log: log, categories: categories, tags: tags, names: namesOf(categories), policy: newPolicy(*c, categories),
 		training: make(chan struct{}, 1), within: make(map[string]*Classifier),
 	}
-	for _, c := range categories {
-		k.names = append(k.names, c.Name)
+}
+
+func namesOf(categories []config.Category) []string {
+	names := make([]string, len(categories)) // never nil: it is an array in JSON
+	for i, c := range categories {
+		names[i] = c.Name
 	}
-	return k
+	return names
 }
 
 // Within returns the classifier for clients that may know of these tags only. If the categories
@@ -72,15 +76,14 @@ func (k *Classifier) Within(tags map[string]int) *Classifier {
 		return k
 	}
 	some := slices.DeleteFunc(slices.Clone(k.categories), func(c config.Category) bool { return tags[c.Name] == 0 })
-	new := newClassifier(k.config, some, true, k.folder, k.log)
-	key := strings.Join(new.names, "\n")
+	key := strings.Join(namesOf(some), "\n")
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.within[key] == nil {
 		if len(k.within) >= maxWithin {
 			clear(k.within)
 		}
-		k.within[key] = new
+		k.within[key] = newClassifier(k.config, some, true, k.folder, k.log)
 	}
 	return k.within[key]
 }
