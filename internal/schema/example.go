@@ -217,30 +217,17 @@ func number(schema json.RawMessage) json.RawMessage {
 	return wire.Marshal(x)
 }
 
-// formats are texts in the formats that schemas name.
+// formats are texts in the formats that schemas name, and for usual names.
 var formats = map[string]string{
 	"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z", "time": "09:30:00Z", "duration": "PT1H", "email": "name@example.com",
 	"uri": "https://example.com", "url": "https://example.com", "uri-reference": "https://example.com", "hostname": "example.com",
-	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "123e4567-e89b-12d3-a456-426614174000",
+	"path": "some/path", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "123e4567-e89b-12d3-a456-426614174000",
 }
 
-// textOf returns a text in the format of the schema, or such as the name asks for.
+// textOf returns a text in the format of the schema, or for the name.
 func textOf(name string, schema json.RawMessage) string {
 	format, _ := wire.String(wire.Member(schema, "format"))
-	text, lower := cmp.Or(formats[format], describedText(schema)), strings.ToLower(name)
-	switch {
-	case text != "":
-	case strings.Contains(lower, "url"), strings.HasSuffix(lower, "uri"):
-		text = "https://example.com"
-	case strings.Contains(lower, "email"):
-		text = "name@example.com"
-	case strings.HasSuffix(lower, "file"), strings.HasSuffix(lower, "filename"), strings.Contains(lower, "file") && strings.Contains(lower, "path"):
-		text = "path/to/file"
-	case strings.Contains(lower, "path"): // of a file or of a folder
-		text = "some/path"
-	default:
-		text = "text"
-	}
+	text := cmp.Or(formats[format], describedText(schema), formats[strings.ToLower(name)], "text")
 	least, most := 0, maxText
 	_ = json.Unmarshal(wire.Member(schema, "minLength"), &least)
 	_ = json.Unmarshal(wire.Member(schema, "maxLength"), &most)
