@@ -13,6 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
@@ -244,6 +245,9 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
+		if client := map[string]string{".toml": "codex", ".yaml": "goose", ".yml": "goose"}[filepath.Ext(path)]; client != "" {
+			return s, s.problem(err.Offset, "the file is not JSON; run: metarouter import %s --file %s --write", client, commandline.Quote(path))
+		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}
 	root, ok := value.Value.(*hujson.Object)

@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -44,6 +45,10 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	}
 	if inner, ok := wrapped(m); ok && d.level == "" {
 		d.warn(at, "the servers under %q in %q are not read; write %[1]q at the top level of the file", inner, key)
+		return
+	}
+	if d.level == "" && key == "mcp" && m.Value.Value.Kind() == '{' && !hasServers(d.source.root) {
+		d.refuse(at, `the servers under "mcp" are not read; if they are opencode's, run: metarouter import opencode --file %s --write`, commandline.Quote(d.source.path))
 		return
 	}
 	level, isElsewhere := table().Elsewhere(d.level, key)

@@ -121,6 +121,22 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// Files of clients that are not read as they are name the command that imports them.
+func TestFilesOfOtherClients(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"config.toml", "model = 1\n\n[mcp_servers.a]\ncommand = 'x'\n", "metarouter import codex --file "},
+		{"config.yaml", "A: b\nextensions:\n  a:\n    cmd: x\n", "metarouter import goose --file "},
+		{"opencode.json", `{"theme": "x", "mcp": {"a": {"type": "local", "command": ["x"]}}}`, "metarouter import opencode --file "},
+		{"mcp.json", `{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`, `the servers under "servers" in "mcp" are not read`},
+		{"mcp.json", "[other]\na = 1\n", "write keys and strings in double quotes"},
+	} {
+		path := filepath.Join(t.TempDir(), tt.name)
+		write(t, path, tt.text)
+		c, err := Load(path)
+		expect.Contains(t, fmt.Sprint(c.Problems, err), tt.want, "%s", tt.text)
+	}
+}
+
 // Files that could be meant to restrict are refused, whatever else is in them.
 func TestRestrictionsAreNotLost(t *testing.T) {
 	for text, says := range map[string]string{

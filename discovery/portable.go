@@ -286,36 +286,48 @@ func (c *cleaner) note(format string, args ...any) {
 }
 
 var (
-	// commonEscape matches an escape that means the same in the engines in use, class a class without such escapes,
-	// and repetition one such as {2,5}.
-	commonEscape = lazy.Regexp(`\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[dDwWsSbBtnrfv]|[^0-9A-Za-z\x80-\x{10FFFF}])`)
-	class        = lazy.Regexp(`\[\^?([^\]]*)\]`)
+	// commonEscape matches an escape that all engines in use know, class a class, and repetition one such as {2,5}.
+	commonEscape = lazy.Regexp(`\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[dDwWsSbBtnrfv^$\\.*+?()\[\]{}|/-])`)
+	class        = lazy.Regexp(`\[\^?[^\]]*\]`)
 	repetition   = lazy.Regexp(`\{(\d+)(?:,(\d*))?\}`)
+
+	// uncommonClass and uncommon match what some engine refuses in an outline: empty and named classes, and ranges of
+	// classes; repeated assertions, unusual groups, and syntax characters as themselves.
+	uncommonClass = lazy.Regexp(`(?s)^\[\^?\]|.\[:|\x{E002}|\x{E001}-[^\]]|[^\[^]-\x{E001}|\\`)
+	uncommon      = lazy.Regexp(`[\^$\x{E002}][*+?]|\(\?(?:[^:]|$)|[{}\]\\\x{E003}]`)
 )
 
-// isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's,
-// without look-around, references to groups, names of groups, flags and classes of Unicode.
+// isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's, also with the flag u, which
+// clients' validators set, without look-around, references to groups, names of groups, flags and classes of Unicode.
 func isCommon(expr string) bool {
-	expr = commonEscape().ReplaceAllString(expr, "a")
-	parts := []string{class().ReplaceAllString(expr, "a")}
-	if strings.Contains(expr, `\`) || strings.Contains(strings.ReplaceAll(parts[0], "(?:", "("), "(?") {
-		return false
-	}
-	for _, c := range class().FindAllStringSubmatch(expr, -1) {
-		if parts = append(parts, c[0]); c[1] == "" || strings.Contains(c[1], "[:") {
-			return false
-		}
-	}
-	for _, r := range repetition().FindAllStringSubmatch(parts[0], -1) {
+	for _, r := range repetition().FindAllStringSubmatch(expr, -1) {
 		from, err := strconv.Atoi(r[1])
 		to, err2 := strconv.Atoi(cmp.Or(r[2], r[1]))
 		if cmp.Or(err, err2) != nil || from > to {
 			return false
 		}
 	}
-	parts[0] = repetition().ReplaceAllString(parts[0], "{1}") // Go allows no more than 1000
-	return !slices.ContainsFunc(parts, func(part string) bool {
-		_, err := syntax.Parse(part, syntax.Perl)
-		return err != nil
+	expr = repetition().ReplaceAllString(expr, "{1}") // Go allows no more than 1000
+	outline := commonEscape().ReplaceAllStringFunc(expr, func(escape string) string {
+		switch escape[1] {
+		case 'd', 'D', 'w', 'W', 's', 'S':
+			return "\uE001"
+		case 'b', 'B':
+			return "\uE002"
+		case '-': // u knows it within classes only
+			return "\uE003"
+		}
+		return "a"
 	})
+	rest := repetition().ReplaceAllString(class().ReplaceAllString(outline, "a"), "+")
+	if slices.ContainsFunc(class().FindAllString(outline, -1), uncommonClass().MatchString) || uncommon().MatchString(rest) {
+		return false
+	}
+	_, err := syntax.Parse(commonEscape().ReplaceAllStringFunc(expr, func(escape string) string {
+		if escape[1] == 'u' {
+			return `\x{` + escape[2:] + `}`
+		}
+		return escape
+	}), syntax.Perl)
+	return err == nil
 }

@@ -233,7 +233,7 @@ func TestObservedCaller(t *testing.T) {
 func TestFixedWithDefault(t *testing.T) {
 	schema := `{"type":"object","properties":{"owner":{"default":"me"},"n":{"default":1}},"required":["owner","n"]}`
 	c := newExecutor(registry.New(), &stub{}).Check(t.Context(), fixed(tool(schema), `{"owner":"acme"}`), nil)
-	if string(c.Sent) != `{"owner":"acme"}` || !c.passed() {
+	if string(c.Sent) != `{"n":1,"owner":"acme"}` || !c.passed() {
 		t.Errorf("sent %s, %v", c.Sent, c.Faults)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -39,6 +40,9 @@ func (r *repairs) count(server, of, sentence string) {
 		return
 	}
 	for _, kind := range kindsOf(sentence) {
+		if kind == schema.Filled {
+			continue // not wrong
+		}
 		if r.countOne(server, status.Repair{Of: of, What: kind, Times: 1}) && of == "results" { // arguments are the models'
 			r.log.Warn("repaired "+of, zap.String("server", server), zap.String("repair", kind))
 		}
@@ -87,7 +91,7 @@ func (r *repairs) countOne(server string, one status.Repair) (first bool) {
 var (
 	position = lazy.Regexp(`\[\d+\]`)
 	quoted   = lazy.Regexp(`"(?:\\.|[^"\\])*"`)
-	places   = lazy.Regexp(`(became values|was left out): [^;]*`)
+	places   = lazy.Regexp(`(became values|was left out|were filled in): [^;]*`)
 )
 
 // kindsOf returns the kinds of the repairs that a sentence names, each once.

@@ -20,8 +20,8 @@ func TestNamesInOtherScripts(t *testing.T) {
 		return all
 	}()
 	names := OfTools(tools, Prefixed, "", "")
-	want := []string{"names___", "names__fetch_the_current", "names___", "names___", "names___", "names___",
-		"names__grosse_andern_", "names__deletes_a_file_", "___", "names__a_b_", "names__fetch_"}
+	want := []string{"names__summirovat_", "names__fetch_the_current", "names___", "names___", "names___", "names__anazitisi_",
+		"names__grosse_andern_", "names__deletes_a_file_", "server__poisk_", "names__a_b_", "names__fetch_"}
 	seen := map[string]bool{}
 	for i, tool := range tools {
 		got := names.Exposed(tool)
@@ -33,5 +33,5 @@ func TestNamesInOtherScripts(t *testing.T) {
 			t.Errorf("%s means %v", got, same)
 		}
 	}
-	expect.Equal(t, names.Exposed(tools[0]), "names___9a316fe6", "the hash is another one")
+	expect.Equal(t, names.Exposed(tools[0]), "names__summirovat_9a316fe6", "the hash is another one")
 }

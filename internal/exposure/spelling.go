@@ -66,8 +66,8 @@ func (s spelling) isIllegal(r rune) bool {
 	return !strings.ContainsRune(s.separator(), r)
 }
 
-// hashed returns the name of an item, cut and altered as needed, with a hash of the whole name. The first
-// words about an item stand for a name in another script. The
+// hashed returns the name of an item, cut and altered as needed, with a hash of the whole name. A name in
+// another script is transliterated, or the first words about the item stand for it. The
 // attempt is above 0 only if two items have the same hash.
 func (s spelling) hashed(server, own, about string, attempt int) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + own + strings.Repeat("\x00", attempt)))

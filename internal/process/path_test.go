@@ -61,6 +61,9 @@ func TestFind(t *testing.T) {
 	for command, want := range map[string]string{
 		"nothing":      `command "nothing" is not on PATH`,
 		"/no/such/cmd": "no such file",
+
+		"ls --token=abcdefghijklmnop":   `command "ls --token=…" is not`,
+		"/ls --token=abcdefghijklmnop1": `stat /ls --token=…`,
 	} {
 		if _, _, err := Find(command, "", ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("find(%s): %v, want %q", command, err, want)

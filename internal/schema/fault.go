@@ -23,8 +23,11 @@ type place struct {
 type fault struct {
 	path  []place
 	kind  jsonschema.ErrorKind
-	value any // with repairs; only for kinds that isAllowed finds
+	value any // with repairs; only for kinds that isAllowed finds, or defaults
 }
+
+// defaults are the members that a schema requires, if each has a default.
+type defaults map[string]any
 
 // appendPath appends the names of places to the name of a root.
 func appendPath(root string, path []place) string {

@@ -32,7 +32,7 @@ func ParametersOf(schema json.RawMessage) (p Parameters) {
 }
 
 // Required returns the members of an object that a caller must send, given two keywords of its schema: those that are
-// required and have no default; see [Schema.ForArguments].
+// required and have no default, which [Schema.Repair] fills in.
 func Required(properties, required json.RawMessage) (names []string) {
 	if json.Unmarshal(required, &names) != nil {
 		return nil // only a list of names requires some

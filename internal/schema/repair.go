@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -20,70 +19,94 @@ const (
 	maxRepairs = 10_000 // faults of a value that is repaired
 	maxRounds  = 3      // strings of JSON within strings of JSON
 	maxNamed   = 5      // places that the sentence of Repair names
+
+	maxFilled = 1 << 20 // bytes of defaults in a round, since one may be for many objects
 )
 
+// Filled begins the clause of Repair's sentence that names members with defaults.
+const Filled = "defaults were filled in"
+
 // Repair returns the JSON value with strings that hold the JSON of an array or an object as these, where the schema wants one and
-// nowhere a string; and a sentence that names the changes, "" if nothing was done. The value returned need not fit: Validate
-// says whether it does.
+// nowhere a string, and with the defaults of required members, if no other one is missing; and a sentence that names the changes.
+// The sentence is "" if nothing was done. The value returned need not fit: Validate says whether it does.
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
-	var names []string
+	var unquoted, filled []string
 	for range maxRounds {
 		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
 		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
 			break
 		}
-		quoted := e.quoted()
-		if len(quoted) == 0 {
+		root, texts, members := e.edits()
+		if len(texts)+len(members) == 0 {
 			break
 		}
-		value = unquoted(value, "", quoted)
-		for _, place := range slices.Sorted(maps.Keys(quoted)) {
-			name := strings.ReplaceAll(place[1:], separator, ".")
-			names = append(names, strings.ToValidUTF8(name[:min(len(name), 100)], ""))
-		}
+		value = root.apply(value)
+		unquoted, filled = append(unquoted, texts...), append(filled, members...)
 	}
-	if len(names) == 0 {
-		return value, ""
+	var done []string
+	if len(unquoted) > 0 {
+		done = append(done, "strings of JSON became values: "+prose.List(unquoted, maxNamed))
 	}
-	return value, "strings of JSON became values: " + prose.List(names, maxNamed)
+	if len(filled) > 0 {
+		done = append(done, Filled+": "+prose.List(filled, maxNamed))
+	}
+	return value, strings.Join(done, "; ")
 }
 
-// quoted returns the places of the strings to be repaired.
-func (e *evaluation) quoted() map[string]bool {
+// An edit is what a value becomes.
+type edit struct {
+	parts   map[place]*edit
+	unquote bool     // a string becomes the value that it holds
+	fill    defaults // members that an object gets
+}
+
+// edits returns how to repair the faults of a value that can be repaired, and the names of the strings and members to edit.
+func (e *evaluation) edits() (root *edit, unquoted, filled []string) {
+	root = &edit{}
 	keep := make(map[string]bool) // places of strings that stay
 	for _, path := range e.strings {
-		keep[placeOf(path)] = true
+		keep[fault{path: path}.place()] = true
 	}
 	wanted := make(map[string][]string) // types
 	for _, f := range e.faults {
 		if types := f.wants(); slices.Contains(types, "string") || types == nil {
-			keep[placeOf(f.path)] = true
+			keep[f.place()] = true
 		} else {
-			wanted[placeOf(f.path)] = append(wanted[placeOf(f.path)], types...)
+			wanted[f.place()] = append(wanted[f.place()], types...)
 		}
 	}
-	all := make(map[string]bool)
+	left := maxFilled
 	for _, f := range e.faults {
-		place := placeOf(f.path)
-		if text, ok := f.value.(string); ok && place != "" && !keep[place] && holds(text, wanted[place]) {
-			all[place] = true
+		name := f.place()
+		switch v := f.value.(type) {
+		case string:
+			if name == "" || keep[name] || !holds(v, wanted[name]) {
+				continue
+			}
+			if at := root.at(f.path); !at.unquote {
+				at.unquote = true
+				unquoted = append(unquoted, shortened(name))
+			}
+		case defaults:
+			if left < 0 {
+				continue
+			}
+			left -= len(wire.Marshal(v))
+			if at := root.at(f.path); at.fill == nil && left >= 0 { // of several branches, the first
+				at.fill = v
+				for _, key := range slices.Sorted(maps.Keys(v)) {
+					filled = append(filled, shortened(strings.TrimPrefix(name+"."+key, ".")))
+				}
+			}
 		}
 	}
-	return all
+	return root, unquoted, filled
 }
 
-// separator is before each name of a place, which few names have.
-const separator = "\x00"
+func shortened(name string) string { return strings.ToValidUTF8(name[:min(len(name), 100)], "") }
 
-// placeOf returns the place of a value as one text, "" for the whole.
-func placeOf(path []place) (text string) {
-	for _, p := range path {
-		if text += separator + p.name; p.item {
-			text += strconv.Itoa(p.index)
-		}
-	}
-	return text
-}
+// place names where the fault is.
+func (f fault) place() string { return strings.TrimPrefix(appendPath("", f.path), ".") }
 
 // wants returns which types the schema wants at the place of the fault, nil if the fault is another one.
 func (f fault) wants() (types []string) {
@@ -106,37 +129,63 @@ func holds(text string, types []string) bool {
 	return (wire.IsObject(trimmed) && slices.Contains(types, "object") || wire.IsArray(trimmed) && slices.Contains(types, "array")) && wire.Valid(trimmed)
 }
 
-// unquoted returns a JSON value, which is at a place, with the values of quoted strings instead of these. All other bytes
-// remain.
-func unquoted(value []byte, at string, quoted map[string]bool) []byte {
-	if text, ok := wire.String(value); ok && quoted[at] {
+// at returns the edit of a place, which it adds if there is no edit.
+func (e *edit) at(path []place) *edit {
+	for _, p := range path {
+		next := e.parts[p]
+		if next == nil {
+			next = &edit{}
+			if e.parts == nil {
+				e.parts = make(map[place]*edit)
+			}
+			e.parts[p] = next
+		}
+		e = next
+	}
+	return e
+}
+
+// apply returns the edited JSON value. All bytes that the edit does not name remain.
+func (e *edit) apply(value []byte) []byte {
+	if text, ok := wire.String(value); ok && e.unquote {
 		return []byte(strings.TrimSpace(text))
 	}
-	if !wire.IsObject(value) && !wire.IsArray(value) {
+	if len(e.parts) == 0 && e.fill == nil {
 		return value
 	}
-	value = bytes.TrimSpace(value)
-	out := append(make([]byte, 0, len(value)), value[0])
-	add := func(name string, key, v []byte) {
+	var out []byte
+	add := func(p place, key []byte, v []byte) {
+		if part := e.parts[p]; part != nil {
+			v = part.apply(v)
+		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(out, key...), unquoted(v, at+separator+name, quoted)...)
+		out = append(append(out, key...), v...)
 	}
-	if wire.IsArray(value) {
+	value = bytes.TrimSpace(value)
+	switch {
+	case wire.IsObject(value):
+		out = append(make([]byte, 0, len(value)), '{')
+		_ = wire.Members(value, func(name string, v []byte) bool { // it was decoded before
+			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
+			return true
+		})
+		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
+			add(place{name: name}, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
+		}
+		return append(out, '}')
+	case wire.IsArray(value):
+		out = append(make([]byte, 0, len(value)), '[')
 		i := 0
 		_ = wire.Elements(value, func(v []byte) bool {
-			add(strconv.Itoa(i), nil, v)
+			add(place{index: i, item: true}, nil, v)
 			i++
 			return true
 		})
 		return append(out, ']')
 	}
-	_ = wire.Members(value, func(name string, v []byte) bool {
-		add(name, append(wire.AppendString(nil, name), ':'), v)
-		return true
-	})
-	return append(out, '}')
+	return value
 }
 
 // wantsString reports whether a schema allows strings by name.

@@ -46,14 +46,15 @@ const location = "mem:///schema"
 type Schema struct {
 	root    *jsonschema.Schema
 	partial bool
-
-	arguments bool // values are arguments of a tool
-	keys      Keys // for the texts of faults
+	keys    Keys // for the texts of faults
+	lenient bool // required members with a default may be missing
 }
 
-// ForArguments returns the schema for the arguments of a tool, with keys that its faults name in place of its own. Required
-// ones with a default may be missing, since servers fill them in.
-func (s *Schema) ForArguments(k Keys) *Schema { return &Schema{s.root, s.partial, true, k} }
+// With returns the schema with keys that its faults name in place of its own.
+func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k, s.lenient} }
+
+// Lenient returns the schema without the rule that required members with a default are present.
+func (s *Schema) Lenient() *Schema { return &Schema{s.root, s.partial, s.keys, true} }
 
 // IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }

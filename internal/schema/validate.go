@@ -30,13 +30,8 @@ const stepsPerLook = 1 << 10
 // 10, with its path below root; no faults if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
-	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults}
-	err = e.run(s, value)
-	if len(e.faults) > 0 && s.arguments && err == nil {
-		e = evaluation{meter: meter{ctx: ctx}, most: maxFaults, defaults: true}
-		err = e.run(s, value)
-	}
-	if err != nil {
+	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults, lenient: s.lenient}
+	if err := e.run(s, value); err != nil {
 		if _, ok := errors.AsType[invalid](err); ok {
 			return []string{root + ": " + err.Error()}, nil
 		}
@@ -99,15 +94,15 @@ func hasMore(value []byte, most int) bool {
 // An evaluation is one comparison of a value with a schema.
 type evaluation struct {
 	meter
-	nesting  int
-	path     []place // of the value at hand
-	quiet    bool    // no faults are wanted
-	most     int     // faults that are wanted
-	faults   []fault
-	repairs  bool                 // the faults are to be repaired
-	defaults bool                 // a required member with a default may be missing
-	strings  [][]place            // with repairs, of the strings where the schema wants strings
-	anchors  []*jsonschema.Schema // with a dynamic anchor, that are being evaluated
+	nesting int
+	path    []place // of the value at hand
+	quiet   bool    // no faults are wanted
+	most    int     // faults that are wanted
+	faults  []fault
+	lenient bool                 // as of the schema
+	repairs bool                 // the faults are to be repaired
+	strings [][]place            // with repairs, of the strings where the schema wants strings
+	anchors []*jsonschema.Schema // with a dynamic anchor, that are being evaluated
 }
 
 // wantsMore reports whether to go on although the value does not fit.

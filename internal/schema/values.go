@@ -238,16 +238,25 @@ func (c *comparison) number(n json.Number) bool {
 	return c.and(true)
 }
 
-// required records one fault for all missing members.
+// required records one fault for all missing members: those without a default, or those to fill in if each has one.
 func (c *comparison) required(object map[string]any) {
-	missing := c.missing(object, c.schema.Required)
-	if c.defaults {
-		missing = slices.DeleteFunc(missing, func(name string) bool {
-			property := c.schema.Properties[name]
-			return property != nil && property.Default != nil
-		})
+	missing, fill := c.missing(object, c.schema.Required), make(defaults)
+	needed := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
+		property := c.schema.Properties[name]
+		if property == nil || property.Default == nil {
+			return false
+		}
+		fill[name] = *property.Default
+		return true
+	})
+	if missing == nil || c.lenient && len(needed) == 0 {
+		return
 	}
-	c.check(len(missing) == 0, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
+	if c.failed = true; len(needed) > 0 {
+		c.fail(func() jsonschema.ErrorKind { return &kind.Required{Missing: needed} })
+	} else {
+		c.failAs(fill, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
+	}
 }
 
 func (e *evaluation) missing(object map[string]any, required []string) (missing []string) {
