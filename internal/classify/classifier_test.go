@@ -46,6 +46,18 @@ func TestTrainingWaits(t *testing.T) {
 	expect.OK(t, err)
 }
 
+// Texts that can't be classified are refused with the reason, as every text is without categories.
+func TestBadTexts(t *testing.T) {
+	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}}, MaxText: 10}, nil, "", zap.NewNop())
+	for text, says := range map[string]string{"": "is empty", " \n": "is empty", "a\xff": "not valid UTF-8", "more than ten": "raise max_text"} {
+		_, err := k.Classify(t.Context(), text)
+		expect.Contains(t, fmt.Sprint(err), says, "%q", text)
+	}
+	if _, err := New(nil, nil, "", zap.NewNop()).Classify(t.Context(), "a"); !errors.Is(err, ErrNoCategories) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Clients that may know the same tags share a classifier, which is trained once; their number is bounded.
 func TestWithinTrainsOnce(t *testing.T) {
 	var tags []config.Category
