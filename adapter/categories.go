@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -33,44 +32,40 @@ func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
 
 // sorting holds the classifier of the configuration.
 type sorting struct {
-	servers  classify.Sessions
 	folder   string // of vectors; "" keeps none
-	onDemand bool
+	onDemand bool   // texts are not expected
 	log      *zap.Logger
 
 	now atomic.Pointer[classify.Classifier]
 }
 
-func newSorting(c config.Config, t *catalog.Tagger, servers classify.Sessions, o Options) *sorting {
-	s := &sorting{servers: servers, folder: vectorFolder(o), onDemand: o.OnDemand, log: o.Log}
+func newSorting(c config.Config, t *catalog.Tagger, o Options) *sorting {
+	s := &sorting{folder: vectorFolder(o), onDemand: o.OnDemand, log: o.Log}
 	s.adopt(c, t)
 	return s
 }
 
 // adopt makes the classifier of a configuration.
 func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
-	s.now.Store(classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.servers, s.folder, s.log))
+	s.now.Store(classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.folder, s.log))
 }
 
-// run runs the classifier, and makes another one when an edit changes the keys "classification" or "capabilities", until ctx
+// run trains the classifier, and makes another one when an edit changes the keys "classification" or "capabilities", until ctx
 // ends.
-func (s *sorting) run(ctx context.Context, current *holder) error {
+func (s *sorting) run(ctx context.Context, current *holder) {
 	now := current.load()
 	for {
-		bounded, cancel := context.WithCancel(ctx)
-		var running errgroup.Group
-		running.Go(func() error { return s.now.Load().Run(bounded, s.onDemand) })
+		if !s.onDemand {
+			s.now.Load().Train(ctx)
+		}
 		old := now.config.Router
-		for next := old; ctx.Err() == nil && reflect.DeepEqual(next.Classification, old.Classification) && reflect.DeepEqual(next.Capabilities, old.Capabilities); next = now.config.Router {
+		for next := old; reflect.DeepEqual(next.Classification, old.Classification) && reflect.DeepEqual(next.Capabilities, old.Capabilities); next = now.config.Router {
 			select {
 			case <-now.replaced:
 				now = current.load()
 			case <-ctx.Done():
+				return
 			}
-		}
-		cancel()
-		if err := running.Wait(); err != nil || ctx.Err() != nil {
-			return err
 		}
 		s.adopt(now.config, catalog.NewTagger(now.config.Router.Capabilities, s.log))
 	}

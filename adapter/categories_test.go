@@ -14,7 +14,7 @@ func TestTagsAreCategories(t *testing.T) {
 	browser := fake("browser")
 	browser.Capabilities = []string{"Mine"}
 	r := New(config.Config{Servers: []config.Server{browser}}, Options{Play: play.Server})
-	categories := r.parts.Classifier().Categories(t.Context()).Categories
+	categories := r.parts.Classifier().Categories().Categories
 	if !slices.IsSorted(categories) || !slices.Contains(categories, "mine") || !slices.Contains(categories, "browser") || len(categories) < 30 {
 		t.Errorf("%v", categories)
 	}

@@ -59,7 +59,7 @@ func TestSettingsAreLive(t *testing.T) {
 	c := config.Config{Servers: []config.Server{entry}}
 	r, edits := runningWith(t, c, Options{DataDir: data})
 	settled(t, r)
-	if r.parts.Classifier().HasOutside() || len(r.FindByCapability("oddity")) != 0 {
+	if len(r.FindByCapability("oddity")) != 0 {
 		t.Fatal("it does not begin as configured")
 	}
 
@@ -67,7 +67,7 @@ func TestSettingsAreLive(t *testing.T) {
 	edits <- c
 	mcptest.WaitFor(t, "the new tag", func() bool { return len(r.FindByCapability("oddity")) == 1 })
 	mcptest.WaitFor(t, "the tag as a category", func() bool {
-		return slices.Contains(r.parts.Classifier().Categories(t.Context()).Categories, "oddity")
+		return slices.Contains(r.parts.Classifier().Categories().Categories, "oddity")
 	})
 	r.writer.Saves.All()
 	again := New(c, Options{DataDir: data, Play: play.Server})
@@ -75,16 +75,16 @@ func TestSettingsAreLive(t *testing.T) {
 		t.Error("the tools are not stored with their new tag")
 	}
 
-	outside := config.DefaultClassification()
-	outside.Outside = &config.Outside{URL: "http://127.0.0.1:1", ClassifyTool: "classify_text", ListTool: "list_categories", Timeout: time.Second}
-	c.Router = config.Router{Classification: outside}
+	c.Router = config.Router{Classification: &config.Classification{Categories: []config.Category{{Name: "greeting"}}}}
 	edits <- c
-	mcptest.WaitFor(t, "the outside classifier", func() bool { return r.parts.Classifier().HasOutside() })
+	mcptest.WaitFor(t, "the category", func() bool {
+		return slices.Equal(r.parts.Classifier().Categories().Categories, []string{"greeting"})
+	})
 	mcptest.WaitFor(t, "the end of the tag that was taken out", func() bool { return len(r.FindByCapability("oddity")) == 0 })
 
 	c.Router = config.Router{}
 	edits <- c
-	mcptest.WaitFor(t, "the end of the outside classifier", func() bool { return !r.parts.Classifier().HasOutside() })
+	mcptest.WaitFor(t, "the tags as categories", func() bool { return len(r.parts.Classifier().Categories().Categories) > 1 })
 
 	sure := func() bool {
 		selected, err := r.Select(t.Context(), selector.Query{Task: "frobnicate"})

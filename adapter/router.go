@@ -140,7 +140,7 @@ func New(c config.Config, o Options) *Router {
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
 	r.members = newMembership(r)
 	r.sessions = sessions{r.supervisor, r.current, r.members}
-	r.sorting = newSorting(c, t, r.sessions, o)
+	r.sorting = newSorting(c, t, o)
 	r.executor = execute.New(execute.Options{
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
@@ -180,7 +180,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
-	g.Go(func() error { return r.sorting.run(ctx, r.current) })
+	g.Go(func() error { r.sorting.run(ctx, r.current); return nil })
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx)) // they outlive the node, which may have calls for others under way
 	g.Go(func() error { return r.supervisor.Run(servers, configs) })
 	g.Go(func() error {

@@ -239,7 +239,7 @@ func TestScopeClassifier(t *testing.T) {
 		replace(t, r, name, offerOf(name))
 	}
 	s := r.parts.Scope("work")
-	expect.List(t, s.Classifier().Categories(t.Context()).Categories, []string{"a-tag"}, "categories")
+	expect.List(t, s.Classifier().Categories().Categories, []string{"a-tag"}, "categories")
 	if first := s.Classifier(); first != s.Classifier() {
 		t.Error("the classifier is made anew for each call")
 	}

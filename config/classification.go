@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 
 	"github.com/tailscale/hujson"
 
@@ -29,27 +28,9 @@ type mention struct {
 // decode decodes on top of the value of earlier files.
 func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 	d.mentions, d.categories = nil, make(map[string]bool)
-	outside, kind := defaults[Outside](atClassification), ""
-	if c.Outside != nil {
-		outside, kind = *c.Outside, "mcp"
-	}
-	before := d.mistakes
-	d.objectAt(at, v, d.keys(c, d.keys(&outside, fields{"type": d.to(&kind)})))
-	c.Outside = nil
-	switch named := outside.Server+outside.URL != ""; {
-	case d.mistakes > before:
-	case kind == "" && named:
-		d.mistake(at, `"server" and "url" are another classifier's; add "type": "mcp" to ask it, or remove them`)
-	case kind == "": // the built-in classifier
-	case outside.Server != "" && outside.URL != "":
-		d.mistake(at, `the classifier has both "server" and "url"; remove one`)
-	case !named:
-		d.mistake(at, `the classifier can't be reached; write "server": "…", a name of mcpServers, or "url": "https://…"`)
-	default:
-		c.Outside = &outside
-	}
-	if len(c.Categories) == 0 || c.Outside != nil {
-		return nil // the categories are not known yet
+	d.objectAt(at, v, d.keys(c, nil))
+	if len(c.Categories) == 0 {
+		return nil // the capability tags serve, which are not known yet
 	}
 	names := map[string]bool{"": true}
 	for _, k := range c.Categories {
@@ -94,25 +75,6 @@ func (r *Rule) decode(d *decoder, at int, v hujson.Value) error {
 		d.mistake(at, `the rule never applies; write a "min_words" that is not above "max_words"`)
 	}
 	return nil
-}
-
-// checkAskedServer warns of the entry that is the other classifier. It is asked all the same, since an edit may
-// correct it.
-func checkAskedServer(d *decoder, c Config) {
-	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
-		return
-	}
-	at := d.at(atClassification + ".server")
-	name := c.Router.Classification.Outside.Server
-	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
-	switch {
-	case i < 0:
-		d.warn(at, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
-	case c.Servers[i].Disabled:
-		d.warn(at, `"server" is %q, which is disabled; enable it, or name another one`, name)
-	case c.Servers[i].Self:
-		d.warn(at, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
-	}
 }
 
 // maxPatterns is the most bytes of all regular expressions together: compiling them takes

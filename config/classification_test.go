@@ -4,21 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestClassification(t *testing.T) {
 	yes, no := true, false
-	outside := func(change func(*Outside)) Classification {
-		o := Outside{
-			ClassifyTool: "classify_text", ListTool: "list_categories", Timeout: 5 * time.Second,
-			MaxRetries: 3, CacheCategories: true, RefreshInterval: 5 * time.Minute,
-		}
-		change(&o)
-		return Classification{Model: "default", Threshold: 0.6, MaxText: 8192, Outside: &o}
-	}
 	for _, tt := range []struct {
 		name, text string
 		want       Classification
@@ -41,15 +32,6 @@ func TestClassification(t *testing.T) {
 			}},
 		{"their words for the same", `{"confidence_threshold": 0.7, "fallback_category": "other"}`,
 			Classification{Model: "default", Threshold: 0.7, Fallback: "other", MaxText: 8192}},
-		{"outside by name", `{"type": "mcp", "server": "s"}`, outside(func(o *Outside) { o.Server = "s" })},
-		{"outside by url", `{"type": "mcp", "url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}, "tools": {"classify": "c", "list_categories": "l"},
-			"timeout": "1s", "max_retries": 0, "cache_categories": false, "refresh_interval": "1m", "num_categories": 14}`,
-			outside(func(o *Outside) {
-				*o = Outside{
-					URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer sk-secret"},
-					ClassifyTool: "c", ListTool: "l", Timeout: time.Second, RefreshInterval: time.Minute, NumCategories: 14,
-				}
-			})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := loadText(t, `{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": `+tt.text+`}}`)
@@ -69,7 +51,6 @@ func TestClassificationProblems(t *testing.T) {
 	rules := func(s string) string {
 		return "{\n\t\"rules\": [{\"model\": \"a\"}, " + s + ", {\"model\": \"z\"}]\n}"
 	}
-	outside := func(s string) string { return `{"type": "mcp", ` + s + `}` }
 	for _, tt := range []struct {
 		name, text, says string
 	}{
@@ -96,16 +77,6 @@ func TestClassificationProblems(t *testing.T) {
 		{"never applies", rules(`§{"min_words": 5, "max_words": 4, "model": "b"}`), `not above "max_words"`},
 		{"misspelt condition", rules(`{§"min_word": 5, "model": "b"}`), `did you mean "min_words"?`},
 		{"confidence", rules(`{§"confidence_below": "0.5", "model": "b"}`), `a number from 0 to 1`},
-
-		{"type", `{§"type": "http", "url": "https://x"}`, `must be "mcp"; leave it out`},
-		{"no type", `§{"url": "https://x"}`, `add "type": "mcp"`},
-		{"neither", `§{"type": "mcp"}`, `can't be reached; write "server"`},
-		{"both", `§` + outside(`"server": "s", "url": "https://x"`), `both "server" and "url"; remove one`},
-		{"url", outside(`§"url": "ws://x/sk-secret"`), `write "https://host/path"`},
-		{"half a url", outside(`§"url": "example.com"`), `write "https://host/path"`},
-		{"unset", outside(`"url": "https://x", "headers": {"A": "${TOKEN}", §"B": "${NOPE}"}`), `"headers.B" has no value: the variable NOPE is not set`},
-		{"timeout", outside(`"url": "https://x", §"timeout": 0`), `must be longer than 0`},
-		{"tools", outside(`"url": "https://x", "tools": {§"classify": ""}`), `must not be empty`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := `{"metarouter": {"classification": ` + tt.text + `}}`
@@ -121,34 +92,8 @@ func TestClassificationProblems(t *testing.T) {
 
 func TestMergeClassification(t *testing.T) {
 	c := merged(t,
-		`{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
-		`{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`)
+		`{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9}}}`,
+		`{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z"}}}`)
 	k := c.Router.Classification
-	expect.Equal(t, fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout), "z1 0.9zs1s")
-}
-
-// An outside server that is an entry which can't be started is asked all the same,
-// since entries are live, but it is said.
-func TestClassificationServer(t *testing.T) {
-	for _, tt := range []struct{ entry, says string }{
-		{`"s": {"command": "c"}`, ""},
-		{`"S": {"command": "c"}`, `"server" is "s", which is not a server; write the name of one in "mcpServers"`},
-		{`"s": {"command": "c", "disabled": true}`, `"server" is "s", which is disabled`},
-		{`"s": {"command": "metarouter", "args": ["serve"]}`, `"server" is "s", which would start a router`},
-	} {
-		c := loadText(t, `{"mcpServers": {`+tt.entry+`}, "metarouter": {"classification": {"type": "mcp",
-"server": "s"}}}`)
-		var said []string
-		for _, p := range c.Problems {
-			if p.Line == 2 && p.Column == 1 && p.Server == "" {
-				said = append(said, p.Message)
-			}
-		}
-		if len(said) != min(len(tt.says), 1) || len(said) == 1 && !strings.Contains(said[0], tt.says) {
-			t.Errorf("%s: %q of %v, want %q", tt.entry, said, c.Problems, tt.says)
-		}
-		if o := c.Router.Classification.Outside; o == nil || o.Server != "s" {
-			t.Errorf("%s: %+v", tt.entry, o)
-		}
-	}
+	expect.Equal(t, fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback), "z1 0.9z")
 }

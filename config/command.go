@@ -23,7 +23,7 @@ type paste string
 const maxPaste = 2000 // bytes of a paste
 
 // launchers are programs that usually start servers. A command that begins with one and a
-// space is a whole command line.
+// space is a whole command line, and no program has such a name.
 var launchers = []string{
 	"npx", "npm", "node", "uvx", "uv", "python", "python3", "docker", "podman", "bun", "bunx", "deno", "pnpm", "pnpx", "yarn", "pipx",
 	"go", "cargo", "java", "dotnet", "ruby", "php", "sh", "bash", "zsh", "cmd", "metarouter",
@@ -45,40 +45,19 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 		if err != nil {
 			return
 		}
-		if program, rest, ok := d.splitCommand(said, d.pathOf(o, "cwd")); ok {
+		if program, rest, ok := splitCommand(said); ok {
 			d.mistake(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
 		}
 	}
 }
 
-// splitCommand splits a command that is a whole command line, as it is written. A command
-// that exists is right as it is, also with spaces.
-func (d entryDecoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
-	said = strings.TrimSpace(said)
-	words := commandline.Words(said)
-	if len(words) < 2 || len(said) > commandline.MaxScript {
+// splitCommand splits a command that is a whole command line of a launcher, as it is written.
+func splitCommand(said string) (program string, args []string, ok bool) {
+	words := commandline.Words(strings.TrimSpace(said))
+	if len(words) < 2 || len(said) > commandline.MaxScript || !slices.Contains(launchers, strings.ToLower(words[0])) {
 		return "", nil, false
 	}
-	isLauncher := slices.Contains(launchers, strings.ToLower(words[0]))
-	if d.env.asWritten {
-		return words[0], words[1:], isLauncher
-	}
-	var missing variables
-	found := func(command string) bool {
-		command = d.env.atHome(d.expand(command, &missing))
-		if filepath.Base(command) != command && !filepath.IsAbs(command) {
-			if cwd == "" {
-				return false // it depends on the folder of the router
-			}
-			command = filepath.Join(cwd, command)
-		}
-		_, err := d.env.lookPath(command)
-		return err == nil
-	}
-	if found(said) {
-		return "", nil, false
-	}
-	return words[0], words[1:], isLauncher || found(words[0])
+	return words[0], words[1:], true
 }
 
 // commandLine returns the two keys of an entry, without secrets in the arguments.

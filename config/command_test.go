@@ -22,27 +22,22 @@ func TestCommandLines(t *testing.T) {
 	for _, tt := range []struct {
 		entry string
 		says  string // "" if the command is right as it is
-		text  string // of a file that is not trusted: like says if ""
 	}{
-		{`"command": "npx -y pkg"`, `write "command": "npx", "args": ["-y", "pkg"]`, ""},
-		{`"command": "npx  -y 'a pkg'", "args": ["--x"]`, `write "command": "npx", "args": ["-y", "a pkg", "--x"]`, ""},
-		{`"command": "npx -y pkg --token=abcdefghijklmnop ${TOKEN}"`, `write "command": "npx", "args": ["-y", "pkg", "--token=…", "${TOKEN}"]`, ""},
-		{`"command": "uvx pkg"`, `write "command": "uvx", "args": ["pkg"]`, ""}, // not installed
-		{`"command": "my-server --x"`, `write "command": "my-server", "args": ["--x"]`, "none"},
-		{`"command": "/opt/serve --x"`, `write "command": "/opt/serve", "args": ["--x"]`, "none"},
-		{`"command": "${DIR}/run --x"`, `write "command": "${DIR}/run", "args": ["--x"]`, "none"},
-		{`"command": "my run --x", "cwd": "/work"`, ``, "none"}, // a name is not looked up in cwd
-		{`"command": ["npx", "-y", "pkg"]`, `write "command": "npx", "args": ["-y", "pkg"]`, ""},
-		{`"command": "https://example.org/mcp?token=abcdefghijklmnop"`, `write "url": "https://example.org/mcp?token=…" instead of it`, ""},
-		{`"command": "npx", "args": "-y pkg"`, `write "args": ["-y", "pkg"]`, ""},
+		{`"command": "npx -y pkg"`, `write "command": "npx", "args": ["-y", "pkg"]`},
+		{`"command": "npx  -y 'a pkg'", "args": ["--x"]`, `write "command": "npx", "args": ["-y", "a pkg", "--x"]`},
+		{`"command": "npx -y pkg --token=abcdefghijklmnop ${TOKEN}"`, `write "command": "npx", "args": ["-y", "pkg", "--token=…", "${TOKEN}"]`},
+		{`"command": "uvx pkg"`, `write "command": "uvx", "args": ["pkg"]`}, // not installed
+		{`"command": ["npx", "-y", "pkg"]`, `write "command": "npx", "args": ["-y", "pkg"]`},
+		{`"command": "https://example.org/mcp?token=abcdefghijklmnop"`, `write "url": "https://example.org/mcp?token=…" instead of it`},
+		{`"command": "npx", "args": "-y pkg"`, `write "args": ["-y", "pkg"]`},
 
-		{`"command": "/opt/my tools/run"`, "", ""},
-		{`"command": "~/bin/run it"`, "", ""},
-		{`"command": "./my run", "cwd": "/work"`, "", ""},
-		{`"command": "${TWO}"`, "", ""},
-		{`"command": "/nowhere/my tools/run"`, "", ""}, // doctor says that it does not exist
-		{`"command": "npx"`, "", ""},
-		{`"command": ""`, "", ""},
+		{`"command": "/opt/my tools/run"`, ""},
+		{`"command": "~/bin/run it"`, ""},
+		{`"command": "./my run", "cwd": "/work"`, ""},
+		{`"command": "${TWO}"`, ""},
+		{`"command": "/nowhere/my tools/run"`, ""}, // doctor says that it does not exist
+		{`"command": "npx"`, ""},
+		{`"command": ""`, ""},
 	} {
 		for _, asWritten := range []bool{false, true} {
 			world := world
@@ -60,9 +55,6 @@ func TestCommandLines(t *testing.T) {
 				}
 			}
 			want := tt.says
-			if asWritten && tt.text == "none" {
-				want = ""
-			}
 			if (want == "") != (len(said) == 0) || len(said) > 1 || !strings.Contains(strings.Join(said, ""), want) {
 				t.Errorf("%s (as written: %v): says %q, want %q", tt.entry, asWritten, said, want)
 			}

@@ -192,8 +192,7 @@ type AccessLog struct {
 	MaxFiles  int    `key:"maxFiles"`  // number of files that are kept, including the current one; default 5
 }
 
-// A Classification is the "classification" object: the categories of texts, and the
-// classifier.
+// A Classification is the "classification" object: the categories of texts.
 type Classification struct {
 	Categories   []Category `key:"categories"`                     // in the order of their class indices; without any, the capability tags
 	Rules        []Rule     `key:"rules"`                          // for all categories, after the rules of the category
@@ -202,8 +201,6 @@ type Classification struct {
 	Threshold    float64    `key:"threshold confidence_threshold"` // the confidence below which the fallback is the answer; default 0.6
 	Fallback     string     `key:"fallback fallback_category"`     // a category's name; "" for no fallback
 	MaxText      int        `key:"max_text"`                       // bytes of a text; default 8192
-
-	Outside *Outside // another classification server that is asked first; nil for the built-in classifier alone
 }
 
 // A Category is a class of texts.
@@ -228,21 +225,6 @@ type Rule struct {
 
 	Model        string `key:"model"`         // "" leaves it as it is
 	UseReasoning *bool  `key:"use_reasoning"` // nil leaves it as it is
-}
-
-// An Outside is another classification server: an entry of the configuration, or a URL.
-type Outside struct {
-	Server  string            `key:"server"` // the name of an entry; "" if URL is set
-	URL     string            `key:"url"`
-	Headers map[string]string `key:"headers"` // of requests to URL
-
-	ClassifyTool    string        `key:"tools.classify"`        // default "classify_text"
-	ListTool        string        `key:"tools.list_categories"` // default "list_categories"
-	Timeout         time.Duration `key:"timeout"`               // of one classification, all attempts together; default 5s
-	MaxRetries      int           `key:"max_retries"`           // after the first attempt; default 3
-	CacheCategories bool          `key:"cache_categories"`      // the list is asked for once every RefreshInterval; default true
-	RefreshInterval time.Duration `key:"refresh_interval"`      // default 5m
-	NumCategories   int           `key:"num_categories"`        // how many it must have; 0: any number
 }
 
 // HTTP is the "http" object: where the router serves over HTTP, and which clients.

@@ -172,11 +172,6 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.checkUserValues(s, at)
 	d.warnOfTexts(s, o)
 	d.reportMissing(s)
-	if m, ok := jsonc.Member(o, "args"); ok {
-		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
-			d.examineFolders(s, a.Elements)
-		}
-	}
 	s.Env = d.environ(s, env, o)
 	if s.References = d.references; s.Disabled {
 		d.examinations = d.examinations[:before] // it needs no secrets

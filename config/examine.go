@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -49,9 +45,8 @@ func (d *reports) examine(offset int, severity string, look look) {
 	d.examinations = append(d.examinations, examination{at, look})
 }
 
-// Examine returns c with further problems, which only a look at the system shows: folders in the
-// arguments of well-known servers that do not exist, files that the command 'metarouter serve'
-// refuses, and secrets that are not set. It writes nothing. A text that is not expanded is returned
+// Examine returns c with further problems, which only a look at the system shows: files that
+// the command 'metarouter serve' refuses, and secrets that are not set. It writes nothing. A text that is not expanded is returned
 // as it is; what Examine returned has no further problems.
 func (c Config) Examine() Config {
 	if len(c.examinations) == 0 {
@@ -68,20 +63,6 @@ func (c Config) Examine() Config {
 	c.examinations = nil
 	c.sortProblems()
 	return c
-}
-
-// atFolder looks whether a path is a folder, or a file if that may be in its place. The file has the
-// path as written.
-func atFolder(written, path string, orFile bool) look {
-	return func(Router) (mistake, fix string) {
-		switch info, err := os.Stat(path); {
-		case errors.Is(err, fs.ErrNotExist):
-			return message("the folder %q does not exist", written), "correct the path, or make the folder"
-		case err == nil && !info.IsDir() && !orFile:
-			return message("%q is not a folder", written), "write the path of a folder"
-		}
-		return "", ""
-	}
 }
 
 // atFile looks whether a file that is used can be used. The mistake has the error.
@@ -187,26 +168,4 @@ func (d *checker) checkListen(v hujson.Value, s string) error {
 			`write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`))
 	}
 	return nil
-}
-
-// examineFolders examines the folders among the arguments of a well-known server. args are the
-// elements of the file, and s.Args their values.
-func (d entryDecoder) examineFolders(s *Server, args []hujson.Value) {
-	if s.Transport != Stdio || s.Disabled || d.env.asWritten || len(args) != len(s.Args) {
-		return
-	}
-	for _, f := range commandline.Folders(s.Command, s.Args) {
-		path := f.Of(s.Args[f.Argument])
-		if f.AtHome {
-			path = d.env.atHome(path)
-		}
-		if !filepath.IsAbs(path) {
-			if s.PerFolder || s.Cwd == "" || path == "" || strings.HasPrefix(path, "~") {
-				continue // it depends on the folder of the client
-			}
-			path = filepath.Join(s.Cwd, path)
-		}
-		written, _ := keys.Text(args[f.Argument])
-		d.examine(args[f.Argument].StartOffset, severityWarning, atFolder(f.Of(written), path, f.OrFile))
-	}
 }

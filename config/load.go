@@ -13,6 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
@@ -175,7 +176,6 @@ func assemble(sources []source, env environment) (Config, error) {
 	if d.refused == nil { // else their mistakes may follow from another one
 		addScripts(d, &c)
 		checkTLS(d, c.Router.HTTP)
-		checkAskedServer(d, c)
 		checkTokens(d, c)
 		checkIssuers(d, c)
 		checkCertificates(d, &c.Router)
@@ -245,8 +245,8 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
-		if f, ok := keys.ForeignFileOf(data); ok {
-			return s, s.problem(f.Offset, "this is a file of %s, in %s, which is not read as it is; run: %s", f.Title, f.Format, importOf(s, f.Client))
+		if client := map[string]string{".toml": "codex", ".yaml": "goose", ".yml": "goose"}[filepath.Ext(path)]; client != "" {
+			return s, s.problem(err.Offset, "the file is not JSON; run: metarouter import %s --file %s --write", client, commandline.Quote(path))
 		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}

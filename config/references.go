@@ -18,17 +18,15 @@ import (
 // maxReferences is how many references to secrets one server may have.
 const maxReferences = 50
 
-// atHome reports whether the server itself replaces ~ in the argument at a path.
-func atHome(s *Server, path string) bool {
-	return slices.ContainsFunc(commandline.Folders(s.Command, s.Args), func(f commandline.Folder) bool {
-		return f.AtHome && path == fmt.Sprintf("args[%d]", f.Argument)
-	})
+// isFiles reports whether the server is the reference server for files, which replaces ~ in its arguments itself.
+func isFiles(s *Server) bool {
+	return slices.ContainsFunc(append([]string{s.Command}, s.Args...), func(word string) bool { return strings.Contains(word, "server-filesystem") })
 }
 
 // warnOfTexts warns of the secrets that the entry o has as text, and of paths in which only a shell replaces ~.
 func (d entryDecoder) warnOfTexts(s *Server, o *hujson.Object) {
 	warn := func(offset int, path, name, value string) {
-		if rest, ok := strings.CutPrefix(value, "~/"); ok && !strings.HasPrefix(path, "headers") && !atHome(s, path) {
+		if rest, ok := strings.CutPrefix(value, "~/"); ok && !strings.HasPrefix(path, "headers") && !isFiles(s) {
 			d.warn(offset, "the server gets ~ in %q as it is, since no shell replaces it; write \"${HOME}/%s\"", path, rest)
 		}
 		if !secret.Clear(name, value) {

@@ -145,8 +145,6 @@ var readers = map[string][]string{
 	"AccessLog":      {"/metarouter/accessLog/"},
 	"Audit":          {"/metarouter/audit/"},
 	"Classification": {"/metarouter/classification/"},
-	"outsideFields":  {"/metarouter/classification/"},
-	"Outside":        {"/metarouter/classification/"},
 	"Category":       {"/metarouter/classification/categories/*/"},
 	"profile":        {"/metarouter/profiles/*/"},
 	"Profile":        {"/metarouter/profiles/*/"},

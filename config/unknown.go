@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -29,10 +30,6 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.ofOthers(m) || d.hasEnded(m) {
 		return
 	}
-	if d.level == "" && keys.IsOpencode(m) {
-		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
-		return
-	}
 	if d.strange++; d.strange > maxStrange {
 		d.mistake(at, "the key %q is not known, as %d others; remove them", key, maxStrange)
 		return
@@ -48,6 +45,10 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	}
 	if inner, ok := wrapped(m); ok && d.level == "" {
 		d.warn(at, "the servers under %q in %q are not read; write %[1]q at the top level of the file", inner, key)
+		return
+	}
+	if d.level == "" && key == "mcp" && m.Value.Value.Kind() == '{' && !hasServers(d.source.root) {
+		d.refuse(at, `the servers under "mcp" are not read; if they are opencode's, run: metarouter import opencode --file %s --write`, commandline.Quote(d.source.path))
 		return
 	}
 	level, isElsewhere := table().Elsewhere(d.level, key)
@@ -144,15 +145,6 @@ func (d *checker) hasEnded(m hujson.ObjectMember) bool {
 func similarAt(level, key string) bool {
 	_, ok := keys.Nearest(key, nodeAt(level).Keys)
 	return ok
-}
-
-// importOf returns the command that imports the servers of the file.
-func importOf(s source, client string) string {
-	path := s.path
-	if strings.ContainsAny(path, " '\"$&|;()") {
-		path = quote(path)
-	}
-	return "metarouter import " + client + " --file " + path + " --write"
 }
 
 // misplaced reports a key that belongs at another level.

@@ -123,16 +123,17 @@ func TestLevels(t *testing.T) {
 
 // Files of clients that are not read as they are name the command that imports them.
 func TestFilesOfOtherClients(t *testing.T) {
-	for text, want := range map[string]string{
-		"model = 1\n\n[mcp_servers.a]\ncommand = 'x'\n":                                     "metarouter import codex --file /project/.mcp.json --write",
-		"mcp_servers.a.command = 'x'\n":                                                     "metarouter import codex ",
-		"A: b\nextensions:\n  a:\n    cmd: x\n":                                             "metarouter import goose ",
-		`{"mcp": {"a": {"type": "local", "command": ["x"]}}}`:                               "metarouter import opencode ",
-		`{"theme": "x", "mcp": {"servers": {"a": {"type": "remote", "url": "https://a"}}}}`: "metarouter import opencode ",
-		`{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`:                    `the servers under "servers" in "mcp" are not read`,
-		"[other]\na = 1\n": "write keys and strings in double quotes",
+	for _, tt := range []struct{ name, text, want string }{
+		{"config.toml", "model = 1\n\n[mcp_servers.a]\ncommand = 'x'\n", "metarouter import codex --file "},
+		{"config.yaml", "A: b\nextensions:\n  a:\n    cmd: x\n", "metarouter import goose --file "},
+		{"opencode.json", `{"theme": "x", "mcp": {"a": {"type": "local", "command": ["x"]}}}`, "metarouter import opencode --file "},
+		{"mcp.json", `{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`, `the servers under "servers" in "mcp" are not read`},
+		{"mcp.json", "[other]\na = 1\n", "write keys and strings in double quotes"},
 	} {
-		expect.Contains(t, fmt.Sprint(anyText(t, text).Problems), want, "%s", text)
+		path := filepath.Join(t.TempDir(), tt.name)
+		write(t, path, tt.text)
+		c, err := Load(path)
+		expect.Contains(t, fmt.Sprint(c.Problems, err), tt.want, "%s", tt.text)
 	}
 }
 

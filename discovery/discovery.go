@@ -95,10 +95,7 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 
 // capabilities returns the tags that are inferred and that the rules add, sorted.
 func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
-	names := slices.Clone(r.Capabilities)
-	for _, tag := range d.taxonomy.Infer(t) {
-		names = append(names, tag.Name)
-	}
+	names := append(slices.Clone(r.Capabilities), d.taxonomy.Infer(t)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

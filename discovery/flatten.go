@@ -36,11 +36,8 @@ func flatten(schema object) (hint string, flattened bool) {
 	}
 	own := properties.index()
 	for _, name := range args.names {
-		merged := hujson.Literal(allOf(args.schemas[name])) // a literal packs as it is
-		if i, ok := own[name]; ok {
-			properties.Members[i].Value.Value = merged
-		} else {
-			properties.add(name, merged)
+		if _, ok := own[name]; !ok {
+			properties.add(name, hujson.Literal(args.schemas[name])) // a literal packs as it is
 		}
 	}
 	if len(args.required) > 0 {
@@ -51,8 +48,8 @@ func flatten(schema object) (hint string, flattened bool) {
 
 // arguments are the members that a schema describes.
 type arguments struct {
-	names    []string            // of the properties, in order
-	schemas  map[string][]string // of each property, as JSON; all of them hold
+	names    []string          // of the properties, in order
+	schemas  map[string]string // of each property, as JSON
 	required []string
 	hint     string // rules that the other fields cannot express
 }
@@ -75,7 +72,7 @@ func (m *merger) spend(n int) bool {
 
 // arguments returns the arguments of a schema and its branches.
 func (m *merger) arguments(schema object) arguments {
-	args := arguments{schemas: map[string][]string{}}
+	args := arguments{schemas: make(map[string]string)}
 	if !m.spend(16 * len(schema.Members)) { // they are read for each keyword
 		return args
 	}
@@ -94,16 +91,11 @@ func (m *merger) arguments(schema object) arguments {
 	}
 	if ref, ok := text(schema.get("$ref")); ok && strings.HasPrefix(ref, "#") {
 		if target, ok := m.target(ref); ok {
-			args.both(m.arguments(target))
+			args.merge([]arguments{m.arguments(target)}, true)
 		}
 	}
-	for _, branch := range m.branches(schema.get("allOf")) {
-		args.both(branch)
-	}
-	for _, keyword := range []string{"anyOf", "oneOf"} {
-		if branches := m.branches(schema.get(keyword)); len(branches) > 0 {
-			args.narrow(either(branches))
-		}
+	for _, keyword := range combiners {
+		args.merge(m.branches(schema.get(keyword)), keyword == "allOf")
 	}
 	return args
 }
@@ -152,65 +144,48 @@ func (o object) allowsObject() bool {
 	return !ok || slices.Contains(types, "object")
 }
 
-// add adds a schema to those that hold for a property.
+// add adds a property, unless a has it.
 func (a *arguments) add(name, schema string) {
-	all, known := a.schemas[name]
-	if !known {
+	if _, known := a.schemas[name]; !known {
 		a.names = append(a.names, name)
-	}
-	if !slices.Contains(all, schema) {
-		a.schemas[name] = append(all, schema)
+		a.schemas[name] = schema
 	}
 }
 
-// both adds b, which holds in addition.
-func (a *arguments) both(b arguments) {
-	for _, name := range b.names {
-		for _, schema := range b.schemas[name] {
-			a.add(name, schema)
+// merge adds branches, all of which hold, or one of them. A property that a has stays as it is, which allows no less; that
+// of several branches is one of theirs.
+func (a *arguments) merge(branches []arguments, all bool) {
+	schemas := make(map[string][]string)
+	for _, b := range branches {
+		for _, name := range b.names {
+			if !slices.Contains(schemas[name], b.schemas[name]) {
+				schemas[name] = append(schemas[name], b.schemas[name])
+			}
 		}
 	}
-	a.require(b)
-}
-
-// narrow adds b, which one of several branches says. A property that a has stays as it is,
-// since another branch may not restrict it.
-func (a *arguments) narrow(b arguments) {
-	for _, name := range b.names {
-		if _, known := a.schemas[name]; !known {
-			a.add(name, allOf(b.schemas[name]))
+	var required []string
+	for i, b := range branches {
+		for _, name := range b.names {
+			a.add(name, anyOf(schemas[name]))
+		}
+		for _, name := range b.required {
+			lacks := func(b arguments) bool { return !slices.Contains(b.required, name) }
+			if !slices.Contains(required, name) && (all || i == 0 && !slices.ContainsFunc(branches, lacks)) {
+				required = append(required, name)
+			}
+		}
+		if all {
+			a.hint = strings.TrimSpace(a.hint + " " + b.hint)
 		}
 	}
-	a.require(b)
-}
-
-func (a *arguments) require(b arguments) {
-	for _, name := range b.required {
+	if !all {
+		a.hint = strings.TrimSpace(a.hint + " " + choice(branches, required))
+	}
+	for _, name := range required {
 		if !slices.Contains(a.required, name) {
 			a.required = append(a.required, name)
 		}
 	}
-	a.hint = strings.TrimSpace(a.hint + " " + b.hint)
-}
-
-// either returns the arguments of an object that satisfies one of the branches.
-func either(branches []arguments) arguments {
-	sum := arguments{schemas: map[string][]string{}}
-	for _, b := range branches {
-		for _, name := range b.names {
-			sum.add(name, allOf(b.schemas[name]))
-		}
-	}
-	for name, schemas := range sum.schemas {
-		sum.schemas[name] = []string{combine("anyOf", schemas)}
-	}
-	for _, name := range branches[0].required {
-		if !slices.ContainsFunc(branches[1:], func(b arguments) bool { return !slices.Contains(b.required, name) }) {
-			sum.required = append(sum.required, name)
-		}
-	}
-	sum.hint = choice(branches, sum.required)
-	return sum
 }
 
 // choice returns a sentence on which arguments go together, if each branch requires
@@ -237,14 +212,12 @@ func choice(branches []arguments, common []string) string {
 	return "Give these arguments: " + strings.Join(sets, "; or ") + "."
 }
 
-func allOf(schemas []string) string { return combine("allOf", schemas) }
-
-// combine makes one schema of several.
-func combine(keyword string, schemas []string) string {
+// anyOf makes one schema of several.
+func anyOf(schemas []string) string {
 	if len(schemas) == 1 {
 		return schemas[0]
 	}
-	return `{"` + keyword + `":[` + strings.Join(schemas, ",") + `]}`
+	return `{"anyOf":[` + strings.Join(schemas, ",") + `]}`
 }
 
 func array(names []string) *hujson.Array {

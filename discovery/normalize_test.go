@@ -126,7 +126,7 @@ func TestNormalizeFlattens(t *testing.T) {
 		},
 		"all of": {
 			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"allOf":[{"properties":{"a":{"minLength":1},"b":{}},"required":["b"]},{"properties":{"b":{}}}]}`,
-			`{"type":"object","properties":{"a":{"allOf":[{"type":"string"},{"minLength":1}]},"b":{}},"required":["a","b"]}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{}},"required":["a","b"]}`,
 			"",
 		},
 		"what the base says stands": {

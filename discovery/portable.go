@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
@@ -284,95 +285,49 @@ func (c *cleaner) note(format string, args ...any) {
 	c.r.note("%s: "+format, append([]any{plain.Line(strings.Join(place, "."))}, args...)...)
 }
 
-// isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's,
-// without look-around, references to groups, names of groups, flags and classes of Unicode.
+var (
+	// commonEscape matches an escape that all engines in use know, class a class, and repetition one such as {2,5}.
+	commonEscape = lazy.Regexp(`\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[dDwWsSbBtnrfv^$\\.*+?()\[\]{}|/-])`)
+	class        = lazy.Regexp(`\[\^?[^\]]*\]`)
+	repetition   = lazy.Regexp(`\{(\d+)(?:,(\d*))?\}`)
+
+	// uncommonClass and uncommon match what some engine refuses in an outline: empty and named classes, and ranges of
+	// classes; repeated assertions, unusual groups, and syntax characters as themselves.
+	uncommonClass = lazy.Regexp(`(?s)^\[\^?\]|.\[:|\x{E002}|\x{E001}-[^\]]|[^\[^]-\x{E001}|\\`)
+	uncommon      = lazy.Regexp(`[\^$\x{E002}][*+?]|\(\?(?:[^:]|$)|[{}\]\\\x{E003}]`)
+)
+
+// isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's, also with the flag u, which
+// clients' validators set, without look-around, references to groups, names of groups, flags and classes of Unicode.
 func isCommon(expr string) bool {
-	var b strings.Builder // the expression for Go's parser, which finds errors of order
-	class := false
-	for i := 0; i < len(expr); i++ {
-		rest := expr[i:]
-		switch c := expr[i]; {
-		case c == '\\':
-			inGo, n := escape(rest, class)
-			if n == 0 {
-				return false
-			}
-			b.WriteString(inGo)
-			i += n - 1
-			continue
-		case class && c == ']':
-			class = false
-		case class && c == '[':
-			if strings.HasPrefix(rest, "[:") {
-				return false
-			}
-			b.WriteByte('\\')
-		case class:
-		case c == '[':
-			if class = true; strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]") {
-				return false
-			}
-		case c == '(' && strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"):
+	for _, r := range repetition().FindAllStringSubmatch(expr, -1) {
+		from, err := strconv.Atoi(r[1])
+		to, err2 := strconv.Atoi(cmp.Or(r[2], r[1]))
+		if cmp.Or(err, err2) != nil || from > to {
 			return false
-		case c == '{':
-			if n := repetition(rest); n > 0 { // Go allows no more than 1000
-				b.WriteString("{1}")
-				i += n - 1
-				continue
-			}
 		}
-		b.WriteByte(expr[i])
 	}
-	_, err := syntax.Parse(b.String(), syntax.Perl)
+	expr = repetition().ReplaceAllString(expr, "{1}") // Go allows no more than 1000
+	outline := commonEscape().ReplaceAllStringFunc(expr, func(escape string) string {
+		switch escape[1] {
+		case 'd', 'D', 'w', 'W', 's', 'S':
+			return "\uE001"
+		case 'b', 'B':
+			return "\uE002"
+		case '-': // u knows it within classes only
+			return "\uE003"
+		}
+		return "a"
+	})
+	rest := repetition().ReplaceAllString(class().ReplaceAllString(outline, "a"), "+")
+	if slices.ContainsFunc(class().FindAllString(outline, -1), uncommonClass().MatchString) || uncommon().MatchString(rest) {
+		return false
+	}
+	_, err := syntax.Parse(commonEscape().ReplaceAllStringFunc(expr, func(escape string) string {
+		if escape[1] == 'u' {
+			return `\x{` + escape[2:] + `}`
+		}
+		return escape
+	}), syntax.Perl)
 	return err == nil
-}
-
-// escape returns the escape at the beginning of an expression as Go's parser knows it, and its
-// length, 0 if it is not common.
-func escape(expr string, class bool) (inGo string, n int) {
-	if len(expr) < 2 {
-		return "", 0
-	}
-	hex := func(digits int) (string, int) {
-		if len(expr) < 2+digits {
-			return "", 0
-		}
-		r, err := strconv.ParseUint(expr[2:2+digits], 16, 32)
-		if err != nil {
-			return "", 0
-		}
-		return fmt.Sprintf(`\x{%x}`, r), 2 + digits
-	}
-	switch c := expr[1]; {
-	case c == 'b' && class:
-		return `\x08`, 2
-	case strings.IndexByte("dDwWsSbBtnrfv", c) >= 0:
-		return expr[:2], 2
-	case c == 'x':
-		return hex(2)
-	case c == 'u':
-		return hex(4)
-	case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= 0x80:
-		return "", 0
-	}
-	return expr[:2], 2
-}
-
-// repetition returns the length of a repetition such as {2,5} at the beginning of an expression, 0 if
-// there is none.
-func repetition(expr string) int {
-	end := strings.IndexByte(expr, '}')
-	if end < 0 {
-		return 0
-	}
-	least, most, ranged := strings.Cut(expr[1:end], ",")
-	if !ranged || most == "" {
-		most = least
-	}
-	from, err := strconv.ParseUint(least, 10, 32)
-	to, err2 := strconv.ParseUint(most, 10, 32)
-	if cmp.Or(err, err2) != nil || from > to {
-		return 0
-	}
-	return end + 1
 }

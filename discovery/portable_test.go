@@ -53,9 +53,11 @@ func TestNormalizeForModels(t *testing.T) {
 
 func TestIsCommon(t *testing.T) {
 	for expr, want := range map[string]bool{
-		`^[a-z0-9_-]{1,64}$`: true, `^\d{4}-\d{2}$`: true, `^(?:a|b)+?$`: true, `\u00e9\x41\.\/\-`: true, `^.{1,2048}$`: true, `[\b\]]`: true, `[[]`: true, ``: true,
+		`^[a-z0-9_-]{1,64}$`: true, `^\d{4}-\d{2}$`: true, `^(?:a|b)+?$`: true, `\u00e9\x41\.\/`: true, `^.{1,2048}$`: true, `[\x00-\x1f\-\]]`: true, `[\w-]`: true, `[:]`: true, `[[]`: true, ``: true,
 		`^(?!-)a`: false, `(?<=a)b`: false, `(?<n>a)`: false, `(?P<n>a)`: false, `(?i)a`: false, `(a)\1`: false, `\k<n>`: false, `\p{L}`: false, `\Aa\z`: false,
 		`[[:alpha:]]`: false, `a++`: false, `(a`: false, `[]a]`: false, `[^]`: false, `a{3,2}`: false, `\`: false, `\Qa\E`: false, `\u12`: false,
+		// what only ECMAScript's engine without the flag u knows
+		`[\w-.]`: false, `[+-\d]`: false, `\-`: false, `\@`: false, `{`: false, `a}`: false, `]`: false, `^*`: false, `\b+`: false, `$?`: false, `[\x1f-\x00]`: false, `[\b]`: false, `[\@]`: false,
 	} {
 		expect.Equal(t, isCommon(expr), want, "%s", expr)
 	}

@@ -10,11 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -303,25 +299,6 @@ func TestMeshScan(t *testing.T) {
 		t.Errorf("servers %+v", n.Servers)
 	}
 	expect.Contains(t, answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`)
-}
-
-// A router says the same of itself wherever it is asked.
-func TestDegraded(t *testing.T) {
-	w := serveWeb(t, unclassified{newFake()}, Options{}, HTTPOptions{})
-	for _, path := range []string{"/health", "/v1/mesh_scan"} {
-		if _, answer := w.text(http.MethodGet, path, ``); !strings.Contains(answer, `"status":"degraded"`) {
-			t.Errorf("%s: %s", path, answer)
-		}
-	}
-}
-
-// An unclassified router is one whose outside classifier is not up.
-type unclassified struct{ *fakeRouter }
-
-func (unclassified) Classifier() *classify.Classifier {
-	c := config.DefaultClassification()
-	c.Outside = &config.Outside{URL: "http://127.0.0.1:1"}
-	return classify.New(c, nil, nil, "", zap.NewNop())
 }
 
 // FuzzRest sends arbitrary bodies in the style of REST: whatever is answered is JSON,

@@ -158,7 +158,7 @@ func (r *fakeRouter) Classifier() *classify.Classifier {
 		{Name: "math", Description: "Numbers", Examples: []string{"What is 2 + 2?", "Solve the equation", "the area of a circle"}},
 		{Name: "history", SystemPrompt: "You remember.", Examples: []string{"Who was the first emperor of Rome?", "When did the war begin?"}},
 	}
-	return classify.New(c, nil, nil, "", zap.NewNop())
+	return classify.New(c, nil, "", zap.NewNop())
 }
 
 func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {

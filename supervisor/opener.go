@@ -264,7 +264,7 @@ const defaultStall = 5 * time.Minute
 // start starts the entry's process, and the goroutines that read from it and write to
 // it.
 func (o *opener) start(ctx context.Context, entry, resolved config.Server, on terms) (*instance, error) {
-	p, err := o.launcher.Start(ctx, entry, resolved, o.direct.Load())
+	p, err := o.launcher.Start(entry, resolved, o.direct.Load())
 	if err != nil {
 		return nil, err
 	}

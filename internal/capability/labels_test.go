@@ -41,10 +41,7 @@ func TestLabels(t *testing.T) {
 		}
 		tool, err := discovery.Normalize(label.Server, lists[label.List][label.Tool], nil)
 		expect.OK(t, err, "%s:%s", label.List, label.Tool)
-		var inferred []string
-		for _, tag := range taxonomy.Infer(tool) {
-			inferred = append(inferred, tag.Name)
-		}
+		inferred := taxonomy.Infer(tool)
 		for _, tag := range taxonomy.Tags() {
 			if byTag[tag] == nil {
 				byTag[tag] = &judgement{}

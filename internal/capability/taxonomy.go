@@ -3,9 +3,7 @@
 package capability
 
 import (
-	"cmp"
 	_ "embed"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -13,13 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
-
-// A Tag is a capability with the reasons why it was inferred.
-type Tag struct {
-	Name       string   `json:"name"`
-	Confidence float64  `json:"confidence"` // above 0.6, below 1
-	Evidence   []string `json:"evidence"`   // such as `name: "browser"`, best first
-}
 
 // Weights of a word as evidence, by its place. One word in the name is enough; a word
 // elsewhere needs another one. Weights are probabilities, and places count as independent.
@@ -115,7 +106,7 @@ func (x *Taxonomy) Words(tag string) []string { return slices.Clone(x.words[tag]
 // Infer returns the capabilities of a tool, sorted by name, from its name,
 // title, description, parameters, annotations and the name of its server. It prefers to
 // miss a capability over a wrong one.
-func (x *Taxonomy) Infer(t registry.NormalizedTool) []Tag {
+func (x *Taxonomy) Infer(t registry.NormalizedTool) (tags []string) {
 	name := identifier(t.ServerName())
 	sentence := prose(firstSentence(t.Description))
 	e := evidence{}
@@ -242,14 +233,9 @@ func opening(words []string) string {
 	return ""
 }
 
-// evidence has the best clue of each witness for each tag. A place is one witness, and a
+// evidence has the best worth of each witness for each tag. A place is one witness, and a
 // weak word is one witness in all places.
-type evidence map[string]map[string]clue
-
-type clue struct {
-	place, text string
-	worth       float64
-}
+type evidence map[string]map[string]float64
 
 func (e evidence) add(t term, place string, worth float64) {
 	witness := place
@@ -257,27 +243,20 @@ func (e evidence) add(t term, place string, worth float64) {
 		witness = t.text + "?"
 	}
 	if e[t.tag] == nil {
-		e[t.tag] = map[string]clue{}
+		e[t.tag] = make(map[string]float64)
 	}
-	if worth > e[t.tag][witness].worth {
-		e[t.tag][witness] = clue{place, t.text, worth}
-	}
+	e[t.tag][witness] = max(worth, e[t.tag][witness])
 }
 
-// tags returns the tags with enough evidence.
-func (e evidence) tags() []Tag {
-	var tags []Tag
+// tags returns the tags with enough evidence, sorted.
+func (e evidence) tags() (tags []string) {
 	for _, name := range slices.Sorted(maps.Keys(e)) {
-		clues := slices.SortedFunc(maps.Values(e[name]), func(a, b clue) int {
-			return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(a.place, b.place), cmp.Compare(a.text, b.text))
-		})
-		tag, doubt := Tag{Name: name}, 1.0
-		for _, c := range clues {
-			doubt *= 1 - c.worth
-			tag.Evidence = append(tag.Evidence, fmt.Sprintf("%s: %q", c.place, c.text))
+		doubt := 1.0
+		for _, witness := range slices.Sorted(maps.Keys(e[name])) { // in one order, so that sums are the same
+			doubt *= 1 - e[name][witness]
 		}
-		if tag.Confidence = 1 - doubt; tag.Confidence >= enough {
-			tags = append(tags, tag)
+		if 1-doubt >= enough {
+			tags = append(tags, name)
 		}
 	}
 	return tags

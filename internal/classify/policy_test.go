@@ -133,8 +133,8 @@ func TestDecideProperties(t *testing.T) {
 
 func TestOutcomeJSON(t *testing.T) {
 	for want, a := range map[string]Outcome{
-		`{"class":1,"category":"b","confidence":0.75,"model":"m","use_reasoning":true,"probabilities":[0.25,0.75],"entropy":0.5,"source":"outside"}`: {Class: 1, Category: "b", Confidence: 0.75, Model: "m", UseReasoning: true, Probabilities: []float64{0.25, 0.75}, Entropy: 0.5, Source: sourceOutside},
-		`{"class":0,"category":"a","confidence":1,"model":"","use_reasoning":false,"entropy":0,"source":"builtin","degraded":true}`:                  {Category: "a", Confidence: 1, Source: sourceBuiltin, Degraded: true},
+		`{"class":1,"category":"b","confidence":0.75,"model":"m","use_reasoning":true,"probabilities":[0.25,0.75],"entropy":0.5}`: {Class: 1, Category: "b", Confidence: 0.75, Model: "m", UseReasoning: true, Probabilities: []float64{0.25, 0.75}, Entropy: 0.5},
+		`{"class":0,"category":"a","confidence":1,"model":"","use_reasoning":false,"entropy":0}`:                                  {Category: "a", Confidence: 1},
 	} {
 		if got, err := json.Marshal(a); err != nil || string(got) != want {
 			t.Errorf("got %s, %v, want %s", got, err, want)

@@ -1,5 +1,5 @@
-// Package commandline takes the command lines of MCP servers apart: into words, into the commands
-// that they wrap, and into the folders that they name; and it quotes words for people to type. It
+// Package commandline takes the command lines of MCP servers apart, into words and into the commands
+// that they wrap; and it quotes words for people to type. It
 // finds the packages that npx and uvx are to run, and the containers of docker, podman and nerdctl. It expands nothing,
 // starts nothing, and looks at no file. It is a leaf.
 package commandline

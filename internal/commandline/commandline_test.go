@@ -1,7 +1,6 @@
 package commandline
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -33,33 +32,6 @@ func TestAll(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want || !slices.Equal(first, words[:1]) {
 			t.Errorf("%s: %q and first %q, want %s", line, got, first, want)
-		}
-	}
-}
-
-func TestFolders(t *testing.T) {
-	for line, want := range map[string]string{
-		"npx -y @modelcontextprotocol/server-filesystem@2 ~/a /b --x": "2:~/a:home 3:/b:home",
-		"uvx mcp-server-git --repository /r":                          "2:/r",
-		"python -m mcp_server_git --repository=/r":                    "2:/r",
-		"metarouter builtin files /a":                                 "2:/a",
-		"docker run --mount type=bind,src=/s,dst=/d image":            "2:/s:file",
-		"node server.js /a":                                           "",
-	} {
-		words := strings.Fields(line)
-		var got []string
-		for _, f := range Folders(words[0], words[1:]) {
-			said := fmt.Sprintf("%d:%s", f.Argument, f.Of(words[1+f.Argument]))
-			if f.AtHome {
-				said += ":home"
-			}
-			if f.OrFile {
-				said += ":file"
-			}
-			got = append(got, said)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package execute
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -191,12 +190,12 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 		d.useReplica(x.only)
 	}
 	if t.tool != x.call.Tool {
-		fitting := x.e.Check(ctx, t.tool, Renamed(x.args, t.tool))
+		fitting := x.e.Check(ctx, t.tool, x.args)
 		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
 			return false
 		}
-		args, _ = wire.ParseObject(fitting.Sent) // those of the client, renamed
+		args, _ = wire.ParseObject(fitting.Sent)
 		x.checked = fitting.passed()
 	}
 	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Asks: x.call.Script != "", Trail: x.call.Trail}
@@ -211,41 +210,6 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 
 // Alike reports whether two tools have the same name, but for case and separators.
 func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
-
-// Renamed returns the arguments under the names that another tool has for them, which differ
-// only in case and separators.
-func Renamed(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {
-	names := make(map[string]string) // plain -> the tool's
-	known := make(map[string]bool)
-	wire.Members(wire.Member(to.InputSchema, "properties"), func(name string, _ []byte) bool {
-		names[plain(name)] = name
-		known[name] = true
-		return true
-	})
-	given := make(map[string]bool)
-	wire.Members(args, func(key string, _ []byte) bool {
-		given[key] = true
-		return true
-	})
-	out := []byte{'{'}
-	changed := false
-	wire.Members(args, func(key string, value []byte) bool {
-		if name, ok := names[plain(key)]; ok && !known[key] && !given[name] {
-			delete(names, plain(key)) // there is but one of the name
-			key, changed = name, true
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(wire.AppendString(out, key), ':')
-		out = append(out, value...)
-		return true
-	})
-	if !changed {
-		return args
-	}
-	return append(out, '}')
-}
 
 // plain returns a name in lower case and without separators.
 func plain(name string) string {

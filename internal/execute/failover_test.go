@@ -102,7 +102,6 @@ func TestFailover(t *testing.T) {
 	}{
 		{"all is well", group, false, nil, nil, object, "a", `{"max_results":1}`, `["local"]`, 0},
 		{"it is down", group, false, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
-		{"other names for the arguments", group, false, down, nil, `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`, "b", `{"maxResults":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"the arguments do not fit", group, false, down, nil, `{"required":["q"]}`, "", "", "", StartWait + 2*shortWait},
 		{"it is not known whether the arguments fit", group, false, down, nil, `{"type":7}`, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
 		{"it dies, and reading is harmless", group, true, nil, died, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, time.Second},
@@ -156,11 +155,11 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// What one server's tool calls its arguments is not sent to another. Where all are late, the
+// Where all are late, the
 // answer names each, and none is called twice.
 func TestFailoverGoesBack(t *testing.T) {
-	const renamed = `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`
-	r := registered(t, map[string]string{"a": object, "b": renamed}, reads)
+	const same = `{"properties":{"max_results":{"type":"integer"}},"additionalProperties":false}`
+	r := registered(t, map[string]string{"a": object, "b": same}, reads)
 	find, _ := r.Snapshot().Tool("a:find")
 	call := Call{Tool: find, Arguments: json.RawMessage(`{"max_results":1}`)}
 	group := Policy{StandIns: []string{"b"}, Timeout: time.Second}
@@ -274,16 +273,6 @@ func TestFailoverHasItsOwnTime(t *testing.T) {
 			t.Errorf("%s, %v; b has %d unanswered calls", result.JSON, err, s.limiters.of("b").unanswered)
 		}
 	})
-}
-
-// No argument is sent twice.
-func TestTranslateIsUnique(t *testing.T) {
-	to := tool(`{"properties":{"userID":{}}}`)
-	got := Renamed(json.RawMessage(`{"user_id":1,"user-id":2,"x":3}`), to)
-	names := make(map[string]int)
-	if err := wire.Members(got, func(key string, _ []byte) bool { names[key]++; return true }); err != nil || fmt.Sprint(names) != "map[user-id:1 userID:1 x:1]" {
-		t.Errorf("%s, %v", got, err)
-	}
 }
 
 // A call that a server refuses until a person has logged in is not sent there again and again.

@@ -52,6 +52,10 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
 			c.Sent, c.Repaired = withFixed(t, fixed), how
 			c.compared(nil, schema.err)
+		} else if wire.IsObject(c.Arguments) { // a default may not fit, and then the server knows what it means
+			if faults, err := schema.fits(ctx, schema.schema.Lenient(), c.Sent); err == nil && len(faults) == 0 {
+				c.compared(nil, nil)
+			}
 		}
 	}
 	return c
@@ -171,6 +175,11 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 	if s.schema == nil {
 		return nil, s.err
 	}
+	return s.fits(ctx, s.schema, args)
+}
+
+// fits is check with a schema, which s has or is made of it.
+func (s *compiledSchema) fits(ctx context.Context, with *schema.Schema, args json.RawMessage) (faults []string, err error) {
 	leave, err := s.enter(ctx, args)
 	if err != nil {
 		return nil, err
@@ -178,12 +187,12 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 	defer leave()
 	if s.blind && len(args) > longArguments {
 		if short := wire.Abridge(args, longString); len(short) < len(args) {
-			if faults, err := s.schema.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
+			if faults, err := with.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
 				return nil, nil
 			}
 		} // else their faults are to be found where they are
 	}
-	faults, err = s.schema.Validate(ctx, "arguments", args)
+	faults, err = with.Validate(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
 			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))

@@ -52,9 +52,7 @@ func NewTool(provider string, x *capability.Taxonomy, definition any, capabiliti
 	}
 	tags := slices.Clone(capabilities)
 	if x != nil {
-		for _, tag := range x.Infer(tool) {
-			tags = append(tags, tag.Name)
-		}
+		tags = append(tags, x.Infer(tool)...)
 	}
 	tool.Capabilities = taglist.Clean(tags)
 	return tool, nil

@@ -1,6 +1,10 @@
 package process
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
 
 // A MissingError is a command that can't be found.
 type MissingError struct {
@@ -9,11 +13,12 @@ type MissingError struct {
 	Err     error  // the fault of the file that Command names; nil if it was searched for
 }
 
+// Error hides secrets, since Command may be a whole command line.
 func (e *MissingError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("command %s: %v", e.Command, e.Err)
+		return secret.Hide(fmt.Sprintf("command %s: %v", e.Command, e.Err), "…")
 	}
-	return fmt.Sprintf("command %q is not on PATH (%s), nor where the login shell or version managers keep programs; install it, or write its full path", e.Command, e.Path)
+	return fmt.Sprintf("command %q is not on PATH (%s), nor where version managers keep programs; install it, or write its full path", secret.Hide(e.Command, "…"), e.Path)
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }

@@ -2,7 +2,6 @@ package process
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/mod/semver"
 
@@ -18,19 +16,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
-// A Finder finds executables. Desktop clients start the router with a short PATH,
-// without the folders that the user's shell adds, so more folders are searched than
-// PATH names. The zero value is ready.
-type Finder struct {
-	mu    sync.Mutex // guards shell, and keeps all but one from asking the shell
-	shell []string   // the login shell's PATH; nil until the shell has answered
-}
-
 // Find returns the executable that command names, and the PATH for it: own, the
 // server's, if not "", else the router's, with the folder in which the command was
 // found in front if PATH lacks it. Relative folders of PATH are dropped. A relative
 // command with a separator starts from the folder dir. The error is a [*MissingError].
-func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable, path string, err error) {
+//
+// Programs may be started with a short PATH, without the folders that the user's shell adds, so more
+// folders are searched than PATH names.
+func Find(command, dir, own string) (executable, path string, err error) {
 	folders := program.Folders(cmp.Or(own, os.Getenv("PATH")))
 	path = program.Join(folders)
 	if filepath.Base(command) != command {
@@ -46,23 +39,12 @@ func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable
 	if executable, ok := program.Search(command, folders); ok {
 		return executable, path, nil
 	}
-	extra := append(f.shellPath(ctx), usualPlaces()...) // looked up each time: it may just have been installed
+	extra := usualPlaces() // looked up each time: it may just have been installed
 	if executable, ok := program.Search(command, extra); ok {
 		// The programs that it calls (node for npx) are often in the same folder.
 		return executable, program.Join(slices.Concat([]string{filepath.Dir(executable)}, folders, extra)), nil
 	}
 	return "", "", &MissingError{Command: command, Path: path}
-}
-
-// shellPath returns the PATH of the user's login shell, which is asked until it
-// has answered once.
-func (f *Finder) shellPath(ctx context.Context) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.shell == nil {
-		f.shell = program.Folders(askShell(ctx)["PATH"])
-	}
-	return slices.Clone(f.shell)
 }
 
 // usualPlaces are the folders in which package and version managers keep

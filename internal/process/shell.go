@@ -26,6 +26,9 @@ const (
 	// shellLife is how long its variables are remembered at most, since files that its files name may change.
 	shellLife = 24 * time.Hour
 
+	// shellRetry is for how long it is remembered that the shell has not answered: the system may have been busy.
+	shellRetry = 10 * time.Minute
+
 	maxShellFile = 1 << 20
 )
 
@@ -96,8 +99,10 @@ func remembered(dataDir string, ask func() map[string]string) shellRecord {
 	var r shellRecord
 	if kept {
 		data, err := safefile.ReadOwn(path, maxShellFile)
-		if err == nil && json.Unmarshal(data, &r) == nil && r.Files == files && time.Since(r.Since) < shellLife && r.Variables != nil {
-			return r
+		if err == nil && json.Unmarshal(data, &r) == nil && r.Files == files && r.Variables != nil {
+			if age := time.Since(r.Since); age < shellRetry || age < shellLife && r.Variables["PATH"] != "" {
+				return r
+			}
 		}
 	}
 	r = shellRecord{Files: files, Since: time.Now(), Variables: make(map[string]string)}

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -38,7 +39,7 @@ func TestSettle(t *testing.T) {
 		expect.OK(t, os.WriteFile(file, []byte(text), 0o755))
 	}
 	shell := filepath.Join(home, "shell")
-	write(shell, "#!/bin/sh\necho 'Welcome!'\necho x >> "+asked+"\n. "+home+"/.profile\nexec /bin/sh -c \"$2\"\n")
+	write(shell, "#!/bin/sh\necho 'Welcome!'\necho x >> "+asked+"\n[ ! -e "+home+"/busy ] || exit 1\n. "+home+"/.profile\nexec /bin/sh -c \"$2\"\n")
 	write(filepath.Join(home, ".profile"), "export PATH=/shells:/usr/bin LC_TIME=sv TOKEN_OF_SHELL='two\nlines'\n")
 	terminal := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/shells:/terminals", "LANG": "de", "LC_TIME": "de", "TERM": "xterm", "OTHER": "o"}
 	menu := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/menus", "XDG_RUNTIME_DIR": "/run/me"}
@@ -87,6 +88,32 @@ func TestSettle(t *testing.T) {
 	setEnviron(t, menu)
 	if Settle(t.Context(), data); os.Getenv("PATH") != "/edited:/menus" || times() != 3 {
 		t.Errorf("after an edit, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())
+	}
+
+	write(filepath.Join(home, "busy"), "")
+	write(filepath.Join(home, ".zshrc"), "") // so that it is asked again
+	for _, tt := range []struct {
+		age  time.Duration // of what is remembered
+		path string
+	}{{0, "/menus"}, {0, "/menus"}, {time.Hour, "/edited:/menus"}} {
+		setEnviron(t, menu)
+		if record := filepath.Join(data, "environment.json"); tt.age > 0 {
+			var r shellRecord
+			said, err := os.ReadFile(record)
+			expect.OK(t, err)
+			expect.OK(t, json.Unmarshal(said, &r))
+			r.Since = r.Since.Add(-tt.age)
+			said, err = json.Marshal(r)
+			expect.OK(t, err)
+			expect.OK(t, os.WriteFile(record, said, 0o600))
+		}
+		if Settle(t.Context(), data); os.Getenv("PATH") != tt.path {
+			t.Errorf("PATH is %s, want %s", os.Getenv("PATH"), tt.path)
+		}
+		os.Remove(filepath.Join(home, "busy"))
+	}
+	if times() != 5 {
+		t.Errorf("the shell was asked %d times", times())
 	}
 	setEnviron(t, map[string]string{"HOME": home, "SHELL": "/bin/false", "PATH": "/menus", "LANG": "de"})
 	before := os.Environ()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,8 +13,7 @@ import (
 
 // ExampleArguments returns the members of args, a JSON object or nil, that the schema of an object takes, and
 // a value for each missing one that it requires. A value is one that the schema names (const,
-// examples, default, enum), that its description quotes (such as "mi"), or a plain one of the right type. A
-// "pattern" is followed if one of a few usual texts matches it.
+// examples, default, enum), that its description quotes (such as "mi"), or a plain one of the right type.
 // It stops after 200 values, and earlier in a very large schema.
 func ExampleArguments(schema, args json.RawMessage) json.RawMessage {
 	if !wire.IsObject(args) {
@@ -48,8 +46,6 @@ const (
 	maxRead          = 4 << 20 // bytes of schemas, each time that they are read for a value
 	maxValue         = 1000    // bytes of a value, or a name, that the schema has
 	maxText          = 1000    // of a "minLength" that is followed
-
-	maxExamplePattern = 100 // bytes of a "pattern" that is compiled
 )
 
 // A sampler makes values that fit schemas.
@@ -221,58 +217,17 @@ func number(schema json.RawMessage) json.RawMessage {
 	return wire.Marshal(x)
 }
 
-// formats are texts in the formats that schemas name.
+// formats are texts in the formats that schemas name, and for usual names.
 var formats = map[string]string{
 	"date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z", "time": "09:30:00Z", "duration": "PT1H", "email": "name@example.com",
 	"uri": "https://example.com", "url": "https://example.com", "uri-reference": "https://example.com", "hostname": "example.com",
-	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "123e4567-e89b-12d3-a456-426614174000",
+	"path": "some/path", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "123e4567-e89b-12d3-a456-426614174000",
 }
 
-// written are texts in formats that descriptions and patterns write, the longest first.
-var written = []struct{ as, text string }{
-	{"YYYY-MM-DDTHH:MM:SS", "2026-01-31T09:30:00"}, {"YYYY-MM-DD HH:MM", "2026-01-31 09:30"}, {"YYYY-MM-DD", "2026-01-31"}, {"YYYY-MM", "2026-01"}, {"DD.MM.YYYY", "31.01.2026"},
-	{"HH:MM:SS", "09:30:00"}, {"HH:MM", "09:30"}, {"#RRGGBB", "#336699"}, {"", "1"}, {"", "a"}, {"", "A"}, {"", "ab"}, {"", "AB"}, {"", "ABC"}, {"", "12345"}, {"", "v1.2.3"}, {"", "1.2.3"},
-}
-
-// writtenText returns the first text in a format that the schema writes; "" if the schema writes none.
-func writtenText(schema json.RawMessage) string {
-	description, _ := wire.String(wire.Member(schema, "description"))
-	for _, w := range written {
-		if w.as != "" && strings.Contains(strings.ToUpper(description[:min(len(description), maxValue)]), w.as) {
-			return w.text
-		}
-	}
-	pattern, _ := wire.String(wire.Member(schema, "pattern"))
-	if pattern == "" || len(pattern) > maxExamplePattern {
-		return ""
-	}
-	if re, err := regexp.Compile(pattern); err == nil && !re.MatchString("text") {
-		for _, w := range written {
-			if re.MatchString(w.text) {
-				return w.text
-			}
-		}
-	}
-	return ""
-}
-
-// textOf returns a text in the format of the schema, or such as the name asks for.
+// textOf returns a text in the format of the schema, or for the name.
 func textOf(name string, schema json.RawMessage) string {
 	format, _ := wire.String(wire.Member(schema, "format"))
-	text, lower := cmp.Or(formats[format], describedText(schema), writtenText(schema)), strings.ToLower(name)
-	switch {
-	case text != "":
-	case strings.Contains(lower, "url"), strings.HasSuffix(lower, "uri"):
-		text = "https://example.com"
-	case strings.Contains(lower, "email"):
-		text = "name@example.com"
-	case strings.HasSuffix(lower, "file"), strings.HasSuffix(lower, "filename"), strings.Contains(lower, "file") && strings.Contains(lower, "path"):
-		text = "path/to/file"
-	case strings.Contains(lower, "path"): // of a file or of a folder
-		text = "some/path"
-	default:
-		text = "text"
-	}
+	text := cmp.Or(formats[format], describedText(schema), formats[strings.ToLower(name)], "text")
 	least, most := 0, maxText
 	_ = json.Unmarshal(wire.Member(schema, "minLength"), &least)
 	_ = json.Unmarshal(wire.Member(schema, "maxLength"), &most)

@@ -27,8 +27,6 @@ func TestArguments(t *testing.T) {
 		{`{"properties":{"s":{"type":"string","minLength":6},"k":{"type":"string","maxLength":2}},"required":["s","k"]}`, ``, `{"s":"textxx","k":"te"}`},
 		{`{"properties":{"u":{"type":"string","description":"The unit, such as \"mi\" or \"km\"."},"v":{"type":"string","description":"A name (e.g. 'Ada')."},"w":{"type":"string","description":"Words, e.g. \"\u001b[31m\""},"x":{"type":"string","description":"A \"word\"."}},"required":["u","v","w","x"]}`, ``,
 			`{"u":"mi","v":"Ada","w":"text","x":"text"}`},
-		{`{"properties":{"t":{"type":"string","description":"Time to convert in 24-hour format (HH:MM)"},"d":{"type":"string","description":"yyyy-mm-dd","pattern":"^\\d{4}-\\d\\d-\\d\\d$"},"c":{"type":"string","pattern":"^[A-Z]{3}$"},"p":{"type":"string","pattern":"^\\w+$"}},"required":["t","d","c","p"]}`, ``,
-			`{"t":"09:30","d":"2026-01-31","c":"ABC","p":"text"}`},
 		{`{"properties":{"u":{"type":"string","description":"Such as \"miles\".","maxLength":2}},"required":["u"]}`, ``, `{"u":"mi"}`},
 		{`{"properties":{"r":{"$ref":"#/$defs/a~1b"}},"required":["r"],"$defs":{"a/b":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}`, ``, `{"r":{"n":1}}`},
 	} {
@@ -38,8 +36,7 @@ func TestArguments(t *testing.T) {
 		}
 		compiled, err := Compile(json.RawMessage(test.schema))
 		expect.OK(t, err)
-		got, _ = compiled.Repair(t.Context(), got)
-		if faults, err := compiled.Validate(t.Context(), "arguments", got); err != nil || len(faults) > 0 {
+		if faults, err := compiled.Lenient().Validate(t.Context(), "arguments", got); err != nil || len(faults) > 0 {
 			t.Errorf("%s does not fit %s: %v, %v", got, test.schema, faults, err)
 		}
 	}

@@ -19,6 +19,8 @@ const (
 	maxRepairs = 10_000 // faults of a value that is repaired
 	maxRounds  = 3      // strings of JSON within strings of JSON
 	maxNamed   = 5      // places that the sentence of Repair names
+
+	maxFilled = 1 << 20 // bytes of defaults in a round, since one may be for many objects
 )
 
 // Filled begins the clause of Repair's sentence that names members with defaults.
@@ -34,18 +36,12 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
 			break
 		}
-		edits, changes := e.edits()
-		if len(changes) == 0 {
+		root, texts, members := e.edits()
+		if len(texts)+len(members) == 0 {
 			break
 		}
-		value = edits.apply(value)
-		for _, c := range changes {
-			if c.fill != nil {
-				filled = append(filled, c.name)
-			} else {
-				unquoted = append(unquoted, c.name)
-			}
-		}
+		value = root.apply(value)
+		unquoted, filled = append(unquoted, texts...), append(filled, members...)
 	}
 	var done []string
 	if len(unquoted) > 0 {
@@ -57,20 +53,15 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 	return value, strings.Join(done, "; ")
 }
 
-// A change is a repair at one place: a string becomes a value, or an object gets members.
-type change struct {
-	name string   // of the place, or of the members that it gets
-	fill defaults // nil for a string
-}
-
-// An edit is a change of a value, or of values in it.
+// An edit is what a value becomes.
 type edit struct {
-	parts map[place]*edit
-	change
+	parts   map[place]*edit
+	unquote bool     // a string becomes the value that it holds
+	fill    defaults // members that an object gets
 }
 
-// edits returns how to repair the faults of a value that can be repaired.
-func (e *evaluation) edits() (root *edit, changes []change) {
+// edits returns how to repair the faults of a value that can be repaired, and the names of the strings and members to edit.
+func (e *evaluation) edits() (root *edit, unquoted, filled []string) {
 	root = &edit{}
 	keep := make(map[string]bool) // places of strings that stay
 	for _, path := range e.strings {
@@ -84,33 +75,35 @@ func (e *evaluation) edits() (root *edit, changes []change) {
 			wanted[f.place()] = append(wanted[f.place()], types...)
 		}
 	}
+	left := maxFilled
 	for _, f := range e.faults {
-		name, c := f.place(), change{}
+		name := f.place()
 		switch v := f.value.(type) {
 		case string:
 			if name == "" || keep[name] || !holds(v, wanted[name]) {
 				continue
 			}
-		case defaults:
-			var names []string
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				names = append(names, strings.TrimPrefix(name+"."+key, "."))
+			if at := root.at(f.path); !at.unquote {
+				at.unquote = true
+				unquoted = append(unquoted, shortened(name))
 			}
-			name, c.fill = strings.Join(names, ", "), v
-		default:
-			continue
-		}
-		if name == "" {
-			continue
-		}
-		if at := root.at(f.path); at.name == "" {
-			c.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
-			at.change = c
-			changes = append(changes, c)
+		case defaults:
+			if left < 0 {
+				continue
+			}
+			left -= len(wire.Marshal(v))
+			if at := root.at(f.path); at.fill == nil && left >= 0 { // of several branches, the first
+				at.fill = v
+				for _, key := range slices.Sorted(maps.Keys(v)) {
+					filled = append(filled, shortened(strings.TrimPrefix(name+"."+key, ".")))
+				}
+			}
 		}
 	}
-	return root, changes
+	return root, unquoted, filled
 }
+
+func shortened(name string) string { return strings.ToValidUTF8(name[:min(len(name), 100)], "") }
 
 // place names where the fault is.
 func (f fault) place() string { return strings.TrimPrefix(appendPath("", f.path), ".") }
@@ -154,7 +147,7 @@ func (e *edit) at(path []place) *edit {
 
 // apply returns the edited JSON value. All bytes that the edit does not name remain.
 func (e *edit) apply(value []byte) []byte {
-	if text, ok := wire.String(value); ok && e.name != "" && e.fill == nil {
+	if text, ok := wire.String(value); ok && e.unquote {
 		return []byte(strings.TrimSpace(text))
 	}
 	if len(e.parts) == 0 && e.fill == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestRepairNamesPlaces(t *testing.T) {
@@ -19,6 +20,17 @@ func TestRepairNamesPlaces(t *testing.T) {
 	many := []byte(`{"list":["[]"` + strings.Repeat(`,"[]"`, maxRepairs) + `]}`)
 	if _, how := s.Repair(t.Context(), many); how != "" {
 		t.Error(how)
+	}
+}
+
+// A long default for many objects is not written into all of them.
+func TestRepairBoundsDefaults(t *testing.T) {
+	long := strings.Repeat("x", maxFilled/4)
+	s, err := Compile([]byte(`{"items":{"properties":{"s":{"default":"` + long + `"}},"required":["s"]}}`))
+	expect.OK(t, err)
+	for n, filled := range map[int]int{1: 1, 3: 3, 100: maxRounds * 3} {
+		got, _ := s.Repair(t.Context(), []byte(`[{}`+strings.Repeat(`,{}`, n-1)+`]`))
+		expect.Equal(t, strings.Count(string(got), long), filled, "of %d", n)
 	}
 }
 

@@ -47,10 +47,14 @@ type Schema struct {
 	root    *jsonschema.Schema
 	partial bool
 	keys    Keys // for the texts of faults
+	lenient bool // required members with a default may be missing
 }
 
 // With returns the schema with keys that its faults name in place of its own.
-func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k} }
+func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k, s.lenient} }
+
+// Lenient returns the schema without the rule that required members with a default are present.
+func (s *Schema) Lenient() *Schema { return &Schema{s.root, s.partial, s.keys, true} }
 
 // IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }

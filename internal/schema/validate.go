@@ -30,7 +30,7 @@ const stepsPerLook = 1 << 10
 // 10, with its path below root; no faults if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
-	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults}
+	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults, lenient: s.lenient}
 	if err := e.run(s, value); err != nil {
 		if _, ok := errors.AsType[invalid](err); ok {
 			return []string{root + ": " + err.Error()}, nil
@@ -99,6 +99,7 @@ type evaluation struct {
 	quiet   bool    // no faults are wanted
 	most    int     // faults that are wanted
 	faults  []fault
+	lenient bool                 // as of the schema
 	repairs bool                 // the faults are to be repaired
 	strings [][]place            // with repairs, of the strings where the schema wants strings
 	anchors []*jsonschema.Schema // with a dynamic anchor, that are being evaluated

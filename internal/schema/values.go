@@ -241,10 +241,6 @@ func (c *comparison) number(n json.Number) bool {
 // required records one fault for all missing members: those without a default, or those to fill in if each has one.
 func (c *comparison) required(object map[string]any) {
 	missing, fill := c.missing(object, c.schema.Required), make(defaults)
-	if missing == nil {
-		return
-	}
-	c.failed = true
 	needed := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
 		property := c.schema.Properties[name]
 		if property == nil || property.Default == nil {
@@ -253,7 +249,10 @@ func (c *comparison) required(object map[string]any) {
 		fill[name] = *property.Default
 		return true
 	})
-	if len(needed) > 0 {
+	if missing == nil || c.lenient && len(needed) == 0 {
+		return
+	}
+	if c.failed = true; len(needed) > 0 {
 		c.fail(func() jsonschema.ErrorKind { return &kind.Required{Missing: needed} })
 	} else {
 		c.failAs(fill, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })

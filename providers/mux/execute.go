@@ -50,7 +50,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Repeatable() {
 			break
 		}
-		fitting := m.store.Check(ctx, other, execute.Renamed(c.Arguments, other))
+		fitting := m.store.Check(ctx, other, c.Arguments)
 		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			faults = append(faults, other.ID+" takes other arguments: "+fitting.Faults[0])
 			continue

@@ -270,9 +270,6 @@ func TestMuxFailover(t *testing.T) {
 		t.Hints.ReadOnly, t.Doubt = new(true), "its name says that it deletes"
 	}
 	repeats := func(t *registry.NormalizedTool) { t.Hints.Idempotent = new(true) }
-	otherNames := func(t *registry.NormalizedTool) {
-		t.InputSchema = json.RawMessage(`{"type":"object","properties":{"maxItems":{"type":"integer"}},"additionalProperties":false,"required":["maxItems"]}`)
-	}
 	destroys := func(t *registry.NormalizedTool) { t.Hints.Destructive = new(true) }
 	odd := of("b", "y:find") // does something, and breaks the rule of how to say that it failed
 	odd.call = func(context.Context, selector.Call) (selector.Result, error) {
@@ -296,7 +293,6 @@ func TestMuxFailover(t *testing.T) {
 		{"two are", []adapter.ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").fails(down), of("c", "z:find")}, "c did z:find", `["local","x:find","y:find","z:find"]`, false},
 		{"all are", []adapter.ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").fails(down)}, "x:find: it is down: not sent; y:find: it is down: not sent", `["local","x:find","y:find"]`, true},
 		{"nobody has such a tool", []adapter.ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:seek")}, "it is down", "", true},
-		{"it takes other names", []adapter.ProviderAdapter{of("a", "x:find").fails(down), of("b", "y:find").each(otherNames)}, `b did y:find{"maxItems":3}`, `["local","x:find","y:find"]`, false},
 		{"nobody knows what it did", []adapter.ProviderAdapter{of("a", "x:find").fails(died), of("b", "y:find")}, "it died", "", true},
 		{"but it only reads", []adapter.ProviderAdapter{of("a", "x:find").fails(died).each(reads), of("b", "y:find").each(reads)}, "b did y:find", `["local","x:find","y:find"]`, false},
 		{"but its hint is doubted", []adapter.ProviderAdapter{of("a", "x:find").fails(died).each(doubted), of("b", "y:find").each(reads)}, "it died", "", true},

@@ -123,9 +123,7 @@ func (n *normalizer) add(log *zap.Logger, server string, definition json.RawMess
 		return
 	}
 	n.known[t.ID] = true
-	for _, tag := range n.taxonomy.Infer(t) {
-		t.Capabilities = append(t.Capabilities, tag.Name)
-	}
+	t.Capabilities = append(t.Capabilities, n.taxonomy.Infer(t)...)
 	n.all = append(n.all, t)
 }
 

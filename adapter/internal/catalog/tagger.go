@@ -45,10 +45,7 @@ func hash(v any) string {
 func (t *Tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
 	o.Tools = slices.Clone(o.Tools)
 	for i := range o.Tools {
-		tags := slices.Clone(entry.Capabilities)
-		for _, tag := range t.Taxonomy.Infer(o.Tools[i]) {
-			tags = append(tags, tag.Name)
-		}
+		tags := append(slices.Clone(entry.Capabilities), t.Taxonomy.Infer(o.Tools[i])...)
 		slices.Sort(tags)
 		o.Tools[i].Capabilities = slices.Compact(tags)
 	}

@@ -1,14 +1,12 @@
 package keys
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // inEntries are keys of entries that other clients and routers know, and that have no effect here.
@@ -80,52 +78,4 @@ func isGeneral(key string) bool { return strings.Contains(key, ".") || slices.Co
 // IsGeneral reports whether a file has all settings of another client, or is a plug-in's.
 func IsGeneral(root *hujson.Object) bool {
 	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return isGeneral(jsonc.Key(m)) })
-}
-
-// A File is a file of a client that is no JSON, and that 'metarouter import' reads.
-type ForeignFile struct {
-	Client, Title, Format string // such as "codex", "Codex" and "TOML"
-	Offset                int    // where its servers begin
-}
-
-var (
-	codexServers    = lazy.Regexp(`(?m)^[ \t]*\[?mcp_servers\b`)
-	gooseExtensions = lazy.Regexp(`(?m)^extensions:`)
-)
-
-// ForeignFileOf returns the file that has the text, if it is of such a client.
-func ForeignFileOf(text []byte) (f ForeignFile, ok bool) {
-	for _, c := range []struct {
-		ForeignFile
-		servers func() *regexp.Regexp
-	}{{ForeignFile{"codex", "Codex", "TOML", 0}, codexServers}, {ForeignFile{"goose", "Goose", "YAML", 0}, gooseExtensions}} {
-		if at := c.servers().FindIndex(text); at != nil {
-			c.Offset = at[0]
-			return c.ForeignFile, true
-		}
-	}
-	return f, false
-}
-
-// IsOpencode reports whether a member of the file has the servers of opencode: each has the type
-// "local" or "remote".
-func IsOpencode(m hujson.ObjectMember) bool {
-	o, ok := m.Value.Value.(*hujson.Object)
-	if !ok || jsonc.Key(m) != "mcp" {
-		return false
-	}
-	if inner, ok := jsonc.Member(o, "servers"); ok {
-		if deeper, ok := inner.Value.Value.(*hujson.Object); ok {
-			o = deeper
-		}
-	}
-	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-		entry, ok := m.Value.Value.(*hujson.Object)
-		if !ok {
-			return false
-		}
-		kind, _ := jsonc.Member(entry, "type")
-		said, ok := kind.Value.Value.(hujson.Literal)
-		return ok && (said.String() == "local" || said.String() == "remote")
-	})
 }

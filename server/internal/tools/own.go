@@ -178,7 +178,7 @@ func mayWrite(tool *registry.NormalizedTool) json.RawMessage {
 // router: their answers are JSON in a text.
 
 func (t *Tools) listCategories(ctx context.Context, _ json.RawMessage, _ *toolCall) (json.RawMessage, error) {
-	return answer(t.Router.Classifier().Categories(ctx)), nil
+	return answer(t.Router.Classifier().Categories()), nil
 }
 
 type classifyArguments struct {
@@ -194,9 +194,5 @@ func (t *Tools) classifyText(ctx context.Context, a classifyArguments, _ *toolCa
 	if !a.WithProbabilities {
 		o.Probabilities = nil
 	}
-	result := answer(o)
-	if o.Degraded {
-		result = wire.AddMember(result, "_meta", []byte(`{"degraded":true}`))
-	}
-	return result, nil
+	return answer(o), nil
 }

@@ -71,13 +71,13 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 	if !ok {
 		return nil, nil
 	}
-	written, err := l.command(ctx, job.Entry)
+	written, err := commandOf(job.Entry)
 	if err != nil {
 		return nil, err
 	}
 	c := written
 	if job.Resolved != nil {
-		if c, err = l.command(ctx, *job.Resolved); err != nil {
+		if c, err = commandOf(*job.Resolved); err != nil {
 			return nil, err
 		}
 	}

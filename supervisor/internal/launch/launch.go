@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +24,6 @@ type Launcher struct {
 	Cache *Cache
 
 	starter  *process.Starter
-	finder   process.Finder
 	reporter string        // path of a program that calls Report; "" runs npx and uvx as entries have them
 	dataDir  string        // "" keeps nothing
 	fetching *signal.Turns // of package runners
@@ -73,8 +71,8 @@ type Direct struct {
 // Start starts the process of the entry. resolved is the entry with the values of its
 // references to secrets. d is the result of [Launcher.Fetch] for the entry, or for one
 // before an edit; it may be nil.
-func (l *Launcher) Start(ctx context.Context, entry, resolved config.Server, d *Direct) (*process.Process, error) {
-	c, err := l.command(ctx, resolved)
+func (l *Launcher) Start(entry, resolved config.Server, d *Direct) (*process.Process, error) {
+	c, err := commandOf(resolved)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +85,9 @@ func (l *Launcher) Start(ctx context.Context, entry, resolved config.Server, d *
 	return p, asNotFound(err)
 }
 
-// command returns the entry's command as it is written.
-func (l *Launcher) command(ctx context.Context, entry config.Server) (process.Command, error) {
-	path, search, err := l.finder.Find(ctx, entry.Command, entry.Cwd, entry.Env["PATH"])
+// commandOf returns the entry's command as it is written.
+func commandOf(entry config.Server) (process.Command, error) {
+	path, search, err := process.Find(entry.Command, entry.Cwd, entry.Env["PATH"])
 	if err != nil {
 		return process.Command{}, &NotFoundError{err}
 	}

@@ -45,10 +45,9 @@ type Runner func(ctx context.Context, c process.Command, stderr *process.Tail, f
 
 // A Resolver gets the values of references.
 type Resolver struct {
-	store  Store
-	run    Runner
-	finder process.Finder
-	slots  chan struct{} // holds an item for each command that runs
+	store Store
+	run   Runner
+	slots chan struct{} // holds an item for each command that runs
 
 	mu      sync.Mutex // guards printed
 	printed map[string]*result
@@ -185,7 +184,7 @@ func (r *Resolver) command(ctx context.Context, entry config.Server, ref referen
 		return "", errAborted
 	}
 	words := wordsOf(ref)
-	path, search, err := r.finder.Find(ctx, words[0], ref.Dir, "")
+	path, search, err := process.Find(words[0], ref.Dir, "")
 	if err != nil {
 		return "", err
 	}

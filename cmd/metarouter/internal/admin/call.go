@@ -335,9 +335,6 @@ func classifyText(q *query) (any, error) {
 		return nil, err
 	}
 	k := q.router.Config().Router.Classification
-	if k != nil && k.Outside != nil && k.Outside.Server != "" {
-		_ = q.view.Await(q.Context(), k.Outside.Server) // it may take longer to start than a classification may take
-	}
 	o, err := q.view.Classifier().Classify(q.Context(), asked.Text)
 	switch {
 	case errors.Is(err, classify.ErrNoCategories):
@@ -345,7 +342,7 @@ func classifyText(q *query) (any, error) {
 	case err != nil:
 		return nil, badRequest(err)
 	}
-	if k == nil || len(k.Categories) == 0 && k.Outside == nil {
+	if k == nil || len(k.Categories) == 0 {
 		q.note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)
 	}
 	return Classified{o, o.Categories}, q.Context().Err()

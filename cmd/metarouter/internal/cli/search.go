@@ -163,9 +163,6 @@ func printCategory(e *Env, o classify.Outcome) error {
 		reasoning = "with reasoning"
 	}
 	e.Say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
-	if o.Degraded {
-		fmt.Fprintln(e.Err, "the other classification server does not answer, so the built-in classifier answered")
-	}
 	order := make([]int, len(o.Probabilities))
 	for i := range order {
 		order[i] = i

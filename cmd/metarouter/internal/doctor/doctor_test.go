@@ -87,7 +87,7 @@ func TestStart(t *testing.T) {
 		"a folder":              {stdio("/srv/folder"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/folder"}, "is a folder", "the path of the program in it"},
 		"interpreter":           {stdio("/srv/script"), &status.Fault{Kind: status.InterpreterMissing, Command: "/srv/script"}, "its first line names does not exist", "head -1 /srv/script"},
 		"not executable":        {stdio("/srv/bin"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/bin", Message: "permission denied"}, "permission denied", "chmod +x /srv/bin"},
-		"secret in a command":   {stdio("x"), &status.Fault{Kind: status.CommandMissing, Command: "odd --token=verysecret"}, `"odd --token=…" was not found`, "which odd"},
+		"secret in a command":   {stdio("x"), &status.Fault{Kind: status.CommandMissing, Command: "odd --token=verysecret"}, `no program "odd --token=…"`, `its arguments into "args"`},
 		"no folder":             {stdio("npx"), &status.Fault{Kind: status.FolderMissing, Folder: "/nowhere"}, "/nowhere, does not exist", "make the folder"},
 
 		"no -y":            {stdio("npx pkg@1"), fetch(`npm error npx canceled due to missing packages and no YES option: ["pkg@1"]`), "npx may not fetch pkg@1 without a question", `add "-y" to "args"`},

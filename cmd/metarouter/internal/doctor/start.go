@@ -34,6 +34,8 @@ const (
 )
 
 var failures = []failure{
+	{status.CommandMissing, func(o output) bool { return strings.Contains(o.program(), " ") }, `there is no program "{program}".`,
+		`write the program alone as "command", and its arguments into "args"; or correct the path`},
 	{status.CommandMissing, func(o output) bool { return o.isPath() && !filepath.IsAbs(o.program()) && o.entry.Cwd == "" }, "the program {program} does not exist.",
 		`write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
 	{status.CommandMissing, output.isPath, "the program {path} does not exist.", `correct "command": write the absolute path of the program`},
