@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -108,14 +109,14 @@ var routes = []route{
 	{"GET /schema.json", anyPage, nil, file(serveSchema)},
 	{"GET /dashboard/events", ownPage, nil, (*API).events}, // the calls of all clients
 
-	{"GET /dashboard/tools", ownPage, listTools, nil}, // of all profiles
+	{"POST /dashboard/tools", ownPage, with(listTools), nil}, // of all profiles
 	{"GET /dashboard/tool", ownPage, showTool, nil},
 	{"GET /dashboard/capabilities", ownPage, listCapabilities, nil},
-	{"GET /dashboard/why", ownPage, explainOffer, nil},
-	{"POST /dashboard/call", ownPage, callTool, nil},
-	{"POST /dashboard/route", ownPage, routeTask, nil},
-	{"POST /dashboard/script", onCommand, runScript, nil},
-	{"POST /dashboard/classify", ownPage, classifyText, nil},
+	{"POST /dashboard/why", ownPage, with(explainOffer), nil},
+	{"POST /dashboard/call", ownPage, with(callTool), nil},
+	{"POST /dashboard/route", ownPage, with(routeTask), nil},
+	{"POST /dashboard/script", onCommand, with(runScript), nil},
+	{"POST /dashboard/classify", ownPage, with(classifyText), nil},
 
 	{"GET /dashboard/servers", ownPage, listServers, nil},
 	{"GET /dashboard/servers/{name}", ownPage, showServer, nil},
@@ -130,6 +131,17 @@ var routes = []route{
 	{"POST /dashboard/approvals/{id}/{action}", ownPage, answerApproval, nil},
 
 	{"POST /dashboard/doctor", ownPage, runDoctor, nil},
+}
+
+// with returns the function of a route whose requests have a body of the type In.
+func with[In any](answer func(*query, In) (any, error)) func(*query) (any, error) {
+	return func(q *query) (any, error) {
+		var in In
+		if err := json.Unmarshal(q.body, &in); err != nil {
+			return nil, badRequest(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
+		}
+		return answer(q, in)
+	}
 }
 
 // file returns the function of a route that answers the same for all routers.

@@ -130,7 +130,7 @@ func until(next func() update, wanted func(update) bool) update {
 }
 
 func state(u update, server string) string {
-	i := slices.IndexFunc(u.Servers, func(s serverInfo) bool { return s.Name == server })
+	i := slices.IndexFunc(u.Servers, func(s ServerDetails) bool { return s.Name == server })
 	if i < 0 {
 		return ""
 	}
@@ -141,17 +141,17 @@ func state(u update, server string) string {
 func TestTools(t *testing.T) {
 	s := open(t, fake("a", "echo,browser_screenshot,browser_click"), fake("b", "pid"))
 	var found Tools
-	s.ask(http.MethodGet, "/dashboard/tools?q=take+a+screenshot", "", &found)
+	s.ask(http.MethodPost, "/dashboard/tools", `{"words":"take a screenshot"}`, &found)
 	if len(found.Tools) == 0 || found.Tools[0].ID != "a:browser_screenshot" || found.Tools[0].Why == nil || !strings.Contains(found.Tools[0].Reason, "screenshot") || found.Total != 4 || !found.Sure || found.Abstained {
 		t.Errorf("found %+v", found)
 	}
 	for query, want := range map[string]string{
-		"":                            "a:browser_click a:browser_screenshot a:echo b:pid",
-		"server=b":                    "b:pid",
-		"capability=browser&server=a": "a:browser_click a:browser_screenshot",
+		`{}`:                "a:browser_click a:browser_screenshot a:echo b:pid",
+		`{"servers":["b"]}`: "b:pid",
+		`{"capabilities":["browser"],"servers":["a"]}`: "a:browser_click a:browser_screenshot",
 	} {
 		var found Tools
-		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
+		s.ask(http.MethodPost, "/dashboard/tools", query, &found)
 		expect.Equal(t, found.Fitting, len(found.Tools), "%s: fit, and", query)
 		var ids []string
 		for _, t := range found.Tools {
@@ -160,15 +160,15 @@ func TestTools(t *testing.T) {
 		expect.Equal(t, strings.Join(ids, " "), want, "%s", query)
 	}
 	found = Tools{}
-	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
+	if s.ask(http.MethodPost, "/dashboard/tools", `{"limit":3}`, &found); len(found.Tools) != 3 || found.Fitting != 4 {
 		t.Errorf("of a list with a limit: %d of %d", len(found.Tools), found.Fitting)
 	}
 	found = Tools{}
-	s.ask(http.MethodGet, "/dashboard/tools?q=screenshots+frobnicated"+strings.Repeat("+x", 100_000), "", &found)
+	s.ask(http.MethodPost, "/dashboard/tools", `{"words":"screenshots frobnicated`+strings.Repeat(" x", 30_000)+`"}`, &found)
 	if len(found.Tools) == 0 || found.Tools[0].Why.Words[0].Word != "screenshots" || !slices.Contains(found.Tools[0].Why.Missing, "frobnicated") {
 		t.Errorf("a long search: %+v", found)
 	}
-	var whole wholeTool
+	var whole Tool
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
 		t.Errorf("%d %+v", status, whole)
 	}

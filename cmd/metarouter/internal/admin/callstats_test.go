@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,34 +42,6 @@ func TestBoard(t *testing.T) {
 		t.Errorf("%d seconds: %v … %v", len(rates), rates[0], rates[len(rates)-1])
 	}
 	expect.List(t, b.rates(now+100, now+103), []second{{Unix: now + 100}, {Unix: now + 101}, {Unix: now + 102}}, "when nothing is called")
-
-	h := b.histogram(now)
-	total := 0
-	for _, n := range h.Counts {
-		total += n
-	}
-	if total < keptSeconds-1 || total > keptSeconds+1 || h.Counts[len(bounds)] != 1 || h.P50 < 200 || h.P50 > 400 || h.P99 < 400 || h.P99 > 500 {
-		t.Errorf("%d calls: %+v", total, h)
-	}
-	expect.Equal(t, b.histogram(now+2*keptSeconds).P99, 0, "of long ago")
-	if last := b.latenciesOf("s"); len(last) != keptLatencies || last[0] != 411 || last[keptLatencies-2] != 449 {
-		t.Errorf("last %v", last)
-	}
-	b.forget(func(server string) bool { return server == "s" })
-	if len(b.latenciesOf("s")) != 0 {
-		t.Error("the server is not forgotten")
-	}
-}
-
-func TestBounds(t *testing.T) {
-	for ms, slot := range map[string]int{"0": 0, "0.999": 0, "1": 1, "1.5": 1, "2": 2, "29999": 13, "30000": 14, "99999999": 14} {
-		b := callStats{mask: new(telemetry.Mask)}
-		f, _ := strconv.ParseFloat(ms, 64)
-		b.Executed(ended(1000, time.Duration(f*1e6), execute.OK))
-		if h := b.histogram(1000); h.Counts[slot] != 1 {
-			t.Errorf("%s ms: %v", ms, h.Counts)
-		}
-	}
 }
 
 // A clock that is set back leaves no call of the future, and one that was never set does
@@ -82,9 +53,6 @@ func TestClock(t *testing.T) {
 	b.Executed(ended(now, time.Millisecond, execute.OK))
 	if rates := b.rates(now+3600, now+1); len(rates) != keptSeconds-1 || rates[len(rates)-1] != (second{now, 1, 0}) {
 		t.Errorf("%d seconds: %v", len(rates), rates)
-	}
-	if h := b.histogram(now); h.Counts[1] != 1 {
-		t.Errorf("%v", h.Counts)
 	}
 	b.Executed(selector.Execution{Tool: &registry.NormalizedTool{ID: "s:t"}, Took: 1500 * time.Millisecond, Outcome: execute.OK})
 	b.rates(0, -5)

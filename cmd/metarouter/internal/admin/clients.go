@@ -18,9 +18,9 @@ const (
 
 // clientsOf returns the clients that the router serves, the oldest first. Of too many it returns the clients
 // with the most calls.
-func clientsOf(a *API) clientList {
+func clientsOf(a *API) *clientList {
 	known, configured := a.mcp.Clients(), a.router.Config().Router.Profiles
-	list := clientList{Total: len(known), Clients: []clientInfo{}}
+	list := &clientList{Total: len(known), Clients: []clientInfo{}}
 	for _, k := range known {
 		era := "legacy"
 		switch k.Revision {

@@ -12,16 +12,16 @@ import (
 // maxNodes is how many nodes a page gets.
 const maxNodes = 200
 
-func clusterOf(r *adapter.Parts) clusterInfo {
+func clusterOf(r *adapter.Parts) *clusterInfo {
 	report, counters, in := r.ClusterReport()
 	if !in {
-		return clusterInfo{Nodes: []nodeInfo{}}
+		return &clusterInfo{Nodes: []nodeInfo{}}
 	}
 	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
-	c := clusterInfo{
+func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) *clusterInfo {
+	c := &clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
 	}

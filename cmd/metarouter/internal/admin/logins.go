@@ -33,12 +33,6 @@ const (
 	beginTime = time.Minute
 )
 
-// A loginInfo is the login at a server, for the page.
-type loginInfo struct {
-	*LoginDetails
-	Needed string `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
-}
-
 // POST /dashboard/servers/NAME/login with the body {} begins a login, which all clients share.
 type begunLogin struct {
 	URL  string `json:"url"`            // where the person logs in
@@ -50,26 +44,17 @@ type knownLogin struct {
 	state status.State
 	since time.Time
 	at    time.Time
-	info  *loginInfo
+	info  *LoginDetails
 }
 
 // loginOf returns how the login at a server is; nil if it has no login and needs none.
-func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
-	if s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
-		return nil
-	}
+func (a *API) loginOf(s adapter.ServerInfo) *LoginDetails {
 	now := time.Now()
 	kept, _ := a.logins.Load(s.Name)
 	if was, ok := kept.(knownLogin); ok && was.state == s.State && was.since.Equal(s.Since) && now.Sub(was.at) < loginAge {
 		return was.info
 	}
-	next := knownLogin{state: s.State, since: s.Since, at: now}
-	if details := a.loginDetails(context.Background(), s, loginTime); details != nil {
-		next.info = &loginInfo{LoginDetails: details}
-		if details.Needed != "" {
-			next.info.Needed = details.Needed.Text()
-		}
-	}
+	next := knownLogin{s.State, s.Since, now, a.loginDetails(context.Background(), s, loginTime)}
 	a.logins.Store(s.Name, next)
 	return next.info
 }
@@ -77,7 +62,8 @@ func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 // loginDetails returns how the login at a server is, as far as the keyring says so within a time; nil if
 // there is nothing to say.
 func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within time.Duration) *LoginDetails {
-	if s.Transport == string(config.Stdio) || s.Node() != "" {
+	off := s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self
+	if off || s.Transport == string(config.Stdio) || s.Node() != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -93,7 +79,11 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	if !state.LoggedIn && state.Why == "" {
 		return nil
 	}
-	return &LoginDetails{state.LoggedIn, plain.Text(state.Issuer), state.Scopes, state.Expires, state.Renews, state.Why}
+	details := &LoginDetails{LoggedIn: state.LoggedIn, Issuer: plain.Text(state.Issuer), Scopes: state.Scopes, Expires: state.Expires, Renews: state.Renews}
+	if state.Why != "" {
+		details.Needed = state.Why.Text()
+	}
+	return details
 }
 
 func beginLogin(ctx context.Context, q *query, name string) (any, error) {

@@ -95,13 +95,6 @@ func (q *query) prepare() (err error) {
 	return nil
 }
 
-func (q *query) read(v any) error {
-	if err := json.Unmarshal(q.body, v); err != nil {
-		return badRequest(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
-	}
-	return nil
-}
-
 // note adds a line for the person who asks.
 func (q *query) note(format string, args ...any) {
 	q.notes = append(q.notes, plain.Line(fmt.Sprintf(format, args...)))

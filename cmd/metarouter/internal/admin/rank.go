@@ -50,21 +50,16 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	own := why[len(why)-1]
 	a.Rank = new(at + 1)
 	c := found.Candidates[at]
-	a.say("for %q it ranks %s of %s, with a score of %.2f and a confidence of %s.", task, ordinal(at+1), prose.Count(len(found.Candidates), "candidate"), c.Score, Confidence(c.Confidence))
+	a.say("for %q it ranks number %d of %s, with a score of %.2f and a confidence of %s.", task, at+1, prose.Count(len(found.Candidates), "candidate"), c.Score, Confidence(c.Confidence))
 	if reason := own.Why(); reason != "" {
 		a.say("what speaks for it: %s.", reason)
 	}
-	if shares := sharesOf(own); shares != "" {
-		a.say("its score is made of %s.", shares)
-	}
+	a.say("its score is made of %s.", sharesOf(own))
 	if len(own.Missing) > 0 {
 		a.say("words of the task that the tool does not have: %s.", strings.Join(own.Missing, ", "))
 	}
 	for i, above := range shown[:len(shown)-1] {
 		a.say("above it is %s, with a score of %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(), "its score is made of "+sharesOf(why[i])))
-	}
-	if more := at - maxAbove; more > 0 {
-		a.say("and %d more are above it.", more)
 	}
 	return nil
 }
@@ -83,12 +78,4 @@ func sharesOf(e selector.Explanation) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func ordinal(n int) string {
-	end := "th"
-	if n%100/10 != 1 && n%10 < 4 {
-		end = []string{"th", "st", "nd", "rd"}[n%10]
-	}
-	return fmt.Sprint(n) + end
 }

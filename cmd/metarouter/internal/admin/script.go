@@ -11,11 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-func runScript(q *query) (any, error) {
-	var asked ScriptRequest
-	if err := q.read(&asked); err != nil {
-		return nil, err
-	}
+func runScript(q *query, asked ScriptRequest) (any, error) {
 	client := &nonInteractiveClient{consent: Consent{Yes: asked.Yes}, script: true}
 	part := func(ctx context.Context) *query { // of a call, which ends with the script
 		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
@@ -51,7 +47,7 @@ func runScript(q *query) (any, error) {
 			client.ended(t, r.JSON, err)
 		},
 	})
-	client.noteQuestions(q, "run the script")
+	client.noteQuestions(q)
 	if o.Calls == nil {
 		o.Calls = []script.Made{}
 	}

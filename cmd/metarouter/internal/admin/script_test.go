@@ -52,8 +52,8 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 		{profile: "narrow", code: `return await callSafe("b:echo", {})`, value: `unknown tool \"b:echo\"`},
 		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), says: "no person is asked while a script runs; add --yes", line: 1},
 		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), yes: true, value: "hello"},
-		{code: ask, input: question, yes: true, says: `asked its user a question (elicitation), which a command line can't show; run the script from an MCP client`, line: 1},
-		{code: `return await call("modern:ask", input)`, input: json.RawMessage(`{"method":"sampling/createMessage"}`), yes: true, says: `server "modern" asked for the answer of a model (sampling), and a command line has no model`, line: 1},
+		{code: ask, input: question, yes: true, says: `asked its user a question (elicitation), which a command can't answer; call the tool from an MCP client`, line: 1},
+		{code: `return await call("modern:ask", input)`, input: json.RawMessage(`{"method":"sampling/createMessage"}`), yes: true, says: `server "modern" needs an answer of a model (sampling) or of its user (elicitation), which a command can't answer`, line: 1},
 		{code: `return 1 +`, says: "SyntaxError", line: 1},
 		{code: `for (;;);`, says: "took longer than 50ms"},
 	} {

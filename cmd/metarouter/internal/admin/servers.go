@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -32,8 +34,8 @@ func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInf
 }
 
 func listServers(q *query) (any, error) {
-	if q.has("wait") {
-		if all := named(q.view.Servers()); q.alone() && (len(all) > 0 || q.router.Config().Router.Cluster != nil) {
+	if fromCommand(q.Request) {
+		if all := named(q.view.Servers()); q.alone() && !q.has("watch") && (len(all) > 0 || q.router.Config().Router.Cluster != nil) {
 			q.router.Try(q.Context(), all...)
 		}
 		q.noteMissing(q.router.AwaitNodes(q.Context()))
@@ -65,11 +67,39 @@ func showServer(q *query) (any, error) {
 	if !ok {
 		return nil, notFound(configfile.UnknownName("server", name, named(q.router.Servers())))
 	}
-	return ServerDetails{
+	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime)), q.Context().Err()
+}
+
+// maxChanged bounds the changed tools of a server, and the changed hints, that its details name.
+const maxChanged = 20
+
+// detailsOf returns all about a server, without secrets in what the server says.
+func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails) ServerDetails {
+	d := ServerDetails{
 		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
-		Stderr: append([]string{}, s.Stderr...), Login: q.loginDetails(q.Context(), s, loginDetailsTime),
-	}, q.Context().Err()
+		Stderr: []string{}, Login: login,
+	}
+	for _, line := range s.Stderr {
+		d.Stderr = append(d.Stderr, a.mask.Text(line))
+	}
+	if s.State != status.Misconfigured { // its error is our own text, which names the variable that is not set
+		d.LastError = a.mask.Text(plain.Text(s.LastError))
+	}
+	switch s.State {
+	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
+		d.Problem, d.Fix = a.diagnose(s)
+	}
+	offer := a.router.Snapshot().Offer(s.Name)
+	for _, t := range offer.Tools {
+		if _, changed := offer.LastSeen[t.ServerName()]; changed {
+			d.Changed = append(d.Changed, t.Name)
+		}
+	}
+	d.Hints = hintsOf(offer)
+	d.ChangedTools, d.ChangedHints = len(d.Changed), len(d.Hints)
+	d.Changed, d.Hints = d.Changed[:min(len(d.Changed), maxChanged)], d.Hints[:min(len(d.Hints), maxChanged)]
+	return d
 }
 
 func listHints(q *query) (any, error) {
@@ -145,7 +175,7 @@ func perform(ctx context.Context, q *query, name, action string) error {
 		return q.router.Seen(name)
 	case "hints":
 		var c Confirmation
-		if err := q.read(&c); err != nil || len(c.Hints) == 0 {
+		if err := json.Unmarshal(q.body, &c); err != nil || len(c.Hints) == 0 {
 			return badRequest(errors.New(`the body must name the hints to confirm: {"hints": {"TOOL": {"readOnlyHint": true}}}`))
 		}
 		return confirm(q, name, c)

@@ -28,10 +28,10 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 		return console.Usage(err)
 	}
 	request.Code = string(code)
-	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
+	return e.ask(ctx, need{observed: true, asClient: true}, func(ctx context.Context, c *apiClient) error {
 		for {
 			var ran admin.Scripted
-			if err := c.post(ctx, "/dashboard/script", e.asClient(), &request, &ran); err != nil {
+			if err := c.send(ctx, "/dashboard/script", &request, &ran); err != nil {
 				return err
 			}
 			if request.Yes || len(ran.Refused) == 0 || !e.CanAsk() {
