@@ -25,7 +25,7 @@ func newSearchCommand(e *cli.Env) *cobra.Command {
 	addProfileFlag(cmd, e)
 	addCapabilityFlag(cmd, &o.Capabilities, preferTags)
 	cmd.Flags().IntVarP(&o.Limit, "limit", "k", 10, "List at most this `number` of tools.")
-	cmd.Flags().BoolVar(&explain, "explain", false, "Show for each tool what its score is made of: words, meaning and others, each as a percentage of the score, with its value and its weight. By default only the confidence is shown.")
+	cmd.Flags().BoolVar(&explain, "explain", false, "Show for each tool what its score is made of: words, meaning and others, each as a percentage of the score. By default only the confidence is shown.")
 	return cmd
 }
 

@@ -93,24 +93,19 @@ const maxNodeName = 40
 func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Time) error {
 	out := files.Console
 	const maxServers = 60 // characters of the names of a node's servers
-	head := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
-	number := func(c console.Cell) console.Cell { c.Right = true; return c }
-	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }
-	rows := []console.Row{{head("NODE"), head("TRUSTED"), spare(head("VERSION")), head("SERVERS"), number(head("TOOLS")), spare(number(head("LATENCY"))), spare(head("SEEN")), head("KEY")}}
+	rows := []console.Row{console.Titles("NODE", "TRUSTED", "?VERSION", "SERVERS", ">TOOLS", "?>LATENCY", "?SEEN", "KEY")}
 	for _, n := range nodes {
-		name, trusted, latency := cmp.Or(n.Node, "?"), console.Cell{Text: "yes"}, ""
+		name, trusted, latency := cmp.Or(n.Node, "?"), "yes", ""
 		if n.Self {
 			name += " (this one)"
 		} else if n.Latency > 0 {
 			latency = fmt.Sprintf("%.1f ms", n.Latency)
 		}
 		if !n.Trusted {
-			trusted = console.Cell{Text: "no", Colour: console.Yellow}
+			trusted = "no"
 		}
-		rows = append(rows, console.Row{
-			{Text: console.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
-			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: clusternode.Fingerprint(n.Key)},
-		})
+		rows = append(rows, console.Texts(console.Cut(plain.Line(name), maxNodeName), trusted, n.Version,
+			console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers), n.Tools, latency, seen(n, now), clusternode.Fingerprint(n.Key)))
 	}
 	if err := out.PrintRows(rows, func(i int) string {
 		if i == 0 || nodes[i-1].Problem == "" || !nodes[i-1].Trusted { // how to trust it is said below

@@ -52,8 +52,6 @@ type API struct {
 	mu     sync.Mutex // guards the fields below
 	loaded config.Config
 	shown  *configuration // replaced at each change
-	failed string         // the servers that the last note about failed ones named
-	noted  time.Time      // when it did
 }
 
 // exposedNames are the exposed names of a snapshot's tools under a configuration.

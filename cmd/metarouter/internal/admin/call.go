@@ -77,7 +77,7 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	if err := q.awaitTools(false); err != nil {
+	if err := q.awaitTools(); err != nil {
 		return nil, err
 	}
 	client := &nonInteractiveClient{consent: in.Consent}

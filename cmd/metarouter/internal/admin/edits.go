@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -53,32 +52,14 @@ func (e *Edits) Waiting() (u *trustfile.Untrusted, changed <-chan struct{}) {
 // settle waits until the router has taken an edit that was saved, or approved, a moment ago,
 // for a few seconds at most.
 func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
+	if e.Unwatched {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	var text trustfile.Text
-	if u, changed := e.Waiting(); u == nil {
-		if e.Unwatched {
-			return
-		}
-		var saved bool
-		if text, saved = justSaved(r.Configured().Files); !saved {
-			return
-		}
-	} else if text = u.Text; text.Trusted(data) != nil {
-		return
-	} else {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !hasEntries(r, text) {
-		if _, why := e.Now(); why != nil {
-			return
-		}
+	for e.isPending(data, r) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -87,24 +68,27 @@ func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
 	}
 }
 
-// justSaved returns the text of the files if one of them was saved within the last seconds.
-func justSaved(files []string) (text trustfile.Text, ok bool) {
-	const moment = 2 * time.Second
-	if !slices.ContainsFunc(files, func(path string) bool {
-		info, err := os.Stat(path)
-		return err == nil && time.Since(info.ModTime()).Abs() < moment
-	}) {
-		return text, false
+// isPending reports whether the router is about to use the text that the files have now.
+func (e *Edits) isPending(data string, r *adapter.Parts) bool {
+	uses := r.Configured()
+	c, err := config.LoadText(uses.Files...)
+	u, _ := e.Waiting()
+	_, why := e.Now()
+	switch {
+	case err != nil:
+		return false
+	case u != nil:
+		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(data) == nil
+	case why != nil:
+		return false
+	case c.Text.Digest() != uses.Text.Digest():
+		return true
 	}
-	c, err := config.LoadText(files...)
-	return c.Text, err == nil
-}
-
-func hasEntries(r *adapter.Parts, text trustfile.Text) bool {
-	has, wants := r.Servers(), r.Configured()
-	return wants.Text.Digest() == text.Digest() && len(has) == len(wants.Servers) && !slices.ContainsFunc(wants.Servers, func(s config.Server) bool {
-		return !slices.ContainsFunc(has, func(is adapter.ServerInfo) bool { return is.Name == s.Name })
-	})
+	runs := make(map[string]bool)
+	for _, s := range r.Servers() {
+		runs[s.Name] = true
+	}
+	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !runs[s.Name] })
 }
 
 // noteEdit notes why the files' present text is not in use.

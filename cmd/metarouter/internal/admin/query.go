@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -19,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -122,28 +121,24 @@ const (
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
-// which failed; noteFailed explains needed. Another note says if servers of other nodes may be missing.
-func (q *query) awaitTools(needed bool) error {
+// which failed. Another note says if servers of other nodes may be missing.
+func (q *query) awaitTools() error {
 	missing := q.view.Settled(q.Context())
 	if q.Context().Err() != nil {
 		return q.Context().Err()
 	}
 	q.noteMissing(missing)
-	q.noteFailed(q.view.Servers(), needed)
+	q.noteFailed(q.view.Servers())
 	return nil
 }
 
-// noteFailed notes which servers have no tools because they failed. Unless that explains why the
-// request fails, a router that serves clients repeats the note after an hour, or for other servers.
-func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
+// noteFailed notes which servers have no tools because they failed.
+func (q *query) noteFailed(servers []adapter.ServerInfo) {
 	var without []adapter.ServerInfo
 	for _, s := range servers {
 		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
 			without = append(without, s)
 		}
-	}
-	if repeated := q.isRepeated(strings.Join(named(without), "\n")); repeated && !needed && !q.alone() {
-		return
 	}
 	switch len(without) {
 	case 0:
@@ -151,23 +146,8 @@ func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 		s := without[0]
 		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(s.LastError), maxReason), s.Name)
 	default:
-		names := named(without[:min(len(without), maxFailed)])
-		if more := len(without) - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("%d more", more))
-		}
-		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), strings.Join(names, ", "))
+		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), prose.List(named(without), maxFailed))
 	}
-}
-
-// isRepeated reports whether a note about the same failed servers was made within the last hour.
-func (a *API) isRepeated(failed string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if failed == a.failed && time.Since(a.noted) < time.Hour {
-		return true
-	}
-	a.failed, a.noted = failed, time.Now()
-	return false
 }
 
 // noteMissing notes why servers of other nodes may be missing; nil if all are known.

@@ -54,12 +54,12 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	if reason := own.Why(); reason != "" {
 		a.say("what speaks for it: %s.", reason)
 	}
-	a.say("its score is made of %s.", sharesOf(own))
+	a.say("its score is made of %s.", Shares(own))
 	if len(own.Missing) > 0 {
 		a.say("words of the task that the tool does not have: %s.", strings.Join(own.Missing, ", "))
 	}
 	for i, above := range shown[:len(shown)-1] {
-		a.say("above it is %s, with a score of %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(), "its score is made of "+sharesOf(why[i])))
+		a.say("above it is %s, with a score of %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(), "its score is made of "+Shares(why[i])))
 	}
 	return nil
 }
@@ -70,11 +70,12 @@ func Confidence(confidence float64) string {
 	return fmt.Sprintf("%.2f", math.Floor(100*confidence)/100)
 }
 
-func sharesOf(e selector.Explanation) string {
+// Shares returns the features that a score is made of, each with its share.
+func Shares(e selector.Explanation) string {
 	var parts []string
 	for _, f := range e.Features {
 		if f.Share >= 0.005 {
-			parts = append(parts, fmt.Sprintf("%s (%.0f%%)", f.Label, 100*f.Share))
+			parts = append(parts, fmt.Sprintf("%s (%.0f%%)", cmp.Or(f.Label, f.Name), 100*f.Share))
 		}
 	}
 	return strings.Join(parts, ", ")

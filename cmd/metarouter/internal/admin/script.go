@@ -37,7 +37,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 			return resolve(part(ctx), name)
 		},
 		Find: func(ctx context.Context, task selector.Query) (selector.Ranking, error) {
-			if err := part(ctx).awaitTools(false); err != nil {
+			if err := part(ctx).awaitTools(); err != nil {
 				return selector.Ranking{}, err
 			}
 			return q.view.Find(ctx, task)
@@ -52,7 +52,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 		o.Calls = []script.Made{}
 	}
 	if o.Err != nil {
-		q.noteFailed(q.view.Servers(), true)
+		q.noteFailed(q.view.Servers())
 	}
 	if acted.Load() {
 		client.refused = nil

@@ -120,7 +120,7 @@ func (q *query) await(in ToolsRequest) error {
 		return nil
 	}
 	if len(in.Servers) == 0 {
-		return q.awaitTools(false)
+		return q.awaitTools()
 	}
 	for _, name := range in.Servers {
 		if err := q.view.Await(q.Context(), name); err != nil {
@@ -215,7 +215,7 @@ func checkServer(c config.Config, name string) error {
 // resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.
 func resolve(q *query, name string) (*registry.NormalizedTool, error) {
 	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
-	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
+	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools() == nil })
 	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
 		return nil, notFound(unknownTool(err))
 	}

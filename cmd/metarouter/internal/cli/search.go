@@ -104,11 +104,15 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 	}
 	columns, _ := e.Page()
 	return e.PrintRows(rows, func(i int) string {
-		var b strings.Builder
-		if tools[i].Why != nil {
-			printScore(&b, tools[i].Why, columns)
+		why := tools[i].Why
+		if why == nil {
+			return ""
 		}
-		return b.String()
+		text := "its score is made of " + admin.Shares(*why)
+		if len(why.Missing) > 0 {
+			text += "; words that it does not have: " + strings.Join(why.Missing, ", ")
+		}
+		return console.Lines(console.Hang("      ", text, columns))
 	})
 }
 
