@@ -15,7 +15,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // nodeKey prints the public key of this machine's node.
@@ -77,7 +76,6 @@ func showNodes(ctx context.Context, files *configfile.Source, urls, version stri
 	if err := printNodes(files, nodes, time.Now()); err != nil {
 		return err
 	}
-	noteUnheard(out, nodes, c)
 	for _, p := range report.Problems {
 		// Nodes that are not trusted are named already.
 		if !slices.ContainsFunc(report.Untrusted, func(key string) bool { return strings.Contains(p, key) }) {
@@ -128,21 +126,6 @@ func seen(n clusternode.Info, now time.Time) string {
 		return "never"
 	}
 	return max(now.Sub(n.LastSeen), 0).Round(time.Second).String() + " ago"
-}
-
-// noteUnheard says which trusted keys no node has that is there.
-func noteUnheard(out *console.Console, nodes []clusternode.Info, c config.Cluster) {
-	const most = 5
-	var keys []string
-	for _, key := range c.Trusted {
-		if !slices.ContainsFunc(nodes, func(n clusternode.Info) bool { return n.Key == key }) {
-			keys = append(keys, clusternode.Fingerprint(key))
-		}
-	}
-	if len(keys) == 0 {
-		return
-	}
-	out.Note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", prose.List(keys, most), c.Name)
 }
 
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not

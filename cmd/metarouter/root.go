@@ -145,11 +145,7 @@ func newEndedCommand(name, line string) *cobra.Command {
 
 // standalone gives a command that can ask a router the flag --standalone.
 func standalone(cmd *cobra.Command, e *cli.Env) *cobra.Command {
-	does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
-	if cmd.Name() == "restart" {
-		does = "Leave the running routers alone: start a second copy of the server to see whether it can start, and stop it at the end. By default the running routers restart the server."
-	}
-	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, does)
+	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
 	return cmd
 }
 

@@ -49,9 +49,8 @@ type API struct {
 
 	logins sync.Map // a knownLogin by server
 
-	mu     sync.Mutex // guards the fields below
-	loaded config.Config
-	shown  *configuration // replaced at each change
+	mu    sync.Mutex     // guards the fields below
+	shown *configuration // replaced at each change
 }
 
 // exposedNames are the exposed names of a snapshot's tools under a configuration.
@@ -124,7 +123,6 @@ var routes = []route{
 	{"GET /dashboard/logins", ownPage, listLogins, nil}, // of all users
 	{"POST /dashboard/logins/{server}/{user}/end", ownPage, endLogin, nil},
 
-	{"GET /dashboard/profiles", ownPage, listProfiles, nil},
 	{"GET /dashboard/approvals", ownPage, listApprovals, nil},
 	{"POST /dashboard/approvals/{id}/{action}", ownPage, answerApproval, nil},
 

@@ -152,16 +152,9 @@ type Confirmation struct {
 	Hints map[string]registry.Hints `json:"hints"` // by the server's own name of the tool, as they were shown
 }
 
-// A Consent is the answer of a command's person where a profile asks before a call.
-type Consent struct {
-	Yes    bool   `json:"yes,omitempty"`    // to every question
-	Asks   bool   `json:"asks,omitempty"`   // the command can ask
-	Agreed string `json:"agreed,omitempty"` // the question that the person has said yes to
-}
-
 // A Call has the parts that all requests for a call have.
 type Call struct {
-	Consent
+	Yes       bool            `json:"yes,omitempty"`   // the command's person agrees where a profile asks before a call
 	Arguments json.RawMessage `json:"arguments"`       // an object; {} if absent
 	Pairs     []string        `json:"pairs,omitempty"` // KEY=VALUE, over the arguments
 }
@@ -184,11 +177,10 @@ type RouteRequest struct {
 
 // An Answer says what became of a call or a task.
 type Answer struct {
-	Route    Route           `json:"route,omitzero"`     // of a task
-	Result   json.RawMessage `json:"result,omitempty"`   // a CallToolResult; its _meta has trace_id and latency_ms
-	IsError  bool            `json:"is_error,omitempty"` // the result is that of a failure
-	Question string          `json:"question,omitempty"` // for the person; then nothing was called
-	NotRun   string          `json:"not_run,omitempty"`  // why nothing was called, and a command to write instead
+	Route   Route           `json:"route,omitzero"`     // of a task
+	Result  json.RawMessage `json:"result,omitempty"`   // a CallToolResult; its _meta has trace_id and latency_ms
+	IsError bool            `json:"is_error,omitempty"` // the result is that of a failure
+	NotRun  string          `json:"not_run,omitempty"`  // why nothing was called, and a command to write instead
 }
 
 // A Route says which tool was picked for a task, and has its result. Without a tool, its name is "".
@@ -215,8 +207,7 @@ type ScriptRequest struct {
 }
 
 type Scripted struct {
-	Script  selector.ScriptOutcome `json:"script"`
-	Refused []string               `json:"refused,omitempty"` // at most 20 calls that Yes would have allowed, with the reason; none if another call may have had an effect
+	Script selector.ScriptOutcome `json:"script"`
 }
 
 // POST /dashboard/classify with a ClassifyRequest answers with a Classified.

@@ -124,7 +124,6 @@ type configuration struct {
 	Entries  []entry          `json:"entries"`
 	Rejected string           `json:"rejected,omitempty"` // why the present content of the files is not in use; "" if it is in use
 	Approve  string           `json:"approve,omitempty"`  // the command that approves the present content, if it waits for approval
-	Edit     *edit            `json:"edit,omitempty"`     // the last one
 }
 
 // An entry is the entry of a server, as the router understands it.
@@ -135,34 +134,6 @@ type entry struct {
 	URL       string   `json:"url,omitempty"`     // without user and query
 	Env       []string `json:"env,omitempty"`     // names
 	Headers   []string `json:"headers,omitempty"` // names
-}
-
-// An edit has the differences that a change of the files made.
-type edit struct {
-	At      time.Time `json:"at"`
-	Added   []string  `json:"added"` // servers; null for none
-	Removed []string  `json:"removed"`
-	Changed []string  `json:"changed"`
-	Router  bool      `json:"router"`  // the "metarouter" object
-	Restart []string  `json:"restart"` // keys of that object that take effect at the router's next start
-}
-
-// GET /dashboard/profiles answers with the profiles, by name.
-type profiles struct {
-	Profiles []profileInfo `json:"profiles"`
-}
-
-// A profileInfo counts the parts of the catalog that a profile allows.
-type profileInfo struct {
-	Name      string   `json:"name"`
-	Servers   []string `json:"servers"`
-	Tools     int      `json:"tools"`
-	Asked     int      `json:"asked"` // tools that need a person's approval before a call
-	Fixed     int      `json:"fixed"` // tools with fixed arguments
-	Prompts   int      `json:"prompts"`
-	Resources int      `json:"resources"` // and templates
-	ReadOnly  bool     `json:"read_only"`
-	Mode      string   `json:"mode"` // "auto", "direct", "search" or "code"; "" is the router's
 }
 
 // POST /dashboard/servers/NAME/ACTION, where the action is restart, stop, start, seen or logout,

@@ -33,7 +33,7 @@ func callTool(q *query, in CallRequest) (any, error) {
 		return nil, &statusError{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
 	}
 	call := selector.Call{Tool: t, Arguments: arguments, Client: "dashboard"}
-	client := &nonInteractiveClient{consent: in.Consent}
+	client := &nonInteractiveClient{yes: in.Yes}
 	if fromCommand(q.Request) {
 		call.Client, call.From = "metarouter call", client
 	}
@@ -62,7 +62,7 @@ func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, res
 	case err != nil:
 		return Answer{}, err
 	}
-	a := Answer{Result: result.JSON, IsError: result.IsError, Question: c.question}
+	a := Answer{Result: result.JSON, IsError: result.IsError}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
 		a.NotRun = refused.Error()
 	} else if len(result.Mismatch) > 0 {
@@ -80,7 +80,7 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 	if err := q.awaitTools(); err != nil {
 		return nil, err
 	}
-	client := &nonInteractiveClient{consent: in.Consent}
+	client := &nonInteractiveClient{yes: in.Yes}
 	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
 		Query:     selector.Query{Task: in.Task, Capabilities: in.Capabilities},
 		Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
@@ -169,54 +169,27 @@ const (
 	missingCapability = -32021
 )
 
-var (
-	errNotAgreed = errors.New("you did not agree")
-	errNoPerson  = errors.New("no person can be asked here; run the command on a terminal, or add --yes")
-	errInScript  = errors.New("no person is asked while a script runs; add --yes")
-)
+var errNoPerson = errors.New("no person can be asked here; add --yes")
 
-// A nonInteractiveClient is the client of a command's call: it has neither a model nor a person to
-// answer the questions of servers, and remembers them. The command's person answers only whether to make
-// the call.
+// A nonInteractiveClient is the client of a command's calls: it has neither a model nor a person to
+// answer the questions of servers, and remembers them. The person of the command agrees to all calls before, or to none.
 type nonInteractiveClient struct {
-	consent Consent
-	script  bool // it is the client of a script's calls
+	yes bool
 
-	mu        sync.Mutex // guards the fields below
-	question  string     // for the person, about the call
+	mu        sync.Mutex // guards questions
 	questions []question // of servers, each once
-	refused   []string   // calls of a script, and why, each once
 }
 
 // A question is a request of a server.
 type question struct{ server, method string }
 
-// Person implements [approval.Asker]. The person has agreed to a question already, or the command
-// asks it when it has the answer.
+// Person implements [approval.Asker].
 func (c *nonInteractiveClient) Person() approval.Person {
-	return func(_ context.Context, question string) (approval.Answer, error) {
-		switch {
-		case c.consent.Yes || question == c.consent.Agreed:
+	return func(context.Context, string) (approval.Answer, error) {
+		if c.yes {
 			return approval.Accept, nil
-		case c.script:
-			c.refuse(question)
-			return "", errInScript
-		case !c.consent.Asks:
-			return "", errNoPerson
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.question = question
-		return "", errNotAgreed
-	}
-}
-
-// refuse notes a call that a script may not make without --yes.
-func (c *nonInteractiveClient) refuse(call string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Contains(c.refused, call) && len(c.refused) < 20 {
-		c.refused = append(c.refused, call)
+		return "", errNoPerson
 	}
 }
 

@@ -43,10 +43,11 @@ func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 	if !n.Trusted { // the page gives the same advice for all others
 		n.Problem = ""
 	}
-	n.Latency, n.Servers = math.Round(n.Latency*10)/10, append([]string{}, n.Servers...)
-	for i, s := range n.Servers {
-		n.Servers[i] = plain.Text(s)
+	servers := []string{}
+	for _, s := range n.Servers {
+		servers = append(servers, plain.Text(s))
 	}
+	n.Servers, n.Latency = servers, math.Round(n.Latency*10)/10
 	info := nodeInfo{NodeInfo: n}
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)

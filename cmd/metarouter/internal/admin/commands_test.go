@@ -98,8 +98,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A call about which a profile asks is answered with the question, and is made once the person has agreed
-// to that question.
+// A call about which a profile asks is made with --yes only.
 func TestConsent(t *testing.T) {
 	s := open(t, fake("a", "echo"))
 	c := s.router.Configured()
@@ -107,24 +106,17 @@ func TestConsent(t *testing.T) {
 	edited := s.router.Edited()
 	s.edits <- c
 	<-edited
-	call := func(consent Consent) (called Answer) {
-		body, _ := json.Marshal(CallRequest{Call: Call{Consent: consent, Arguments: json.RawMessage(`{"message":"hi"}`)}, Tool: "echo", Confirmed: true})
+	call := func(yes bool) (called Answer) {
+		body, _ := json.Marshal(CallRequest{Call: Call{Yes: yes, Arguments: json.RawMessage(`{"message":"hi"}`)}, Tool: "echo", Confirmed: true})
 		s.command("POST", "/dashboard/call?profile=careful", string(body), &called)
 		return called
 	}
-	if got := call(Consent{}); !strings.Contains(got.NotRun, "--yes") || got.Question != "" {
-		t.Errorf("without a person: %+v", got)
+	if got := call(false); !strings.Contains(got.NotRun, "--yes") {
+		t.Errorf("without --yes: %+v", got)
 	}
-	asked := call(Consent{Asks: true})
-	if asked.Question == "" || !strings.Contains(asked.NotRun, "you did not agree") {
-		t.Fatalf("with a person: %+v", asked)
+	if got := call(true); got.NotRun != "" || !strings.Contains(string(got.Result), "hi") {
+		t.Errorf("with --yes: %+v", got)
 	}
-	for _, consent := range []Consent{{Asks: true, Agreed: asked.Question}, {Yes: true}} {
-		if got := call(consent); got.Question+got.NotRun != "" || !strings.Contains(string(got.Result), "hi") {
-			t.Errorf("%+v: %+v", consent, got)
-		}
-	}
-	expect.Equal(t, call(Consent{Asks: true, Agreed: "another question"}).Question, asked.Question, "with a yes to another question")
 }
 
 // Commands are told that an edit waits, with the command that approves it where they run.
@@ -142,7 +134,7 @@ func TestNoteOfEdit(t *testing.T) {
 		}
 	}
 	var refused Refusal
-	if status, _ := s.command("GET", "/dashboard/servers/new", "", &refused); status != 400 || !strings.Contains(refused.Error, "waits for your approval") {
+	if status, _ := s.command("GET", "/dashboard/servers/new", "", &refused); status != 404 || !strings.Contains(refused.Error, `no server is named "new"`) {
 		t.Errorf("a server of the edit: %d %q", status, refused.Error)
 	}
 	s.Judged(nil)

@@ -27,11 +27,7 @@ func (a *API) Loaded(c config.Config) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.shown != nil {
-		shown.Edit = editOf(a.loaded, c)
-		shown.Edit.At = shown.Loaded
-	}
-	a.loaded, a.shown = c, shown
+	a.shown = shown
 }
 
 // Judged records why the files' present content is not in use; nil if it is in use.
@@ -84,13 +80,6 @@ func commandLine(s config.Server) string {
 }
 
 const hidden = "…"
-
-// editOf returns the differences that an edit of the files made.
-func editOf(before, after config.Config) *edit {
-	e := &edit{Router: !reflect.DeepEqual(before.Router, after.Router), Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
-	e.Added, e.Removed, e.Changed = differences(byName(before), byName(after))
-	return e
-}
 
 func byName(c config.Config) map[string]config.Server {
 	all := make(map[string]config.Server)

@@ -3,12 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -98,15 +95,6 @@ func (q *query) noteEdit() {
 	}
 }
 
-// isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
-func (q *query) isInWaitingEdit(name string) error {
-	u, _ := q.options.Edits.Waiting()
-	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
-		return nil
-	}
-	return badRequest(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
-}
-
 // explain returns a judgement for the person who asks: the command that approves the edit is the one
 // to type there. The parameter named=1 says that their command line names the configuration.
 func (q *query) explain(why error) error {
@@ -119,40 +107,4 @@ func (q *query) explain(why error) error {
 		file = u.Text.Files[0]
 	}
 	return configfile.Explain(u, q.options.TrustCommand(file))
-}
-
-// Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the
-// text that was shown, and no other.
-func (e *Edits) Ask(ctx context.Context, files *configfile.Source, log *zap.Logger) {
-	answered := "" // the digest of the last text that was answered for
-	for {
-		u, changed := e.Waiting()
-		if u == nil || u.Text.Digest() == answered {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-			continue
-		}
-		yes, err := configfile.AskTrust(ctx, files.Console, u)
-		if err != nil {
-			return // the router ends, or the terminal has gone
-		}
-		switch still, _ := e.Waiting(); {
-		case still == nil:
-			files.Console.Note("No answer is needed any more.")
-			continue
-		case still.Text.Digest() != u.Text.Digest():
-			files.Console.Note("The file has changed since it was shown, so nothing was approved.")
-			continue
-		case yes:
-			if err := u.Text.Trust(files.Data); err != nil {
-				log.Warn("the edit is not approved", zap.Error(err))
-			}
-		default:
-			files.Console.Note("The edit is not in use. To approve it later, run: %s", files.TrustCommand(u.Text.Files[0]))
-		}
-		answered = u.Text.Digest()
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -91,7 +90,7 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	defer cancel()
 	who := clientauth.PrincipalOf(ctx)
 	begin := login.Request{By: who.Hash, Who: who.Name, Way: login.Loopback}
-	if isAt(q.Request, q.router.Config().Router.HTTP.PublicURL) {
+	if q.router.Config().Router.HTTP.PublicURL != "" {
 		begin.Way = login.Public
 	} else if !isLoopback(q.Host) {
 		return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
@@ -106,16 +105,6 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 		begun.URL, begun.Code = pending.Device.URL, pending.Device.UserCode
 	}
 	return begun, nil
-}
-
-// isAt reports whether the browser sent the request to the public URL. Some proxies replace the
-// Host, and leave the Origin.
-func isAt(r *http.Request, public string) bool {
-	u, err := url.Parse(public)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	return strings.EqualFold(u.Host, r.Host) || strings.EqualFold(u.Scheme+"://"+u.Host, r.Header.Get("Origin"))
 }
 
 // isLoopback reports whether a host, with or without a port, is the machine itself.

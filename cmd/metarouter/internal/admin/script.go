@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -12,18 +11,13 @@ import (
 )
 
 func runScript(q *query, asked ScriptRequest) (any, error) {
-	client := &nonInteractiveClient{consent: Consent{Yes: asked.Yes}, script: true}
+	client := &nonInteractiveClient{yes: asked.Yes}
 	part := func(ctx context.Context) *query { // of a call, which ends with the script
 		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
 	}
-	var acted atomic.Bool // a call may have had an effect, so that the script must not run again
 	allow := func(t *registry.NormalizedTool) error {
 		if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Yes {
-			client.refuse(t.ID + ": " + unsafe)
 			return fmt.Errorf("%s was not run: %s; --yes lets the script run it", t.ID, unsafe)
-		}
-		if !t.Reads() {
-			acted.Store(true)
 		}
 		return nil
 	}
@@ -54,8 +48,5 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 	if o.Err != nil {
 		q.noteFailed(q.view.Servers())
 	}
-	if acted.Load() {
-		client.refused = nil
-	}
-	return Scripted{Script: o, Refused: client.refused}, q.Context().Err()
+	return Scripted{o}, q.Context().Err()
 }

@@ -53,9 +53,6 @@ func listServers(q *query) (any, error) {
 
 func showServer(q *query) (any, error) {
 	name := q.PathValue("name")
-	if err := q.isInWaitingEdit(name); err != nil {
-		return nil, err
-	}
 	if q.alone() {
 		_ = q.router.Await(q.Context(), name) // the details say why it failed
 	}
@@ -104,9 +101,6 @@ func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails) ServerDetails
 
 func listHints(q *query) (any, error) {
 	name := q.PathValue("name")
-	if err := q.isInWaitingEdit(name); err != nil {
-		return nil, err
-	}
 	if _, err := configfile.Server(q.router.Config(), name); err != nil {
 		return nil, notFound(err)
 	}
@@ -127,9 +121,6 @@ const actTime = 2 * time.Minute
 
 func act(q *query) (any, error) {
 	name, action := q.PathValue("name"), q.PathValue("action")
-	if err := q.isInWaitingEdit(name); err != nil {
-		return nil, err
-	}
 	entry, err := configfile.Server(q.router.Config(), name)
 	if _, ok := serverNamed(q.router.Servers(), name); err != nil && (!ok || fromCommand(q.Request)) {
 		return nil, notFound(err)
@@ -178,20 +169,7 @@ func perform(ctx context.Context, q *query, name, action string) error {
 		if err := json.Unmarshal(q.body, &c); err != nil || len(c.Hints) == 0 {
 			return badRequest(errors.New(`the body must name the hints to confirm: {"hints": {"TOOL": {"readOnlyHint": true}}}`))
 		}
-		return confirm(q, name, c)
+		return q.router.ConfirmHints(name, c.Hints)
 	}
 	return notFound(errors.New("a server can be restarted, stopped, started, logged in to or out of, its changes marked as seen, and its hints confirmed"))
-}
-
-// confirm confirms hints of a server's tools, and notes which tools still have a doubt.
-func confirm(q *query, name string, c Confirmation) error {
-	if err := q.router.ConfirmHints(name, c.Hints); err != nil {
-		return err
-	}
-	for _, t := range q.router.Snapshot().Server(name) {
-		if _, ok := c.Hints[t.ServerName()]; ok && t.Doubt != "" {
-			q.note("%s still does not count as one that does no harm: %s; if its server is right, write \"trustHints\": true in the entry of %q", t.ID, t.Doubt, name)
-		}
-	}
-	return nil
 }

@@ -62,11 +62,6 @@ func listTools(q *query, in ToolsRequest) (any, error) {
 	if in.Limit <= 0 {
 		in.Limit = maxFound
 	}
-	for _, name := range append(in.Servers, in.Name) {
-		if err := q.isInWaitingEdit(name); err != nil {
-			return nil, err
-		}
-	}
 	if in.Name != "" {
 		err := checkServer(visible, in.Name)
 		if _, misspelled := configfile.Similar(in.Name, configfile.ServerNames(visible)); err != nil && (misspelled || len(in.Capabilities) > 0) {

@@ -196,18 +196,6 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Reasons {
 	if why := x.names.Altered(t); why != "" {
 		a.say("clients see it under a changed name, because %s.", why)
 	}
-	var same []string
-	for _, o := range x.snapshot.Tools() {
-		if o.Name == t.Name && o != t {
-			same = append(same, o.ID)
-		}
-	}
-	if len(same) > 0 {
-		a.say("%q alone does not call it, since others have that name too: %s.", t.Name, strings.Join(same, ", "))
-	}
-	if len(t.Repairs) > 0 {
-		a.say("clients would have refused its definition, which metarouter repaired: %s.", prose.List(t.Repairs, 3))
-	}
 	x.explainDefinition(&a, t)
 	return a
 }

@@ -38,14 +38,11 @@ func readJSON(stdin io.Reader, flag, kind, raw string, most int64) (text json.Ra
 
 // notJSON says why the text of a flag is not JSON of a kind, and where.
 func notJSON(flag, kind string, text []byte) error {
-	advice := "write for example " + flag + ` '{"key": "value"}'`
-	var value any
-	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &value))
-	if !ok || kind != "JSON" && !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-		return fmt.Errorf("%s is not %s; %s", flag, kind, advice)
+	advice := `write for example ` + flag + ` '{"key": "value"}'`
+	if err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, new(any))); ok {
+		return fmt.Errorf("%s is not %s: character %d: %s; keys and texts need double quotes; %s", flag, kind, utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
 	}
-	return fmt.Errorf("%s is not %s: character %d: %s; keys and texts need double quotes; %s",
-		flag, kind, utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
+	return fmt.Errorf("%s is not %s; %s", flag, kind, advice)
 }
 
 // maxArguments is how many bytes --args may have: a router takes no longer requests.
@@ -57,7 +54,7 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 		return err
 	}
 	request.Confirmed = true
-	return agree(ctx, e, "/dashboard/call", &request, &request.Consent, func(a admin.Answer) error {
+	return show(ctx, e, need{observed: true, asClient: true}, "/dashboard/call", request, func(a admin.Answer) error {
 		switch {
 		case e.JSON:
 			err = e.PrintJSON(a.Result)
@@ -65,32 +62,6 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 			err = printResult(e, a.Result)
 		}
 		return cmp.Or(err, failure(a))
-	})
-}
-
-// agree sends a request for path, again while its answer asks the person a question and the person agrees, and
-// calls print with the answer. The consent is a part of the request.
-func agree(ctx context.Context, e *Env, path string, request any, consent *admin.Consent, print func(admin.Answer) error) error {
-	return e.ask(ctx, need{observed: true, asClient: true}, func(ctx context.Context, c *apiClient) error {
-		consent.Asks = c.CanAsk()
-		for {
-			var a admin.Answer
-			if err := c.send(ctx, path, request, &a); err != nil {
-				return err
-			}
-			if a.Question == "" {
-				return print(a)
-			}
-			fmt.Fprintln(c.Err, a.Question)
-			yes, err := c.Confirm(ctx, "Run it? [y/N]")
-			if err != nil {
-				return console.Interrupted
-			}
-			if !yes {
-				return print(a)
-			}
-			consent.Agreed = a.Question
-		}
 	})
 }
 
@@ -115,7 +86,7 @@ func Route(ctx context.Context, e *Env, words []string, request admin.RouteReque
 	if strings.TrimSpace(request.Task) == "" {
 		return console.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
-	return agree(ctx, e, "/dashboard/route", &request, &request.Consent, func(a admin.Answer) error { return printRouted(e, a) })
+	return show(ctx, e, need{observed: true, asClient: true}, "/dashboard/route", request, func(a admin.Answer) error { return printRouted(e, a) })
 }
 
 var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)

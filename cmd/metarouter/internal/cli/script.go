@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -28,26 +27,7 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 		return console.Usage(err)
 	}
 	request.Code = string(code)
-	return e.ask(ctx, need{observed: true, asClient: true}, func(ctx context.Context, c *apiClient) error {
-		for {
-			var ran admin.Scripted
-			if err := c.send(ctx, "/dashboard/script", &request, &ran); err != nil {
-				return err
-			}
-			if request.Yes || len(ran.Refused) == 0 || !e.CanAsk() {
-				return printScript(e, file, ran.Script)
-			}
-			e.Note("the script was stopped before it called:\n  %s", strings.Join(ran.Refused, "\n  "))
-			yes, err := e.Confirm(ctx, "Run it again, and agree to all of its calls? No call has had an effect. [y/N]")
-			switch {
-			case err != nil:
-				return console.Interrupted
-			case !yes:
-				return printScript(e, file, ran.Script)
-			}
-			request.Yes = true
-		}
-	})
+	return show(ctx, e, need{observed: true, asClient: true}, "/dashboard/script", request, func(ran admin.Scripted) error { return printScript(e, file, ran.Script) })
 }
 
 // readFile reads a file, or stdin (-) if there is one, that an argument names. More than limit bytes are an error.

@@ -2,10 +2,9 @@
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { live } from "./vendor/lit-html/directives/live.js";
 import { state, seconds, ratesKept, maxCalls, perSecond, latency, changed } from "./store.js";
-import { html, nothing, icon, count, plural, duration, size, time, rate, percent, copyable, empty } from "./ui.js";
+import { html, nothing, icon, count, plural, duration, size, time, rate, percent, copyable, empty, profilesText } from "./ui.js";
 import { link, route, replace } from "./route.js";
 import { rates, latencies } from "./charts.js";
-import { profilesText } from "./profiles.js";
 
 /** The word for each outcome, and its look. */
 const outcomes = {
