@@ -25,6 +25,7 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 	files := func(extensions ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 	}
+	anyFile := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	arguments := map[string]cobra.CompletionFunc{
 		"builtin": fixed("utilities\tconverts units, validates JSON", "files\tlists and reads the files of a folder"),
 		"import":  first(fixed(clients.Names()...)),
@@ -44,22 +45,19 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 		"trust":   files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
-		"addr": fixed(), "allow-host": fixed(), "capability": fixed(), "cluster": fixed(), "for": fixed(), "http": fixed(),
 		"log-level": fixed("debug", "info", "warn", "error"),
 		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
 		"server":    names(configs, servers), "servers": names(configs, servers), "profile": names(configs, profiles), "only": names(configs, servers),
 		"transport": fixed("stdio", "http", "sse"),
-		"timeout":   fixed(),
-		"env":       fixed(), "header": fixed(), "scope": fixed(),
+		"file":      anyFile, "token-file": anyFile, "tls-cert": anyFile, "tls-key": anyFile,
 	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	_ = root.MarkPersistentFlagFilename("config", "json", "jsonc")
 	_ = root.MarkPersistentFlagDirname("data")
 	_ = root.RegisterFlagCompletionFunc("log-level", flags["log-level"])
 	for _, cmd := range root.Commands() {
-		if cmd.ValidArgsFunction = arguments[cmd.Name()]; cmd.ValidArgsFunction == nil {
-			cmd.ValidArgsFunction = cobra.NoFileCompletions
-		}
+		cmd.ValidArgsFunction = arguments[cmd.Name()]
 		for name, values := range flags {
 			if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
 				_ = cmd.RegisterFlagCompletionFunc(name, values)

@@ -27,8 +27,8 @@ type Options struct {
 	Log     *zap.Logger
 	Mask    *telemetry.Mask // hides secrets; nil makes one, which knows the secrets of the configurations
 
-	// Edits has the edits of the configuration; nil if its files are not followed.
-	Edits *Edits
+	// Watched says that edits of the configuration's files take effect when they are saved.
+	Watched bool
 
 	// TrustCommand returns the command that approves a file; "" is the .mcp.json of a person's
 	// current folder. Nil if the files are not followed.
@@ -49,8 +49,9 @@ type API struct {
 
 	logins sync.Map // a knownLogin by server
 
-	mu    sync.Mutex     // guards the fields below
-	shown *configuration // replaced at each change
+	mu     sync.Mutex     // guards the fields below
+	shown  *configuration // replaced at each change
+	unused error          // why the files' present content is not in use; nil if it is
 }
 
 // exposedNames are the exposed names of a snapshot's tools under a configuration.
@@ -63,7 +64,6 @@ type exposedNames struct {
 // New returns the API for a router of the configuration.
 func New(c config.Config, o Options) *API {
 	o.Log = cmp.Or(o.Log, zap.NewNop()).Named("admin")
-	o.Edits = cmp.Or(o.Edits, &Edits{Unwatched: true})
 	o.Mask = cmp.Or(o.Mask, new(telemetry.Mask))
 	a := &API{options: o, born: time.Now(), callStats: callStats{mask: o.Mask}}
 	a.Loaded(c)

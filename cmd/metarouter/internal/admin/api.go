@@ -20,9 +20,8 @@ type update struct {
 	Now     time.Time       `json:"now"`
 	Router  *routerInfo     `json:"router,omitempty"`
 	Servers []ServerDetails `json:"servers,omitzero"`  // all, if one has changed
-	Calls   []endedCall     `json:"calls,omitempty"`   // since the last update, the oldest first; at most 100
+	Calls   []endedCall     `json:"calls,omitempty"`   // since the last update, the oldest first; at most 200
 	Skipped int             `json:"skipped,omitempty"` // number of ended calls that are not in Calls
-	Rates   []second        `json:"rates,omitempty"`   // seconds since the last update, the oldest first; 5 minutes in a full one
 	Catalog *catalog        `json:"catalog,omitempty"`
 	Config  *configuration  `json:"config,omitempty"`
 	Clients *clientList     `json:"clients,omitempty"`
@@ -98,13 +97,6 @@ type endedCall struct {
 	Outcome   execute.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments not_approved no_answer cancelled
 	Fault     string          `json:"fault,omitempty"` // the reason of a failure; of a tool_error the tool's own first line
 	Cached    bool            `json:"cached,omitempty"`
-}
-
-// A second says how many calls ended in it.
-type second struct {
-	Unix   int64 `json:"t"`
-	OK     int   `json:"ok"`
-	Failed int   `json:"failed"`
 }
 
 // A catalog says that the tools have changed: answers of GET /dashboard/tools may be out of date.

@@ -12,17 +12,15 @@ import (
 )
 
 const (
-	keptCalls   = 200 // calls that a page gets
-	keptSeconds = 300 // seconds for which calls are counted
-	maxUpdate   = 100 // calls in one update
+	keptCalls = 200 // calls that a page gets
+	maxShown  = 500 // bytes of a name or fault
 )
 
-// A callStats keeps the last calls and counts the calls of the last minutes.
+// A callStats keeps the last calls.
 type callStats struct {
-	mu      sync.Mutex // guards the fields below, but mask
-	last    int64      // Seq of the last call
-	calls   [keptCalls]endedCall
-	seconds [keptSeconds]second
+	mu    sync.Mutex // guards the fields below, but mask
+	last  int64      // Seq of the last call
+	calls [keptCalls]endedCall
 
 	mask *telemetry.Mask // hides secrets in the descriptions of failures
 }
@@ -37,22 +35,11 @@ func (cs *callStats) Executed(e selector.Execution) {
 	if e.Answered != nil && e.Answered.ID != e.Tool.ID {
 		c.Answered = e.Answered.ID
 	}
-	ended := max(0, e.Began.Add(e.Took).Unix())
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.last++
 	c.Seq = cs.last
 	cs.calls[c.Seq%keptCalls] = c
-
-	s := &cs.seconds[ended%keptSeconds]
-	if s.Unix != ended {
-		*s = second{Unix: ended}
-	}
-	if e.Outcome == execute.OK {
-		s.OK++
-	} else {
-		s.Failed++
-	}
 }
 
 // Searched implements [selector.Observer].
@@ -76,8 +63,6 @@ func (cs *callStats) fault(e selector.Execution) string {
 	return shortened(cs.mask.Text(plain.Text(said[:min(len(said), 2*maxShown)])))
 }
 
-const maxShown = 500 // bytes of a name or fault
-
 // shortened cuts a text after maxShown bytes.
 func shortened(text string) string {
 	if len(text) <= maxShown {
@@ -90,29 +75,9 @@ func shortened(text string) string {
 func (cs *callStats) since(seq int64) (calls []endedCall, skipped int) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	first := max(seq+1, cs.last-maxUpdate+1, 1)
+	first := max(seq+1, cs.last-keptCalls+1, 1)
 	for n := first; n <= cs.last; n++ {
 		calls = append(calls, cs.calls[n%keptCalls])
 	}
 	return calls, int(first - seq - 1)
-}
-
-// rates returns the kept seconds from the given one until now. If the clock was set back, so that the given
-// second is in the future, it returns all.
-func (cs *callStats) rates(from, now int64) []second {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	var all []second
-	if from > now {
-		from = 0
-	}
-	now = max(now, keptSeconds)
-	for t := max(from, now-keptSeconds+1); t < now; t++ {
-		s := cs.seconds[t%keptSeconds]
-		if s.Unix != t {
-			s = second{Unix: t}
-		}
-		all = append(all, s)
-	}
-	return all
 }

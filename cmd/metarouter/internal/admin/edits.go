@@ -4,59 +4,49 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Edits has the last judgement of the pipeline on the files' present text. The zero value says
-// that the text is in use.
-type Edits struct {
-	mu      sync.Mutex // guards why
-	why     error      // why the text is not in use; nil if it is
-	changed signal.Change
-
-	Unwatched bool // the files are read on SIGHUP only
+// Judged records why the files' present content is not in use; nil if it is in use.
+func (a *API) Judged(err error) {
+	why, approve := "", ""
+	if w, ok := errors.AsType[*configfile.Waiting](err); ok {
+		why, approve = w.Untrusted.Error(), w.Command
+	} else if err != nil {
+		why = err.Error()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unused = err
+	if a.shown.Rejected != why || a.shown.Approve != approve {
+		shown := *a.shown
+		shown.Rejected, shown.Approve = why, approve
+		a.shown = &shown
+	}
 }
 
-// Judge records a judgement: why the text is not in use, nil if it is.
-func (e *Edits) Judge(why error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.why = why
-	e.changed.Notify()
-}
-
-// Now returns a channel that is closed at the next judgement, and this one.
-func (e *Edits) Now() (changed <-chan struct{}, why error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.changed.Next(), e.why
-}
-
-// Waiting returns the edit that waits for approval, nil if there is no such edit.
-func (e *Edits) Waiting() (u *trustfile.Untrusted, changed <-chan struct{}) {
-	changed, why := e.Now()
-	u, _ = errors.AsType[*trustfile.Untrusted](why)
-	return u, changed
+// judgement returns why the files' present content is not in use; nil if it is.
+func (a *API) judgement() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unused
 }
 
 // settle waits until the router has taken an edit that was saved, or approved, a moment ago,
 // for a few seconds at most.
-func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
-	if e.Unwatched {
+func (a *API) settle(ctx context.Context) {
+	if !a.options.Watched {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for e.isPending(data, r) {
+	for a.isPending() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -66,31 +56,27 @@ func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
 }
 
 // isPending reports whether the router is about to use the text that the files have now.
-func (e *Edits) isPending(data string, r *adapter.Parts) bool {
-	uses := r.Configured()
+func (a *API) isPending() bool {
+	uses, why := a.router.Configured(), a.judgement()
 	c, err := config.LoadText(uses.Files...)
-	u, _ := e.Waiting()
-	_, why := e.Now()
+	u, waits := errors.AsType[*trustfile.Untrusted](why)
 	switch {
 	case err != nil:
 		return false
-	case u != nil:
-		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(data) == nil
+	case waits:
+		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(a.options.DataDir) == nil
 	case why != nil:
 		return false
 	case c.Text.Digest() != uses.Text.Digest():
 		return true
 	}
-	runs := make(map[string]bool)
-	for _, s := range r.Servers() {
-		runs[s.Name] = true
-	}
-	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !runs[s.Name] })
+	has := named(a.router.Servers())
+	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !slices.Contains(has, s.Name) })
 }
 
 // noteEdit notes why the files' present text is not in use.
 func (q *query) noteEdit() {
-	if _, why := q.options.Edits.Now(); why != nil {
+	if why := q.judgement(); why != nil {
 		q.note("note: the last edit is not in use: %v", q.explain(why))
 	}
 }

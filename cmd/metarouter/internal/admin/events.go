@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -87,7 +86,6 @@ type pageState struct {
 	principal string // the person who has logged in there
 	mode      string
 	call      int64 // Seq of the last one
-	second    int64 // the first that was not sent
 	snapshot  *registry.Snapshot
 	servers   map[string]sentServer
 	has       update // its last parts
@@ -126,12 +124,7 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 	if u.Full {
 		u.Skipped = 0 // a new page has not missed them
 	}
-	u.Rates = p.rates(p.second, now.Unix())
-	news = news || u.Calls != nil || slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
-	if news { // else the next update has these seconds
-		p.second = now.Unix()
-	}
-	return u, news
+	return u, news || u.Calls != nil
 }
 
 // isNew reports whether a part of an update is another one than the page has. It removes the part if not.

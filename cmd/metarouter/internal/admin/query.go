@@ -8,12 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -47,7 +45,7 @@ func notFound(err error) error { return &statusError{http.StatusNotFound, err} }
 
 // reply answers a request with the value or the error that answer returns. An edit in progress comes first.
 func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) (any, error)) {
-	a.options.Edits.settle(r.Context(), a.options.DataDir, a.router)
+	a.settle(r.Context())
 	q := &query{Request: r, API: a}
 	if fromCommand(r) {
 		q.noteEdit()
@@ -104,16 +102,6 @@ func (q *query) has(parameter string) bool { return q.FormValue(parameter) != ""
 
 // alone reports whether the router runs for this command alone, and serves no client.
 func (q *query) alone() bool { return q.mcp == nil }
-
-// visible returns the configuration with the servers of the view alone.
-func (q *query) visible() config.Config {
-	c, seen := q.router.Config(), make(map[string]bool)
-	for _, info := range q.view.Servers() {
-		seen[info.Name] = true
-	}
-	c.Servers = slices.DeleteFunc(slices.Clone(c.Servers), func(entry config.Server) bool { return !seen[entry.Name] })
-	return c
-}
 
 const (
 	maxReason = 120 // characters of an error that a note has

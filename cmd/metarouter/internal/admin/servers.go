@@ -33,6 +33,19 @@ func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInf
 	return servers[i], true
 }
 
+// server returns the server of the name, of this node or of another one.
+func (q *query) server(name string) (adapter.ServerInfo, error) {
+	s, ok := serverNamed(q.view.Servers(), name)
+	if !ok && configfile.MayBeElsewhere(q.router.Config(), name) {
+		q.noteMissing(q.router.AwaitNodes(q.Context()))
+		s, ok = serverNamed(q.view.Servers(), name)
+	}
+	if !ok {
+		return s, notFound(configfile.UnknownName("server", name, named(q.view.Servers())))
+	}
+	return s, nil
+}
+
 func listServers(q *query) (any, error) {
 	if fromCommand(q.Request) {
 		if all := named(q.view.Servers()); q.alone() && !q.has("watch") && (len(all) > 0 || q.router.Config().Router.Cluster != nil) {
@@ -56,13 +69,9 @@ func showServer(q *query) (any, error) {
 	if q.alone() {
 		_ = q.router.Await(q.Context(), name) // the details say why it failed
 	}
-	s, ok := serverNamed(q.router.Servers(), name)
-	if !ok {
-		q.noteMissing(q.router.AwaitNodes(q.Context()))
-		s, ok = serverNamed(q.router.Servers(), name)
-	}
-	if !ok {
-		return nil, notFound(configfile.UnknownName("server", name, named(q.router.Servers())))
+	s, err := q.server(name)
+	if err != nil {
+		return nil, err
 	}
 	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime)), q.Context().Err()
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
@@ -58,15 +57,13 @@ func listTools(q *query, in ToolsRequest) (any, error) {
 	if n := max(len(in.Servers), len(in.Capabilities)); n > taglist.Max {
 		return nil, badRequest(fmt.Errorf("%d servers or capabilities are too many; name at most %d at a time", n, taglist.Max))
 	}
-	visible, snapshot := q.visible(), q.view.Snapshot
+	snapshot := q.view.Snapshot
 	if in.Limit <= 0 {
 		in.Limit = maxFound
 	}
 	if in.Name != "" {
-		err := checkServer(visible, in.Name)
-		if _, misspelled := configfile.Similar(in.Name, configfile.ServerNames(visible)); err != nil && (misspelled || len(in.Capabilities) > 0) {
-			return nil, err
-		} else if err != nil {
+		_, err := q.server(in.Name)
+		if _, misspelled := configfile.Similar(in.Name, named(q.view.Servers())); err != nil && !misspelled && len(in.Capabilities) == 0 {
 			t, err := resolve(q, in.Name)
 			if err != nil {
 				return nil, err
@@ -76,7 +73,7 @@ func listTools(q *query, in ToolsRequest) (any, error) {
 		in.Servers = append(in.Servers, in.Name)
 	}
 	for _, name := range in.Servers {
-		if err := checkServer(visible, name); err != nil {
+		if _, err := q.server(name); err != nil {
 			return nil, err
 		}
 	}
@@ -196,15 +193,6 @@ func tagsOf(s *registry.Snapshot) []Tag {
 	}
 	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Compare(a.Name, b.Name) })
 	return tags
-}
-
-// checkServer returns an error if no server has the name, of the configuration or maybe of another
-// node.
-func checkServer(c config.Config, name string) error {
-	if _, err := configfile.Server(c, name); err != nil && !configfile.MayBeElsewhere(c, name) {
-		return notFound(err)
-	}
-	return nil
 }
 
 // resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.

@@ -171,7 +171,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	if p.flags.Stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
 	}
-	s.Admin.Edits = &admin.Edits{Unwatched: p.flags.NoWatch}
+	s.Admin.Watched = !p.flags.NoWatch
 	if p.flags.OverHTTP && p.maySocket() {
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 			h := p.host(s, terms, r, m, new(daemon.Log))

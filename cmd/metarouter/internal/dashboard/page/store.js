@@ -74,7 +74,13 @@ export function take(u) {
     if (u.skipped) fresh.push({ seq: `skipped-${fresh[0]?.seq ?? u.now}`, skipped: u.skipped });
     state.calls = [...fresh, ...state.calls].slice(0, maxCalls);
   }
-  for (const r of u.rates ?? []) state.rates.set(r.t, r);
+  const tally = (at, failed, n = 1) => {
+    const r = state.rates.get(at) ?? { t: at, ok: 0, failed: 0 };
+    r[failed ? "failed" : "ok"] += n;
+    state.rates.set(at, r);
+  };
+  for (const c of u.calls ?? []) tally(Math.floor((Date.parse(c.time) + c.ms) / 1000), c.outcome !== "ok");
+  if (u.skipped) tally(Math.floor(now() / 1000), false, u.skipped); // how they ended is not told
   const newest = Math.floor(now() / 1000) + 5; // beyond that are those from before the clock was set back
   for (const t of state.rates.keys()) if (t > newest || t < newest - ratesKept - 10) state.rates.delete(t);
   changed();
