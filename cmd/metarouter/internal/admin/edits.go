@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
@@ -46,7 +47,7 @@ func (a *API) settle(ctx context.Context) {
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for a.isPending() {
+	for isPending(a.router, a.judgement(), a.options.DataDir) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -55,22 +56,23 @@ func (a *API) settle(ctx context.Context) {
 	}
 }
 
-// isPending reports whether the router is about to use the text that the files have now.
-func (a *API) isPending() bool {
-	uses, why := a.router.Configured(), a.judgement()
+// isPending reports whether a router is about to use the text that the files have now. why is its last
+// judgement, and data the folder with approvals.
+func isPending(r *adapter.Parts, why error, data string) bool {
+	uses := r.Configured()
 	c, err := config.LoadText(uses.Files...)
 	u, waits := errors.AsType[*trustfile.Untrusted](why)
 	switch {
 	case err != nil:
 		return false
 	case waits:
-		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(a.options.DataDir) == nil
+		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(data) == nil
 	case why != nil:
 		return false
 	case c.Text.Digest() != uses.Text.Digest():
 		return true
 	}
-	has := named(a.router.Servers())
+	has := named(r.Servers())
 	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !slices.Contains(has, s.Name) })
 }
 

@@ -90,11 +90,11 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	defer cancel()
 	who := clientauth.PrincipalOf(ctx)
 	begin := login.Request{By: who.Hash, Who: who.Name, Way: login.Loopback}
-	if q.router.Config().Router.HTTP.PublicURL != "" {
-		begin.Way = login.Public
-	} else if !isLoopback(q.Host) {
-		return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
-			"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
+	if !isLocal(q.Request) {
+		if begin.Way = login.Public; q.router.Config().Router.HTTP.PublicURL == "" {
+			return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
+				"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
+		}
 	}
 	pending, err := q.router.BeginLogin(ctx, name, begin)
 	if err != nil {
@@ -107,16 +107,11 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	return begun, nil
 }
 
-// isLoopback reports whether a host, with or without a port, is the machine itself.
-func isLoopback(host string) bool {
-	u := url.URL{Host: host}
-	return urls.IsLoopback(u.Hostname())
-}
-
-func (a *API) logout(ctx context.Context, name string) error {
-	defer a.logins.Delete(name)
-	_, err := a.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
-	return err
+// isLocal reports whether the browser has opened the page under a name of this machine. Some proxies replace the
+// Host, and leave the Origin.
+func isLocal(r *http.Request) bool {
+	u, err := url.Parse(cmp.Or(r.Header.Get("Origin"), "http://"+r.Host))
+	return err == nil && urls.IsLoopback(u.Hostname())
 }
 
 // GET /dashboard/logins answers with all logins at remote servers. POST /dashboard/logins/SERVER/ID/end with the body {} ends one of

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -170,7 +171,9 @@ func perform(ctx context.Context, q *query, name, action string) error {
 	case "start":
 		return q.router.Turn(ctx, name, true)
 	case "logout":
-		return q.logout(ctx, name)
+		defer q.logins.Delete(name)
+		_, err := q.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
+		return err
 	case "seen":
 		return q.router.Seen(name)
 	case "hints":
