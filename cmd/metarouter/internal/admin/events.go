@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -144,8 +145,12 @@ func (p *pageState) allServers(snapshot *registry.Snapshot) []ServerDetails {
 	for _, is := range p.router.Servers() {
 		s := sentServer{is: is, login: p.loginOf(is), snapshot: snapshot}
 		before, ok := p.servers[is.Name]
+		stderr := before.details.Stderr // to mask it takes the most time
+		if !ok || !slices.Equal(before.is.Stderr, is.Stderr) {
+			stderr = masked(p.mask, is.Stderr)
+		}
 		if s.details = before.details; !ok || before.snapshot != snapshot || !reflect.DeepEqual(before.login, s.login) || !reflect.DeepEqual(before.is, is) {
-			s.details = p.detailsOf(is, s.login)
+			s.details = p.detailsOf(is, s.login, stderr)
 		}
 		sent[is.Name] = s
 		all = append(all, s.details)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
@@ -74,21 +75,27 @@ func showServer(q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime)), q.Context().Err()
+	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime), masked(q.mask, s.Stderr)), q.Context().Err()
 }
 
 // maxChanged bounds the changed tools of a server, and the changed hints, that its details name.
 const maxChanged = 20
 
-// detailsOf returns all about a server, without secrets in what the server says.
-func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails) ServerDetails {
+// masked returns lines without secrets.
+func masked(m *telemetry.Mask, lines []string) []string {
+	all := []string{}
+	for _, line := range lines {
+		all = append(all, m.Text(line))
+	}
+	return all
+}
+
+// detailsOf returns all about a server, without secrets in what the server says. stderr has its masked last lines.
+func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails, stderr []string) ServerDetails {
 	d := ServerDetails{
 		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
-		Stderr: []string{}, Login: login,
-	}
-	for _, line := range s.Stderr {
-		d.Stderr = append(d.Stderr, a.mask.Text(line))
+		Stderr: stderr, Login: login,
 	}
 	if s.State != status.Misconfigured { // its error is our own text, which names the variable that is not set
 		d.LastError = a.mask.Text(plain.Text(s.LastError))

@@ -53,11 +53,7 @@ func Restart(ctx context.Context, e *Env, name string) error {
 		if entry.Disabled {
 			return fmt.Errorf("server %q is disabled: take \"disabled\": true out of its entry in %s", name, strings.Join(c.Files, ", "))
 		}
-		if e.Standalone {
-			e.Note("--standalone: running routers are left alone; starting a second copy of %q to see whether it can start", name)
-		} else {
-			e.Note("no router runs with this configuration; starting %q once to see whether it can start", name)
-		}
+		e.Note("starting %q once to see whether it can start; routers that run are left alone", name)
 		c.Servers = []config.Server{entry}
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -33,19 +32,16 @@ const maxReason = 120
 // the next one if that ends. If no router runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
 	watching := false
-	alone := func(*config.Config) error {
-		if !e.Standalone {
-			e.Note("no router runs with this configuration; starting the servers until Ctrl-C")
-		}
-		return nil
-	}
-	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
+	err := e.ask(ctx, need{peek: true}, func(ctx context.Context, c *apiClient) error {
 		watching, c.watching = true, true
 		ctx, cancel := context.WithCancel(ctx)
 		var starting sync.WaitGroup
 		defer starting.Wait()
 		defer cancel()
 		if c.alone != nil {
+			if !e.Standalone {
+				e.Note("no router runs with this configuration; starting the servers until Ctrl-C")
+			}
 			starting.Go(func() { c.alone.Try(ctx) })
 		}
 		return watchServers(ctx, c)
