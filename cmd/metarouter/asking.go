@@ -86,7 +86,7 @@ the pair is used.`
 	addJSONFlag(cmd, e.Console)
 	addProfileFlag(cmd, e)
 	addArgsFlag(cmd, &raw)
-	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Agree to the call where a profile asks first. By default such a call is not made.")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Agree to the call where a profile asks first. By default you are asked on the terminal; without a terminal the tool is not run.")
 	return cmd
 }
 
@@ -109,7 +109,7 @@ tools, input is the value of --input. A call that fails throws a ToolError.`
 	addProfileFlag(cmd, e)
 	cmd.Flags().StringVar(&input, "input", "", "Give the script this `JSON` value as input, or with @FILE that of a file, of 1 MiB at most. By default input is undefined.")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "Stop the script after this `time`, such as 30s. (default, and the most, \"scripts.timeout\" of the configuration, else 1m)")
-	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Let the script call tools that may change or destroy something, and agree to its calls where a profile asks first. By default these calls fail.")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Let the script call tools that may change or destroy something, and agree to its calls where a profile asks first. By default these calls fail; on a terminal you are asked whether to run the script again with them, if its other calls only read.")
 	return cmd
 }
 
@@ -137,7 +137,7 @@ are added to the object of --args; where both have a key, the pair is used.`
 	addArgsFlag(cmd, &raw)
 	addCapabilityFlag(cmd, &o.Capabilities, preferTags)
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Show which tool would be picked, and run nothing. By default the tool runs if that is safe; see --yes.")
-	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Run the tool even if it may change or destroy something, if the confidence is below routeThreshold, or if a profile asks first. By default such a tool is named and not run.")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Run the tool even if it may change or destroy something, if the confidence is below routeThreshold, or if a profile asks first. By default such a tool is named and not run; where a profile asks first, you are asked on the terminal.")
 	return cmd
 }
 

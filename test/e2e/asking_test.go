@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -88,7 +89,8 @@ func TestAskingRouterIsKilled(t *testing.T) {
 	})
 }
 
-// A command about which a profile asks fails, unless --yes was typed.
+// A command asks at the terminal, if a running router carries it out too. Without a terminal it
+// fails, unless --yes was typed.
 func TestAskingCommands(t *testing.T) {
 	t.Parallel()
 	s := askingFirst(t)
@@ -99,6 +101,28 @@ func TestAskingCommands(t *testing.T) {
 			}
 			if stdout, stderr, code := s.run(append(command, "--yes")...); code != 0 || !strings.Contains(stdout, "hello") {
 				t.Errorf("%s --yes: exit code %d\n%s%s", command[0], code, stdout, stderr)
+			}
+		}
+		script := filepath.Join(t.TempDir(), "s.js")
+		expect.OK(t, os.WriteFile(script, []byte(`return await call("s:echo", {message: "hello"})`), 0o600))
+		for _, typed := range []struct {
+			command []string
+			answer  string
+			want    int
+		}{{[]string{"call", "s:echo", "message=hello"}, "y\n", 0}, {[]string{"call", "s:echo", "message=hello"}, "n\n", 1}, {[]string{"script", script}, "y\n", 0}, {[]string{"script", script}, "n\n", 1}} {
+			p := openPTY(t, 200, 40)
+			cmd := exec.CommandContext(within(t), metarouter, s.command(typed.command...)...)
+			var stdout bytes.Buffer
+			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, &stdout, p.slave
+			expect.OK(t, cmd.Start())
+			mcptest.WaitFor(t, "the question", func() bool { return strings.Contains(p.shown(), "[y/N]") })
+			if shown := p.shown(); !strings.Contains(shown, asked) || !strings.Contains(shown, `"message": "hello"`) {
+				t.Errorf("the question is %q", shown)
+			}
+			p.master.WriteString(typed.answer)
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != typed.want || strings.Contains(stdout.String(), "hello") != (typed.want == 0) {
+				t.Errorf("%+v: exit code %d\n%s\n%s", typed, code, stdout.String(), p.shown())
 			}
 		}
 	}

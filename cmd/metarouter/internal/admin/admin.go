@@ -52,6 +52,8 @@ type API struct {
 	mu     sync.Mutex     // guards the fields below
 	shown  *configuration // replaced at each change
 	unused error          // why the files' present content is not in use; nil if it is
+	failed string         // the servers that the last note about failed ones named
+	noted  time.Time      // when it did
 }
 
 // exposedNames are the exposed names of a snapshot's tools under a configuration.

@@ -179,7 +179,7 @@ func TestTools(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db", "--header", "Authorization: Bearer hush9hush", "-e", "STRIPE_KEY=hush10",
 		"https://host/mcp/?tavilyApiKey=hush11", "https://host/mcp?hush12", "a1b2c3d4e5f6g7hush13xyz", "--user=ann", "@modelcontextprotocol/server-filesystem"}, Env: map[string]string{"KEY": "hush4"}}
-	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7"}}
+	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7", "X-Key": "hush8-of-many-letters"}}
 	d := New(config.Config{Files: []string{"/f"}, Servers: []config.Server{before, remote}}, Options{})
 	text, _ := json.Marshal(d.configuration())
 	if strings.Contains(string(text), "hush") {
@@ -190,6 +190,9 @@ func TestConfiguration(t *testing.T) {
 	}
 	if got, want := d.configuration().Entries[1].URL, "https://host/s/…/mcp"; got != want {
 		t.Errorf("URL %s, want %s", got, want)
+	}
+	if got := lastError(d.mask, adapter.ServerInfo{Status: status.Status{State: status.Failed, LastError: "no login with hush8-of-many-letters"}}); strings.Contains(got, "hush") {
+		t.Errorf("an error shows a secret: %s", got)
 	}
 	after := before
 	after.Env, after.Lazy = map[string]string{"KEY": "hush8"}, true

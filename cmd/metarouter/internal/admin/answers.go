@@ -154,9 +154,10 @@ type Confirmation struct {
 
 // A Call has the parts that all requests for a call have.
 type Call struct {
-	Yes       bool            `json:"yes,omitempty"`   // the command's person agrees where a profile asks before a call
-	Arguments json.RawMessage `json:"arguments"`       // an object; {} if absent
-	Pairs     []string        `json:"pairs,omitempty"` // KEY=VALUE, over the arguments
+	Yes       bool            `json:"yes,omitempty"`    // the command's person agrees where a profile asks before a call
+	Agreed    string          `json:"agreed,omitempty"` // or has agreed to this question
+	Arguments json.RawMessage `json:"arguments"`        // an object; {} if absent
+	Pairs     []string        `json:"pairs,omitempty"`  // KEY=VALUE, over the arguments
 }
 
 // POST /dashboard/call runs a tool. It answers with an Answer, or with a refusal: 409 if
@@ -177,10 +178,11 @@ type RouteRequest struct {
 
 // An Answer says what became of a call or a task.
 type Answer struct {
-	Route   Route           `json:"route,omitzero"`     // of a task
-	Result  json.RawMessage `json:"result,omitempty"`   // a CallToolResult; its _meta has trace_id and latency_ms
-	IsError bool            `json:"is_error,omitempty"` // the result is that of a failure
-	NotRun  string          `json:"not_run,omitempty"`  // why nothing was called, and a command to write instead
+	Route    Route           `json:"route,omitzero"`     // of a task
+	Result   json.RawMessage `json:"result,omitempty"`   // a CallToolResult; its _meta has trace_id and latency_ms
+	IsError  bool            `json:"is_error,omitempty"` // the result is that of a failure
+	NotRun   string          `json:"not_run,omitempty"`  // why nothing was called, and a command to write instead
+	Question string          `json:"question,omitempty"` // to which the command's person must agree first
 }
 
 // A Route says which tool was picked for a task, and has its result. Without a tool, its name is "".
@@ -207,7 +209,8 @@ type ScriptRequest struct {
 }
 
 type Scripted struct {
-	Script selector.ScriptOutcome `json:"script"`
+	Script  selector.ScriptOutcome `json:"script"`
+	Refused []string               `json:"refused,omitempty"` // at most 20 calls that Yes would have allowed, with the reason; none if another call may have had an effect
 }
 
 // POST /dashboard/classify with a ClassifyRequest answers with a Classified.

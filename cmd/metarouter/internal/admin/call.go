@@ -33,7 +33,7 @@ func callTool(q *query, in CallRequest) (any, error) {
 		return nil, &statusError{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
 	}
 	call := selector.Call{Tool: t, Arguments: arguments, Client: "dashboard"}
-	client := &nonInteractiveClient{yes: in.Yes}
+	client := &nonInteractiveClient{yes: in.Yes, agreed: in.Agreed}
 	if fromCommand(q.Request) {
 		call.Client, call.From = "metarouter call", client
 	}
@@ -65,6 +65,9 @@ func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, res
 	a := Answer{Result: result.JSON, IsError: result.IsError}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
 		a.NotRun = refused.Error()
+		if unasked := c.unasked(); len(unasked) > 0 {
+			a.Question = unasked[0]
+		}
 	} else if len(result.Mismatch) > 0 {
 		a.NotRun = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s", t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t.ID, t.InputSchema, nil))
 	}
@@ -77,10 +80,10 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	if err := q.awaitTools(); err != nil {
+	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
-	client := &nonInteractiveClient{yes: in.Yes}
+	client := &nonInteractiveClient{yes: in.Yes, agreed: in.Agreed}
 	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
 		Query:     selector.Query{Task: in.Task, Capabilities: in.Capabilities},
 		Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
@@ -167,17 +170,22 @@ var asks = map[string]string{
 const (
 	needsMore         = "capability"
 	missingCapability = -32021
+
+	maxRefused = 20 // calls of a script that the answer names
 )
 
-var errNoPerson = errors.New("no person can be asked here; add --yes")
+var errNotAgreed = errors.New("nobody has agreed; run the command on a terminal and answer y, or add --yes")
 
 // A nonInteractiveClient is the client of a command's calls: it has neither a model nor a person to
-// answer the questions of servers, and remembers them. The person of the command agrees to all calls before, or to none.
+// answer the questions of servers, and remembers them. The person of the command agrees to calls before they
+// are made: to all, or to one question.
 type nonInteractiveClient struct {
-	yes bool
+	yes    bool
+	agreed string
 
-	mu        sync.Mutex // guards questions
+	mu        sync.Mutex // guards the fields below
 	questions []question // of servers, each once
+	refused   []string   // calls to which the person has not agreed, and why, each once
 }
 
 // A question is a request of a server.
@@ -185,12 +193,29 @@ type question struct{ server, method string }
 
 // Person implements [approval.Asker].
 func (c *nonInteractiveClient) Person() approval.Person {
-	return func(context.Context, string) (approval.Answer, error) {
-		if c.yes {
+	return func(_ context.Context, question string) (approval.Answer, error) {
+		if c.yes || question == c.agreed {
 			return approval.Accept, nil
 		}
-		return "", errNoPerson
+		c.refuse(question)
+		return "", errNotAgreed
 	}
+}
+
+// refuse remembers a call to which the person has not agreed.
+func (c *nonInteractiveClient) refuse(call string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.refused, call) && len(c.refused) < maxRefused {
+		c.refused = append(c.refused, call)
+	}
+}
+
+// unasked returns the calls to which the person has not agreed.
+func (c *nonInteractiveClient) unasked() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.refused)
 }
 
 // Home implements [session.Client].

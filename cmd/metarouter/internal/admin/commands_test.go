@@ -98,7 +98,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A call about which a profile asks is made with --yes only.
+// A call about which a profile asks is answered with the question, and is made once the person has agreed
+// to that question.
 func TestConsent(t *testing.T) {
 	s := open(t, fake("a", "echo"))
 	c := s.router.Configured()
@@ -106,17 +107,22 @@ func TestConsent(t *testing.T) {
 	edited := s.router.Edited()
 	s.edits <- c
 	<-edited
-	call := func(yes bool) (called Answer) {
-		body, _ := json.Marshal(CallRequest{Call: Call{Yes: yes, Arguments: json.RawMessage(`{"message":"hi"}`)}, Tool: "echo", Confirmed: true})
+	call := func(with Call) (called Answer) {
+		with.Arguments = json.RawMessage(`{"message":"hi"}`)
+		body, _ := json.Marshal(CallRequest{Call: with, Tool: "echo", Confirmed: true})
 		s.command("POST", "/dashboard/call?profile=careful", string(body), &called)
 		return called
 	}
-	if got := call(false); !strings.Contains(got.NotRun, "--yes") {
-		t.Errorf("without --yes: %+v", got)
+	asked := call(Call{})
+	if asked.Question == "" || !strings.Contains(asked.NotRun, "--yes") {
+		t.Fatalf("at first: %+v", asked)
 	}
-	if got := call(true); got.NotRun != "" || !strings.Contains(string(got.Result), "hi") {
-		t.Errorf("with --yes: %+v", got)
+	for _, with := range []Call{{Agreed: asked.Question}, {Yes: true}} {
+		if got := call(with); got.Question+got.NotRun != "" || !strings.Contains(string(got.Result), "hi") {
+			t.Errorf("%+v: %+v", with, got)
+		}
 	}
+	expect.Equal(t, call(Call{Agreed: "another question"}).Question, asked.Question, "with a yes to another question")
 }
 
 // Commands are told that an edit waits, with the command that approves it where they run.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"time"
 
@@ -38,9 +39,10 @@ func (a *API) judgement() error {
 }
 
 // settle waits until the router has taken an edit that was saved, or approved, a moment ago,
-// for a few seconds at most.
+// for a few seconds at most. It reads the files only where there may be such an edit.
 func (a *API) settle(ctx context.Context) {
-	if !a.options.Watched {
+	_, waits := errors.AsType[*trustfile.Untrusted](a.judgement())
+	if !a.options.Watched || !waits && !slices.ContainsFunc(a.router.Configured().Files, justSaved) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -54,6 +56,12 @@ func (a *API) settle(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// justSaved reports whether a file was saved within the last seconds.
+func justSaved(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && time.Since(info.ModTime()).Abs() < 2*time.Second
 }
 
 // isPending reports whether a router is about to use the text that the files have now. why is its last

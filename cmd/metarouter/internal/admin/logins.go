@@ -90,8 +90,9 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	defer cancel()
 	who := clientauth.PrincipalOf(ctx)
 	begin := login.Request{By: who.Hash, Who: who.Name, Way: login.Loopback}
-	if !isLocal(q.Request) {
-		if begin.Way = login.Public; q.router.Config().Router.HTTP.PublicURL == "" {
+	public := q.router.Config().Router.HTTP.PublicURL
+	if !isLocal(q.Request, public) {
+		if begin.Way = login.Public; public == "" {
 			return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
 				"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
 		}
@@ -107,11 +108,12 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	return begun, nil
 }
 
-// isLocal reports whether the browser has opened the page under a name of this machine. Some proxies replace the
-// Host, and leave the Origin.
-func isLocal(r *http.Request) bool {
+// isLocal reports whether the browser has opened the page under a name of this machine that is not the public URL's,
+// as a container's port has. Some proxies replace the Host, and leave the Origin. Both only choose between two
+// callbacks of the router, and are a part of none.
+func isLocal(r *http.Request, public string) bool {
 	u, err := url.Parse(cmp.Or(r.Header.Get("Origin"), "http://"+r.Host))
-	return err == nil && urls.IsLoopback(u.Hostname())
+	return err == nil && urls.IsLoopback(u.Hostname()) && (public == "" || urls.LeadsElsewhere(public))
 }
 
 // GET /dashboard/logins answers with all logins at remote servers. POST /dashboard/logins/SERVER/ID/end with the body {} ends one of

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -109,30 +111,41 @@ const (
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
-// which failed. Another note says if servers of other nodes may be missing.
-func (q *query) awaitTools() error {
+// which failed; noteFailed explains needed. Another note says if servers of other nodes may be missing.
+func (q *query) awaitTools(needed bool) error {
 	missing := q.view.Settled(q.Context())
 	if q.Context().Err() != nil {
 		return q.Context().Err()
 	}
 	q.noteMissing(missing)
-	q.noteFailed(q.view.Servers())
+	q.noteFailed(q.view.Servers(), needed)
 	return nil
 }
 
-// noteFailed notes which servers have no tools because they failed.
-func (q *query) noteFailed(servers []adapter.ServerInfo) {
+// noteFailed notes which servers have no tools because they failed. Unless that explains why the
+// request fails, a router that serves clients repeats the note after an hour, or for other servers.
+func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 	var without []adapter.ServerInfo
 	for _, s := range servers {
 		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
 			without = append(without, s)
 		}
 	}
+	failed := strings.Join(named(without), "\n")
+	q.mu.Lock()
+	repeated := failed == q.failed && time.Since(q.noted) < time.Hour
+	if !repeated {
+		q.failed, q.noted = failed, time.Now()
+	}
+	q.mu.Unlock()
+	if repeated && !needed && !q.alone() {
+		return
+	}
 	switch len(without) {
 	case 0:
 	case 1:
 		s := without[0]
-		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(s.LastError), maxReason), s.Name)
+		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(lastError(q.mask, s)), maxReason), s.Name)
 	default:
 		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), prose.List(named(without), maxFailed))
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -15,9 +16,14 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 	part := func(ctx context.Context) *query { // of a call, which ends with the script
 		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
 	}
+	var acted atomic.Bool // a call may have had an effect, so that the script must not run again
 	allow := func(t *registry.NormalizedTool) error {
 		if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Yes {
+			client.refuse(t.ID + ": " + unsafe)
 			return fmt.Errorf("%s was not run: %s; --yes lets the script run it", t.ID, unsafe)
+		}
+		if !t.Reads() {
+			acted.Store(true)
 		}
 		return nil
 	}
@@ -31,7 +37,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 			return resolve(part(ctx), name)
 		},
 		Find: func(ctx context.Context, task selector.Query) (selector.Ranking, error) {
-			if err := part(ctx).awaitTools(); err != nil {
+			if err := part(ctx).awaitTools(false); err != nil {
 				return selector.Ranking{}, err
 			}
 			return q.view.Find(ctx, task)
@@ -46,7 +52,11 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 		o.Calls = []script.Made{}
 	}
 	if o.Err != nil {
-		q.noteFailed(q.view.Servers())
+		q.noteFailed(q.view.Servers(), true)
 	}
-	return Scripted{o}, q.Context().Err()
+	answer := Scripted{Script: o}
+	if !acted.Load() {
+		answer.Refused = client.unasked()
+	}
+	return answer, q.Context().Err()
 }

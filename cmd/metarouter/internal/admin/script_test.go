@@ -8,12 +8,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // script runs a script as a command does.
-func (s *site) script(profile string, asked ScriptRequest) (selector.ScriptOutcome, []string) {
+func (s *site) script(profile string, asked ScriptRequest) (Scripted, []string) {
 	s.t.Helper()
 	body, err := json.Marshal(asked)
 	expect.OK(s.t, err)
@@ -22,7 +21,7 @@ func (s *site) script(profile string, asked ScriptRequest) (selector.ScriptOutco
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: status %d", asked.Code, status)
 	}
-	return ran.Script, notes
+	return ran, notes
 }
 
 // A command's script calls tools that do no harm, others with --yes, and those of its profile alone.
@@ -51,7 +50,7 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 		{code: click, yes: true},
 		{code: `return (await describe("a:browser_click")) + JSON.stringify(await search("click in a browser"))`, value: `"tool\":\"a:browser_click\"`},
 		{profile: "narrow", code: `return await callSafe("b:echo", {})`, value: `unknown tool \"b:echo\"`},
-		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), says: "no person can be asked here; add --yes", line: 1},
+		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), says: "nobody has agreed; run the command on a terminal and answer y, or add --yes", line: 1},
 		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), yes: true, value: "hello"},
 		{code: ask, input: question, yes: true, says: `which a command can't answer; call the tool from an MCP client`, line: 1},
 		{code: `return await call("legacy:ask", input)`, input: question, yes: true, says: `server "legacy" asked its user a question (elicitation)`},
@@ -63,7 +62,8 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 		if strings.HasPrefix(test.code, "for") {
 			asked.Timeout = 50e6
 		}
-		ran, notes := s.script(test.profile, asked)
+		answer, notes := s.script(test.profile, asked)
+		ran := answer.Script
 		said, line := strings.Join(notes, "\n"), 0
 		if ran.Err != nil {
 			said, line = ran.Err.Name+": "+ran.Err.Message+"\n"+said, ran.Err.Line
@@ -72,7 +72,13 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 			t.Errorf("%+v:\n%.200s\n%s", test, ran.Value, said)
 		}
 	}
-	ran, _ := s.script("", ScriptRequest{Code: click})
+	careful, _ := s.script("careful", ScriptRequest{Code: echo, Input: json.RawMessage(`"hello"`)})
+	if len(careful.Refused) != 1 || !strings.Contains(careful.Refused[0], "echo") {
+		t.Errorf("a profile asks: refused %q", careful.Refused)
+	}
+	answer, _ := s.script("", ScriptRequest{Code: click})
+	ran := answer.Script
+	expect.List(t, answer.Refused, []string{"a:browser_click: its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"}, "refused")
 	if ran.Log != "x\n" || string(wire.Marshal(ran.Calls)) != `[{"tool":"b:echo","line":2,"ok":true,"reads":true},{"tool":"a:browser_click","line":2,"ok":false}]` {
 		t.Errorf("%+v", ran)
 	}

@@ -90,6 +90,14 @@ func masked(m *telemetry.Mask, lines []string) []string {
 	return all
 }
 
+// lastError returns a server's last error without secrets.
+func lastError(m *telemetry.Mask, s adapter.ServerInfo) string {
+	if s.State == status.Misconfigured { // our own text, which names the variable that is not set
+		return s.LastError
+	}
+	return m.Text(plain.Text(s.LastError))
+}
+
 // detailsOf returns all about a server, without secrets in what the server says. stderr has its masked last lines.
 func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails, stderr []string) ServerDetails {
 	d := ServerDetails{
@@ -97,9 +105,7 @@ func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails, stderr []stri
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
 		Stderr: stderr, Login: login,
 	}
-	if s.State != status.Misconfigured { // its error is our own text, which names the variable that is not set
-		d.LastError = a.mask.Text(plain.Text(s.LastError))
-	}
+	d.LastError = lastError(a.mask, s)
 	switch s.State {
 	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
 		d.Problem, d.Fix = a.diagnose(s)

@@ -112,7 +112,7 @@ func (q *query) await(in ToolsRequest) error {
 		return nil
 	}
 	if len(in.Servers) == 0 {
-		return q.awaitTools()
+		return q.awaitTools(false)
 	}
 	for _, name := range in.Servers {
 		if err := q.view.Await(q.Context(), name); err != nil {
@@ -198,7 +198,7 @@ func tagsOf(s *registry.Snapshot) []Tag {
 // resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.
 func resolve(q *query, name string) (*registry.NormalizedTool, error) {
 	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
-	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools() == nil })
+	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
 	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
 		return nil, notFound(unknownTool(err))
 	}

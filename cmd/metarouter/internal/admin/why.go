@@ -169,7 +169,7 @@ func (x *inquiry) answer() Reasons {
 func (x *inquiry) offered(t *registry.NormalizedTool) Reasons {
 	a := Reasons{Tool: t.ID, Offered: !t.Held}
 	if s, ok := serverNamed(x.servers, t.Server); ok && s.State != status.Ready && s.State != status.Idle && (!x.alone() || s.State != status.Starting) {
-		a.say("it can't be called just now: %s", stateWords(s)) // first, since it blocks a call
+		a.say("it can't be called just now: %s", x.stateWords(s)) // first, since it blocks a call
 	}
 	exposed, r := x.names.Exposed(t), x.router.Config().Router
 	pinned := slices.ContainsFunc(r.Pinned, func(name string) bool {
@@ -244,7 +244,7 @@ func (x *inquiry) shown() (mode, why string) {
 func (x *inquiry) unknown(a *Reasons) {
 	of, _ := x.split()
 	if s, ok := serverNamed(x.servers, of); ok && s.State != status.Ready && s.State != status.Idle && s.Tools == 0 {
-		a.say("its tools are not known, since %s", stateWords(s))
+		a.say("its tools are not known, since %s", x.stateWords(s))
 		return
 	}
 	_, err := x.names.Resolve(x.asked)
@@ -260,12 +260,12 @@ func (x *inquiry) unknown(a *Reasons) {
 	}
 }
 
-func stateWords(s adapter.ServerInfo) string {
+func (x *inquiry) stateWords(s adapter.ServerInfo) string {
 	switch {
 	case s.State == status.Disabled && s.ByHand:
 		return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)
 	case s.State == status.Disabled:
 		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it.", s.Name, s.Name)
 	}
-	return fmt.Sprintf("server %q %s: %s; 'metarouter doctor' says what to do.", s.Name, s.Verb(), cmp.Or(s.LastError, "it does not run"))
+	return fmt.Sprintf("server %q %s: %s; 'metarouter doctor' says what to do.", s.Name, s.Verb(), cmp.Or(lastError(x.mask, s), "it does not run"))
 }

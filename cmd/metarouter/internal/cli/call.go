@@ -54,7 +54,7 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 		return err
 	}
 	request.Confirmed = true
-	return show(ctx, e, need{observed: true, asClient: true}, "/dashboard/call", request, func(a admin.Answer) error {
+	return showCall(ctx, e, "/dashboard/call", &request, asks(&request.Call), func(a admin.Answer) error {
 		switch {
 		case e.JSON:
 			err = e.PrintJSON(a.Result)
@@ -63,6 +63,16 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 		}
 		return cmp.Or(err, failure(a))
 	})
+}
+
+// asks returns the question that an answer has about the call, and what agrees to it.
+func asks(call *admin.Call) func(admin.Answer) (string, func()) {
+	return func(a admin.Answer) (string, func()) {
+		if a.Question == "" {
+			return "", nil
+		}
+		return a.Question + "\nRun it?", func() { call.Agreed = a.Question }
+	}
 }
 
 // failure returns why a call was not made, or an error without a text if it failed.
@@ -86,7 +96,7 @@ func Route(ctx context.Context, e *Env, words []string, request admin.RouteReque
 	if strings.TrimSpace(request.Task) == "" {
 		return console.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
-	return show(ctx, e, need{observed: true, asClient: true}, "/dashboard/route", request, func(a admin.Answer) error { return printRouted(e, a) })
+	return showCall(ctx, e, "/dashboard/route", &request, asks(&request.Call), func(a admin.Answer) error { return printRouted(e, a) })
 }
 
 var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)

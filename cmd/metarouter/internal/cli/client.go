@@ -161,7 +161,6 @@ func (c *apiClient) send(ctx context.Context, path string, in, answer any) (err 
 }
 
 func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, path string, in, answer any) (notes []string, err error) {
-	u := url.URL{Scheme: "http", Host: "router", Path: path}
 	parameters := url.Values{}
 	if c.Profile != nil && *c.Profile != "" {
 		parameters.Set("profile", *c.Profile)
@@ -174,7 +173,6 @@ func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, path
 	if c.watching {
 		parameters.Set("watch", "1")
 	}
-	u.RawQuery = parameters.Encode()
 	method, body := http.MethodGet, io.Reader(nil)
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -183,7 +181,7 @@ func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, path
 		}
 		method, body = http.MethodPost, bytes.NewReader(text)
 	}
-	q, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	q, err := http.NewRequestWithContext(ctx, method, "http://router"+path+"?"+parameters.Encode(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +209,30 @@ func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, path
 		return envelope.Notes, console.Usage(errors.New(envelope.Error))
 	}
 	return envelope.Notes, errors.New(envelope.Error)
+}
+
+// showCall is show for a request that calls tools. asks returns what a profile asks the person about the answer,
+// "" for nothing, and what a yes changes in the request, which is sent again then.
+func showCall[Answer any](ctx context.Context, e *Env, path string, in any, asks func(Answer) (question string, yes func()), print func(Answer) error) error {
+	return e.ask(ctx, need{observed: true, asClient: true}, func(ctx context.Context, c *apiClient) error {
+		for {
+			var answer Answer
+			if err := c.send(ctx, path, in, &answer); err != nil {
+				return err
+			}
+			question, yes := asks(answer)
+			if question == "" || !e.CanAsk() {
+				return print(answer)
+			}
+			switch agreed, err := e.Confirm(ctx, question+" [y/N]"); {
+			case err != nil:
+				return console.Interrupted
+			case !agreed:
+				return print(answer)
+			}
+			yes()
+		}
+	})
 }
 
 // show sends a request for path to the router, and calls print with the answer.

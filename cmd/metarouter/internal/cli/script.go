@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -27,7 +28,13 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 		return console.Usage(err)
 	}
 	request.Code = string(code)
-	return show(ctx, e, need{observed: true, asClient: true}, "/dashboard/script", request, func(ran admin.Scripted) error { return printScript(e, file, ran.Script) })
+	return showCall(ctx, e, "/dashboard/script", &request, func(ran admin.Scripted) (string, func()) {
+		if request.Yes || len(ran.Refused) == 0 {
+			return "", nil
+		}
+		return "the script was stopped before it called:\n  " + strings.Join(ran.Refused, "\n  ") + "\nNo call has had an effect. Run it again, and agree to all of its calls?",
+			func() { request.Yes = true }
+	}, func(ran admin.Scripted) error { return printScript(e, file, ran.Script) })
 }
 
 // readFile reads a file, or stdin (-) if there is one, that an argument names. More than limit bytes are an error.

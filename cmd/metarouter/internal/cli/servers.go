@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func Restart(ctx context.Context, e *Env, name string) error {
 	})
 }
 
-func serverPath(name string) string { return "/dashboard/servers/" + name }
+func serverPath(name string) string { return "/dashboard/servers/" + url.PathEscape(name) }
 
 // Server prints the details of one server, one in a line.
 func Server(ctx context.Context, e *Env, name string) error {
