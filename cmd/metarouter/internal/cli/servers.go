@@ -54,7 +54,7 @@ func Restart(ctx context.Context, e *Env, name string) error {
 		if entry.Disabled {
 			return fmt.Errorf("server %q is disabled: take \"disabled\": true out of its entry in %s", name, strings.Join(c.Files, ", "))
 		}
-		e.Note("starting %q once to see whether it can start; routers that run are left alone", name)
+		e.Note("no router runs with this configuration, or --standalone leaves it alone; starting %q once to see whether it can start", name)
 		c.Servers = []config.Server{entry}
 		return nil
 	}
