@@ -13,37 +13,39 @@ import (
 )
 
 func newSearchCommand(e *cli.Env) *cobra.Command {
-	var o cli.SearchOptions
+	var o admin.ToolsRequest
+	var explain bool
 	cmd := newCommand("search QUERY", "Find tools by words or by capability",
 		`  metarouter search "take a screenshot of a page"
   metarouter search "convert" -c math -k 3`,
 		cobra.ArbitraryArgs, func(ctx context.Context, args []string) error {
-			return cli.Search(ctx, e, strings.Join(args, " "), o)
+			return cli.Search(ctx, e, strings.Join(args, " "), o, explain)
 		})
 	addJSONFlag(cmd, e.Console)
 	addProfileFlag(cmd, e)
 	addCapabilityFlag(cmd, &o.Capabilities, preferTags)
 	cmd.Flags().IntVarP(&o.Limit, "limit", "k", 10, "List at most this `number` of tools.")
-	cmd.Flags().BoolVar(&o.Explain, "explain", false, "Show for each tool what its score is made of: words, meaning and others, each as a percentage of the score, with its value and its weight. By default only the confidence is shown.")
+	cmd.Flags().BoolVar(&explain, "explain", false, "Show for each tool what its score is made of: words, meaning and others, each as a percentage of the score. By default only the confidence is shown.")
 	return cmd
 }
 
 func newToolsCommand(e *cli.Env) *cobra.Command {
-	var o cli.ToolsOptions
+	var o admin.ToolsRequest
+	var server string
 	cmd := newCommand("tools [SERVER | TOOL]", "List the tools of all servers or of one, or describe one tool",
 		`  metarouter tools
   metarouter tools playwright -c screenshot
   metarouter tools playwright:browser_navigate`,
 		arguments(0, 1, "name one server or one tool at most"), func(ctx context.Context, args []string) error {
 			if len(args) > 0 {
-				o.Named = args[0]
+				o.Name = args[0]
 			}
-			return cli.Tools(ctx, e, o)
+			return cli.Tools(ctx, e, server, o)
 		})
 	addJSONFlag(cmd, e.Console)
 	addCapabilityFlag(cmd, &o.Capabilities, "List only tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to list tools that have all of several tags. By default all tools are listed.")
-	cmd.Flags().StringVar(&o.Server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
-	cmd.Flags().BoolVar(&o.Seen, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. Changed hints, such as readOnlyHint, count only once 'metarouter trust --hints SERVER' has confirmed them. It starts no server. By default the tools are listed.")
+	cmd.Flags().StringVar(&server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
+	cmd.Flags().BoolVar(&o.Changed, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. Changed hints, such as readOnlyHint, count only once 'metarouter trust --hints SERVER' has confirmed them. It starts no server. By default the tools are listed.")
 	addProfileFlag(cmd, e)
 	cmd.MarkFlagsMutuallyExclusive("seen", "capability")
 	cmd.MarkFlagsMutuallyExclusive("seen", "profile")
@@ -56,7 +58,7 @@ func newCapabilitiesCommand(e *cli.Env) *cobra.Command {
   metarouter capabilities browser`,
 		arguments(0, 1, "name one tag at most"), func(ctx context.Context, args []string) error {
 			if len(args) > 0 {
-				return cli.Tools(ctx, e, cli.ToolsOptions{Capabilities: args, Known: true})
+				return cli.Tools(ctx, e, "", admin.ToolsRequest{Capabilities: args, Known: true})
 			}
 			return cli.Capabilities(ctx, e)
 		})

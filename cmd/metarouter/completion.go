@@ -10,9 +10,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // addCompletion adds the words that shells suggest for the commands below root. It starts no server and asks no
@@ -25,41 +25,39 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 	files := func(extensions ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 	}
+	anyFile := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	arguments := map[string]cobra.CompletionFunc{
 		"builtin": fixed("utilities\tconverts units, validates JSON", "files\tlists and reads the files of a folder"),
 		"import":  first(fixed(clients.Names()...)),
 		"install": first(fixed(clients.Names()...)),
-		"login":   first(serverNames(configs, isRemote)),
-		"logout":  first(serverNames(configs, isRemote)),
+		"login":   first(names(configs, remoteServers)),
+		"logout":  first(names(configs, remoteServers)),
 		"man":     cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		"remove":  first(serverNames(configs, isAny)),
-		"enable":  first(serverNames(configs, isAny)),
-		"disable": first(serverNames(configs, isAny)),
-		"restart": first(serverNames(configs, isAny)),
+		"remove":  first(names(configs, servers)),
+		"enable":  first(names(configs, servers)),
+		"disable": first(names(configs, servers)),
+		"restart": first(names(configs, servers)),
 		"script":  first(files("js")),
-		"servers": first(serverNames(configs, isAny)),
-		"call":    toolNames(configs, true),
-		"why":     first(toolNames(configs, false)),
-		"tools":   first(both(serverNames(configs, isAny), toolNames(configs, false))),
+		"servers": first(names(configs, servers)),
+		"call":    first(names(configs, storedTools)),
+		"why":     first(names(configs, storedTools)),
+		"tools":   first(names(configs, servers, storedTools)),
 		"trust":   files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
-		"addr": fixed(), "allow-host": fixed(), "capability": fixed(), "cluster": fixed(), "for": fixed(), "http": fixed(),
 		"log-level": fixed("debug", "info", "warn", "error"),
 		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
-		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny), "profile": profileNames(configs), "only": serverNames(configs, isAny),
+		"server":    names(configs, servers), "servers": names(configs, servers), "profile": names(configs, profiles), "only": names(configs, servers),
 		"transport": fixed("stdio", "http", "sse"),
-		"timeout":   fixed(),
-		"env":       fixed(), "header": fixed(), "scope": fixed(),
+		"file":      anyFile, "token-file": anyFile, "tls-cert": anyFile, "tls-key": anyFile,
 	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	_ = root.MarkPersistentFlagFilename("config", "json", "jsonc")
 	_ = root.MarkPersistentFlagDirname("data")
 	_ = root.RegisterFlagCompletionFunc("log-level", flags["log-level"])
 	for _, cmd := range root.Commands() {
-		if cmd.ValidArgsFunction = arguments[cmd.Name()]; cmd.ValidArgsFunction == nil {
-			cmd.ValidArgsFunction = cobra.NoFileCompletions
-		}
+		cmd.ValidArgsFunction = arguments[cmd.Name()]
 		for name, values := range flags {
 			if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
 				_ = cmd.RegisterFlagCompletionFunc(name, values)
@@ -78,87 +76,54 @@ func first(values cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-func isAny(config.Server) bool      { return true }
-func isRemote(s config.Server) bool { return s.URL != "" }
-
-// serverNames suggests the names of those servers of the configuration that fit. It needs no
+// names suggests names of the configuration, but for those that could be a command to the terminal. It needs no
 // trust: it shows names, and runs nothing of the file.
-func serverNames(configs *[]string, fits func(config.Server) bool) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, _ := configured(*configs)
-		var names []cobra.Completion
-		for _, s := range c.Servers {
-			if fits(s) {
-				names = append(names, s.Name)
-			}
+func names(configs *[]string, of ...func(c config.Config, data string, usable bool) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
+		data, _ := cmd.Flags().GetString("data")
+		paths, named, err := configpath.Find(*configs)
+		var c config.Config
+		if err == nil {
+			c, err = config.LoadText(paths...)
 		}
-		return printable(names), cobra.ShellCompDirectiveNoFileComp
+		usable := err == nil && (named || c.Text.Trusted(data) == nil)
+		for _, names := range of {
+			all = append(all, names(c, data, usable)...)
+		}
+		return slices.DeleteFunc(all, func(name string) bool {
+			return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+		}), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func profileNames(configs *[]string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, _ := configured(*configs)
-		return printable(slices.Sorted(maps.Keys(c.Router.Profiles))), cobra.ShellCompDirectiveNoFileComp
+func servers(c config.Config, _ string, _ bool) []string { return configfile.ServerNames(c) }
+
+func remoteServers(c config.Config, _ string, _ bool) (names []string) {
+	for _, s := range c.Servers {
+		if s.URL != "" {
+			names = append(names, s.Name)
+		}
 	}
+	return names
 }
 
-// toolNames suggests the tools that are stored in the data folder, and with keys, behind a
-// tool, the keys of its arguments. No server is started for it.
-func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, named := configured(*configs)
-		data, err := cmd.Flags().GetString("data")
-		if err != nil || data == "" {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		if named || c.Text.Trusted(data) == nil {
-			c, _ = c.Expand() // entries are stored under their values
-		}
-		var names []cobra.Completion
-		for _, offer := range adapter.StoredOffers(c, data) {
-			for _, t := range offer.Tools {
-				if len(args) == 0 {
-					names = append(names, t.ID)
-				} else if keys && t.ID == args[0] {
-					_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(key string, _ []byte) bool {
-						if !slices.ContainsFunc(args[1:], func(arg string) bool { return strings.HasPrefix(arg, key+"=") }) {
-							names = append(names, key+"=")
-						}
-						return true
-					})
-				}
-			}
-		}
-		slices.Sort(names)
-		if len(args) > 0 {
-			return printable(names), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-		}
-		return printable(names), cobra.ShellCompDirectiveNoFileComp
-	}
+func profiles(c config.Config, _ string, _ bool) []string {
+	return slices.Sorted(maps.Keys(c.Router.Profiles))
 }
 
-func both(a, b cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		names, _ := a(cmd, args, word)
-		more, directive := b(cmd, args, word)
-		return append(names, more...), directive
+// storedTools returns the tools that are stored in the data folder.
+func storedTools(c config.Config, data string, usable bool) (names []string) {
+	if data == "" {
+		return nil
 	}
-}
-
-// configured returns the configuration as text, an empty one if it can't be read. named says that
-// --config names it.
-func configured(configs []string) (c config.Config, named bool) {
-	paths, named, err := configpath.Find(configs)
-	if err == nil {
-		c, err = config.LoadText(paths...)
+	if usable {
+		c, _ = c.Expand() // entries are stored under their values
 	}
-	return c, named && err == nil
-}
-
-// printable returns the names that a shell could not take for a command to the terminal.
-func printable(names []cobra.Completion) []cobra.Completion {
-	return slices.DeleteFunc(names, func(name string) bool {
-		return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
-	})
+	for _, offer := range adapter.StoredOffers(c, data) {
+		for _, t := range offer.Tools {
+			names = append(names, t.ID)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

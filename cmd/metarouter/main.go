@@ -9,15 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -57,9 +53,6 @@ func execute(ctx context.Context, out *console.Console, args []string) error {
 	root := newRootCommand(out, args)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		err = forgotten(root, command)
-	}
 	if e, ok := errors.AsType[*console.Error](err); err == nil || ok && e.Err == nil {
 		return err
 	} else if ok {
@@ -67,28 +60,6 @@ func execute(ctx context.Context, out *console.Console, args []string) error {
 		source := configfile.Source{Paths: files}
 		return &console.Error{Code: e.Code, Err: errors.New(source.Advise(e.Error()))}
 	}
-	if said := exclusive().FindStringSubmatch(err.Error()); said != nil {
-		err = errors.New("write only one of --" + strings.ReplaceAll(said[1], " ", ", --"))
-	}
 	// cobra reports an unknown command or flag
 	return console.Usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))
-}
-
-// exclusive matches cobra's error for flags that exclude each other.
-var exclusive = lazy.Regexp(`^if any flags in the group .* none of the others can be; \[(.+)\] were all set$`)
-
-// forgotten returns an error where cobra printed the help because it found no command, though
-// the user did not ask for it.
-func forgotten(root, command *cobra.Command) error {
-	if command.Name() == "help" {
-		if _, _, err := root.Find(command.Flags().Args()); err != nil {
-			return console.Usage(fmt.Errorf("%w; the commands are listed above", err))
-		}
-	}
-	flags := root.Flags()
-	if command == root && flags.Changed("config") && !flags.Changed("help") && !flags.Changed("version") {
-		files, _ := flags.GetStringArray("config")
-		return console.Usage(fmt.Errorf("no command was given; --config takes a file, here %q: write the file, then a command", files[len(files)-1]))
-	}
-	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // nodeKey prints the public key of this machine's node.
@@ -77,7 +76,6 @@ func showNodes(ctx context.Context, files *configfile.Source, urls, version stri
 	if err := printNodes(files, nodes, time.Now()); err != nil {
 		return err
 	}
-	noteUnheard(out, nodes, c)
 	for _, p := range report.Problems {
 		// Nodes that are not trusted are named already.
 		if !slices.ContainsFunc(report.Untrusted, func(key string) bool { return strings.Contains(p, key) }) {
@@ -93,24 +91,19 @@ const maxNodeName = 40
 func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Time) error {
 	out := files.Console
 	const maxServers = 60 // characters of the names of a node's servers
-	head := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
-	number := func(c console.Cell) console.Cell { c.Right = true; return c }
-	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }
-	rows := []console.Row{{head("NODE"), head("TRUSTED"), spare(head("VERSION")), head("SERVERS"), number(head("TOOLS")), spare(number(head("LATENCY"))), spare(head("SEEN")), head("KEY")}}
+	rows := []console.Row{console.Titles("NODE", "TRUSTED", "?VERSION", "SERVERS", ">TOOLS", "?>LATENCY", "?SEEN", "KEY")}
 	for _, n := range nodes {
-		name, trusted, latency := cmp.Or(n.Node, "?"), console.Cell{Text: "yes"}, ""
+		name, trusted, latency := cmp.Or(n.Node, "?"), "yes", ""
 		if n.Self {
 			name += " (this one)"
 		} else if n.Latency > 0 {
 			latency = fmt.Sprintf("%.1f ms", n.Latency)
 		}
 		if !n.Trusted {
-			trusted = console.Cell{Text: "no", Colour: console.Yellow}
+			trusted = "no"
 		}
-		rows = append(rows, console.Row{
-			{Text: console.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
-			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: clusternode.Fingerprint(n.Key)},
-		})
+		rows = append(rows, console.Texts(console.Cut(plain.Line(name), maxNodeName), trusted, n.Version,
+			console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers), n.Tools, latency, seen(n, now), clusternode.Fingerprint(n.Key)))
 	}
 	if err := out.PrintRows(rows, func(i int) string {
 		if i == 0 || nodes[i-1].Problem == "" || !nodes[i-1].Trusted { // how to trust it is said below
@@ -133,21 +126,6 @@ func seen(n clusternode.Info, now time.Time) string {
 		return "never"
 	}
 	return max(now.Sub(n.LastSeen), 0).Round(time.Second).String() + " ago"
-}
-
-// noteUnheard says which trusted keys no node has that is there.
-func noteUnheard(out *console.Console, nodes []clusternode.Info, c config.Cluster) {
-	const most = 5
-	var keys []string
-	for _, key := range c.Trusted {
-		if !slices.ContainsFunc(nodes, func(n clusternode.Info) bool { return n.Key == key }) {
-			keys = append(keys, clusternode.Fingerprint(key))
-		}
-	}
-	if len(keys) == 0 {
-		return
-	}
-	out.Note("trusted, but not there: %s; look whether that router runs, and joins the cluster %q", prose.List(keys, most), c.Name)
 }
 
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -47,11 +46,5 @@ func TestPrintNodes(t *testing.T) {
 	}
 	if s := notes.String(); strings.Count(s, "\n") != 2 || !strings.Contains(s, ": metarouter nodes trust "+evil+" --write --config 'a b.json'\n") || strings.ContainsAny(s, "\x1b") || strings.Contains(s, "reboot") {
 		t.Errorf("the notes are\n%s", s)
-	}
-	notes.Reset()
-	noteUnheard(files.Console, nodes, config.Cluster{Name: "office", Trusted: []string{gpu, evil}})
-	noteUnheard(files.Console, nodes[:2], config.Cluster{Name: "office", Trusted: []string{gpu, evil}})
-	if got, want := notes.String(), "trusted, but not there: UCG2XZCW…NBV3FYHB; look whether that router runs, and joins the cluster \"office\"\n"; got != want {
-		t.Errorf("the notes are %q, want %q", got, want)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -35,40 +34,11 @@ func programVersion() string {
 	return "0.1.0-dev"
 }
 
-// A build describes this program, for bug reports and scripts.
-type build struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`   // empty if the program was built outside its repository
-	Modified bool   `json:"modified,omitempty"` // the source differed from the commit
-	Go       string `json:"go"`
-	OS       string `json:"os"`
-	Arch     string `json:"arch"`
-}
-
 func newVersionCommand(out *console.Console) *cobra.Command {
-	cmd := newCommand("version", "Print the version", "  metarouter version\n  metarouter version --json", noArguments,
-		func(context.Context, []string) error { return runVersion(out) })
-	addJSONFlag(cmd, out)
-	return cmd
-}
-
-func runVersion(out *console.Console) error {
-	if !out.JSON {
+	return newCommand("version", "Print the version", "  metarouter version", noArguments, func(context.Context, []string) error {
 		_, err := fmt.Fprintln(out.Out, "metarouter", version)
 		return err
-	}
-	b := build{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				b.Commit = s.Value
-			case "vcs.modified":
-				b.Modified = s.Value == "true"
-			}
-		}
-	}
-	return out.PrintJSON(b)
+	})
 }
 
 // newHealthCommand returns the health check of containers, which may have no other HTTP

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,55 +83,48 @@ var groups = []struct{ title, commands string }{
 	{"Clients and other machines:", "install serve dashboard token nodes audit"},
 }
 
-// A subcommand makes a command of the name.
-type subcommand struct {
-	name string
-	make func() *cobra.Command
-}
-
 // with returns the function that makes a command that works with in.
 func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
 	return func() *cobra.Command { return make(in) }
 }
 
-// subcommands returns all subcommands but for the one that writes the manual.
-func subcommands(local *service.Runner, args []string) []subcommand {
+// subcommands returns the functions that make the subcommands, but for the one that writes the manual, by name.
+func subcommands(local *service.Runner, args []string) map[string]func() *cobra.Command {
 	files, out := local.Files, local.Files.Console
 	program := daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
-	all := []subcommand{
-		{"route", with(newRouteCommand, e)}, {"search", with(newSearchCommand, e)}, {"call", with(newCallCommand, e)}, {"tools", with(newToolsCommand, e)}, {"script", with(newScriptCommand, e)},
-		{"servers", with(newServersCommand, e)}, {"restart", with(newRestartCommand, e)}, {"capabilities", with(newCapabilitiesCommand, e)}, {"classify", with(newClassifyCommand, e)},
-		{"doctor", with(newDoctorCommand, e)}, {"why", with(newWhyCommand, e)}, {"skill", with(newSkillCommand, e)},
+	all := map[string]func() *cobra.Command{
+		"route": with(newRouteCommand, e), "search": with(newSearchCommand, e), "call": with(newCallCommand, e), "tools": with(newToolsCommand, e), "script": with(newScriptCommand, e),
+		"servers": with(newServersCommand, e), "restart": with(newRestartCommand, e), "capabilities": with(newCapabilitiesCommand, e), "classify": with(newClassifyCommand, e),
+		"doctor": with(newDoctorCommand, e), "why": with(newWhyCommand, e), "skill": with(newSkillCommand, e),
 	}
-	for i, s := range all {
-		all[i].make = func() *cobra.Command { return standalone(s.make(), e) }
+	for name, make := range all {
+		all[name] = func() *cobra.Command { return standalone(make(), e) }
 	}
 	for name, line := range ended.Commands() {
-		all = append(all, subcommand{name, func() *cobra.Command { return newEndedCommand(name, line) }})
+		all[name] = func() *cobra.Command { return newEndedCommand(name, line) }
 	}
-	return append(all, []subcommand{
-		{"serve", func() *cobra.Command { return newServeCommand(local, args, program) }},
-		{"dashboard", with(newDashboardCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
-		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local) }}, {"add-json", with(newAddJSONCommand, local)},
-		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
-		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)}, {"logins", with(newLoginsCommand, out)},
-		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},
-		{"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
-		{"builtin", newBuiltinCommand}, {"guard", newGuardCommand},
-	}...)
+	maps.Copy(all, map[string]func() *cobra.Command{
+		"serve":     func() *cobra.Command { return newServeCommand(local, args, program) },
+		"dashboard": with(newDashboardCommand, e), "trust": with(newTrustCommand, e), "check": with(newCheckCommand, files),
+		"init": with(newInitCommand, files), "add": with(newAddCommand, local), "add-json": with(newAddJSONCommand, local),
+		"remove": with(newRemoveCommand, files), "enable": with(newEnableCommand, files), "disable": with(newDisableCommand, files),
+		"import": with(newImportCommand, local), "install": with(newInstallCommand, files), "login": with(newLoginCommand, local), "logout": with(newLogoutCommand, local), "logins": with(newLoginsCommand, out),
+		"token": with(newTokenCommand, files), "secret": with(newSecretCommand, files), "nodes": with(newNodesCommand, files), "audit": with(newAuditCommand, files),
+		"schema": with(newSchemaCommand, out), "version": with(newVersionCommand, out), "health": with(newHealthCommand, out),
+		"builtin": newBuiltinCommand, "guard": newGuardCommand,
+	})
+	return all
 }
 
 // commandsFor returns the subcommand that the arguments begin with, else all subcommands.
 func commandsFor(root *cobra.Command, local *service.Runner, args []string) (all []*cobra.Command) {
 	list := subcommands(local, args)
-	for _, s := range list {
-		if len(args) > 0 && s.name == args[0] {
-			return []*cobra.Command{s.make()}
-		}
+	if len(args) > 0 && list[args[0]] != nil {
+		return []*cobra.Command{list[args[0]]()}
 	}
-	for _, s := range list {
-		all = append(all, s.make())
+	for _, make := range list {
+		all = append(all, make())
 	}
 	return append(all, newManCommand(root))
 }
@@ -145,11 +139,7 @@ func newEndedCommand(name, line string) *cobra.Command {
 
 // standalone gives a command that can ask a router the flag --standalone.
 func standalone(cmd *cobra.Command, e *cli.Env) *cobra.Command {
-	does := "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work."
-	if cmd.Name() == "restart" {
-		does = "Leave the running routers alone: start a second copy of the server to see whether it can start, and stop it at the end. By default the running routers restart the server."
-	}
-	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, does)
+	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
 	return cmd
 }
 

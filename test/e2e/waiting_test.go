@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -50,49 +49,7 @@ func (t *pty) enter(test *testing.T, line string) {
 
 const useIt = "Use it? [y/N]"
 
-// A person at the terminal of serve --http is asked about the first text, and about each edit.
-// A yes counts for the text that was shown and no other, and what was typed before the question
-// does not count.
-func TestEditIsAskedFor(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	p := project{t, t.TempDir()}
-	p.save("one")
-	terminal := openPTY(t, 200, 24)
-	router := p.at(terminal, "serve", "--http", mcptest.FreeAddress(t))
-	terminal.await(t, "it was found in this folder", "one", "builtin utilities", useIt)
-	terminal.enter(t, "y")
-	terminal.await(t, "server is ready")
-	terminal.enter(t, "y") // for no question
-
-	p.save("one", "two")
-	terminal.await(t, "it was edited since you approved it (added: two)", "two", useIt)
-	p.save("one", "three")
-	servers := func() string {
-		t.Helper()
-		out, err := p.command("servers").CombinedOutput()
-		expect.OK(t, err, "%s", out)
-		return string(out)
-	}
-	mcptest.WaitFor(t, "the router to have read the next edit", func() bool { return strings.Contains(servers(), "added: three") })
-	terminal.enter(t, "y")
-	terminal.await(t, "has changed since it was shown, so nothing was approved", "(added: three)", useIt)
-	terminal.enter(t, "")
-	terminal.await(t, "The edit is not in use. To approve it later, run: metarouter trust "+p.dir)
-	if got := servers(); strings.Contains(got, "three ") || !strings.Contains(got, "read it, then run: metarouter trust --data") {
-		t.Errorf("after a no:\n%s", got)
-	}
-
-	p.save("one", "four")
-	terminal.await(t, "(added: four)", useIt)
-	terminal.enter(t, "y")
-	mcptest.WaitFor(t, "the new server", func() bool { return strings.Contains(servers(), "four ") })
-	router.Process.Signal(os.Interrupt)
-	expect.OK(t, router.Wait())
-}
-
-// servers asks at its own terminal, and the running router takes the edit at once. serve over
-// stdio asks nothing: its stdin is the protocol's.
+// servers asks at its own terminal, and the running router takes the edit at once.
 func TestServersAsksForTheRouter(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -26,8 +27,8 @@ type Options struct {
 	Log     *zap.Logger
 	Mask    *telemetry.Mask // hides secrets; nil makes one, which knows the secrets of the configurations
 
-	// Edits has the edits of the configuration; nil if its files are not followed.
-	Edits *Edits
+	// Watched says that edits of the configuration's files take effect when they are saved.
+	Watched bool
 
 	// TrustCommand returns the command that approves a file; "" is the .mcp.json of a person's
 	// current folder. Nil if the files are not followed.
@@ -48,9 +49,9 @@ type API struct {
 
 	logins sync.Map // a knownLogin by server
 
-	mu     sync.Mutex // guards the fields below
-	loaded config.Config
+	mu     sync.Mutex     // guards the fields below
 	shown  *configuration // replaced at each change
+	unused error          // why the files' present content is not in use; nil if it is
 	failed string         // the servers that the last note about failed ones named
 	noted  time.Time      // when it did
 }
@@ -65,7 +66,6 @@ type exposedNames struct {
 // New returns the API for a router of the configuration.
 func New(c config.Config, o Options) *API {
 	o.Log = cmp.Or(o.Log, zap.NewNop()).Named("admin")
-	o.Edits = cmp.Or(o.Edits, &Edits{Unwatched: true})
 	o.Mask = cmp.Or(o.Mask, new(telemetry.Mask))
 	a := &API{options: o, born: time.Now(), callStats: callStats{mask: o.Mask}}
 	a.Loaded(c)
@@ -108,14 +108,14 @@ var routes = []route{
 	{"GET /schema.json", anyPage, nil, file(serveSchema)},
 	{"GET /dashboard/events", ownPage, nil, (*API).events}, // the calls of all clients
 
-	{"GET /dashboard/tools", ownPage, listTools, nil}, // of all profiles
+	{"POST /dashboard/tools", ownPage, with(listTools), nil}, // of all profiles
 	{"GET /dashboard/tool", ownPage, showTool, nil},
 	{"GET /dashboard/capabilities", ownPage, listCapabilities, nil},
-	{"GET /dashboard/why", ownPage, explainOffer, nil},
-	{"POST /dashboard/call", ownPage, callTool, nil},
-	{"POST /dashboard/route", ownPage, routeTask, nil},
-	{"POST /dashboard/script", onCommand, runScript, nil},
-	{"POST /dashboard/classify", ownPage, classifyText, nil},
+	{"POST /dashboard/why", ownPage, with(explainOffer), nil},
+	{"POST /dashboard/call", ownPage, with(callTool), nil},
+	{"POST /dashboard/route", ownPage, with(routeTask), nil},
+	{"POST /dashboard/script", onCommand, with(runScript), nil},
+	{"POST /dashboard/classify", ownPage, with(classifyText), nil},
 
 	{"GET /dashboard/servers", ownPage, listServers, nil},
 	{"GET /dashboard/servers/{name}", ownPage, showServer, nil},
@@ -125,11 +125,21 @@ var routes = []route{
 	{"GET /dashboard/logins", ownPage, listLogins, nil}, // of all users
 	{"POST /dashboard/logins/{server}/{user}/end", ownPage, endLogin, nil},
 
-	{"GET /dashboard/profiles", ownPage, listProfiles, nil},
 	{"GET /dashboard/approvals", ownPage, listApprovals, nil},
 	{"POST /dashboard/approvals/{id}/{action}", ownPage, answerApproval, nil},
 
 	{"POST /dashboard/doctor", ownPage, runDoctor, nil},
+}
+
+// with returns the function of a route whose requests have a body of the type In.
+func with[In any](answer func(*query, In) (any, error)) func(*query) (any, error) {
+	return func(q *query) (any, error) {
+		var in In
+		if err := json.Unmarshal(q.body, &in); err != nil {
+			return nil, badRequest(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
+		}
+		return answer(q, in)
+	}
 }
 
 // file returns the function of a route that answers the same for all routers.

@@ -130,7 +130,7 @@ func until(next func() update, wanted func(update) bool) update {
 }
 
 func state(u update, server string) string {
-	i := slices.IndexFunc(u.Servers, func(s serverInfo) bool { return s.Name == server })
+	i := slices.IndexFunc(u.Servers, func(s ServerDetails) bool { return s.Name == server })
 	if i < 0 {
 		return ""
 	}
@@ -141,17 +141,17 @@ func state(u update, server string) string {
 func TestTools(t *testing.T) {
 	s := open(t, fake("a", "echo,browser_screenshot,browser_click"), fake("b", "pid"))
 	var found Tools
-	s.ask(http.MethodGet, "/dashboard/tools?q=take+a+screenshot", "", &found)
+	s.ask(http.MethodPost, "/dashboard/tools", `{"words":"take a screenshot"}`, &found)
 	if len(found.Tools) == 0 || found.Tools[0].ID != "a:browser_screenshot" || found.Tools[0].Why == nil || !strings.Contains(found.Tools[0].Reason, "screenshot") || found.Total != 4 || !found.Sure || found.Abstained {
 		t.Errorf("found %+v", found)
 	}
 	for query, want := range map[string]string{
-		"":                            "a:browser_click a:browser_screenshot a:echo b:pid",
-		"server=b":                    "b:pid",
-		"capability=browser&server=a": "a:browser_click a:browser_screenshot",
+		`{}`:                "a:browser_click a:browser_screenshot a:echo b:pid",
+		`{"servers":["b"]}`: "b:pid",
+		`{"capabilities":["browser"],"servers":["a"]}`: "a:browser_click a:browser_screenshot",
 	} {
 		var found Tools
-		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
+		s.ask(http.MethodPost, "/dashboard/tools", query, &found)
 		expect.Equal(t, found.Fitting, len(found.Tools), "%s: fit, and", query)
 		var ids []string
 		for _, t := range found.Tools {
@@ -160,15 +160,15 @@ func TestTools(t *testing.T) {
 		expect.Equal(t, strings.Join(ids, " "), want, "%s", query)
 	}
 	found = Tools{}
-	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
+	if s.ask(http.MethodPost, "/dashboard/tools", `{"limit":3}`, &found); len(found.Tools) != 3 || found.Fitting != 4 {
 		t.Errorf("of a list with a limit: %d of %d", len(found.Tools), found.Fitting)
 	}
 	found = Tools{}
-	s.ask(http.MethodGet, "/dashboard/tools?q=screenshots+frobnicated"+strings.Repeat("+x", 100_000), "", &found)
+	s.ask(http.MethodPost, "/dashboard/tools", `{"words":"screenshots frobnicated`+strings.Repeat(" x", 30_000)+`"}`, &found)
 	if len(found.Tools) == 0 || found.Tools[0].Why.Words[0].Word != "screenshots" || !slices.Contains(found.Tools[0].Why.Missing, "frobnicated") {
 		t.Errorf("a long search: %+v", found)
 	}
-	var whole wholeTool
+	var whole Tool
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
 		t.Errorf("%d %+v", status, whole)
 	}
@@ -179,7 +179,7 @@ func TestTools(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	before := config.Server{Name: "a", Transport: config.Stdio, Command: "npx", Args: []string{"-y", "a b", "--api-key", "hush1", "--token=hush2", "postgres://me:hush3@host/db", "--header", "Authorization: Bearer hush9hush", "-e", "STRIPE_KEY=hush10",
 		"https://host/mcp/?tavilyApiKey=hush11", "https://host/mcp?hush12", "a1b2c3d4e5f6g7hush13xyz", "--user=ann", "@modelcontextprotocol/server-filesystem"}, Env: map[string]string{"KEY": "hush4"}}
-	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7"}}
+	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7", "X-Key": "hush8-of-many-letters"}}
 	d := New(config.Config{Files: []string{"/f"}, Servers: []config.Server{before, remote}}, Options{})
 	text, _ := json.Marshal(d.configuration())
 	if strings.Contains(string(text), "hush") {
@@ -191,14 +191,13 @@ func TestConfiguration(t *testing.T) {
 	if got, want := d.configuration().Entries[1].URL, "https://host/s/…/mcp"; got != want {
 		t.Errorf("URL %s, want %s", got, want)
 	}
+	if got := lastError(d.mask, adapter.ServerInfo{Status: status.Status{State: status.Failed, LastError: "no login with hush8-of-many-letters"}}); strings.Contains(got, "hush") {
+		t.Errorf("an error shows a secret: %s", got)
+	}
 	after := before
 	after.Env, after.Lazy = map[string]string{"KEY": "hush8"}, true
 	problem := config.Problem{File: "/f", Line: 3, Column: 4, Message: "oh"}
 	d.Loaded(config.Config{Servers: []config.Server{after, {Name: "n"}}, Problems: []config.Problem{problem}})
-	e := d.configuration().Edit
-	if !slices.Equal(e.Added, []string{"n"}) || !slices.Equal(e.Removed, []string{"r"}) || !slices.Equal(e.Changed, []string{"a"}) || e.Router {
-		t.Errorf("edit %+v", e)
-	}
 	shown := d.configuration()
 	d.Judged(errors.New("/f:1:2: a comma is missing"))
 	if d.configuration() == shown || d.configuration().Rejected == "" || shown.Rejected != "" {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -14,30 +13,34 @@ import (
 // The JSON between the router and commands; the page uses a part of it.
 //
 // With the parameter profile=NAME, the answer is limited to the servers and tools of clients of that profile;
-// with an empty NAME, of clients without a profile. With wait=1 the router first waits for servers that
-// are not known yet. An answer may have "notes", lines for the person who asks.
+// with an empty NAME, of clients without a profile. An answer may have "notes", lines for the person who asks.
 
 // A Refusal has a status of 400 or more: 400 and 404 if the request names or says something wrong.
 type Refusal struct {
 	Error string `json:"error"` // a sentence
 }
 
-// GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with Tools. All parameters
-// are optional, and capability and server may be repeated. Without q the tools are in the order of their
-// IDs, without score. name=NAME asks for the tools of the server of that name, or for the tool of that name;
-// changed=1 for tools that changed since a person last looked; schemas=1 for input schemas. With known=1
-// an unknown capability is an error.
-//
-// With wait=1 the named servers must be ready, and tools are found as for a client's find_tools; with
-// wait=some, servers that fail are noted.
+// POST /dashboard/tools with a ToolsRequest answers with Tools. All fields are optional. A command waits until
+// the tools of the servers that it asks about are known, as for a client's find_tools.
+type ToolsRequest struct {
+	Words        *string  `json:"words,omitempty"` // rank the tools by how well they fit; nil lists them in the order of their IDs
+	Capabilities []string `json:"capabilities,omitempty"`
+	Servers      []string `json:"servers,omitempty"`
+	Name         string   `json:"name,omitempty"`    // lists the tools of the server of that name, or describes the tool of that name
+	Limit        int      `json:"limit,omitempty"`   // of tools; 0 is 50
+	Known        bool     `json:"known,omitempty"`   // an unknown capability is an error
+	Changed      bool     `json:"changed,omitempty"` // only tools that changed since a person last looked, and how; starts no server
+	Schemas      bool     `json:"schemas,omitempty"` // with input schemas
+}
+
 type Tools struct {
 	Sure      bool   `json:"sure"`      // the first fits the words; always true without words
 	Abstained bool   `json:"abstained"` // nothing fits: these are the nearest
 	By        string `json:"by,omitempty"`
 	Total     int    `json:"total"`               // number of all tools
 	Fitting   int    `json:"fitting"`             // number that fits the capabilities and the server, or the words
-	Described bool   `json:"described,omitempty"` // NAME is the name of a tool
-	Tools     []Tool `json:"tools"`               // the first fitting ones: as many as limit says, else 50
+	Described bool   `json:"described,omitempty"` // Name is the name of a tool
+	Tools     []Tool `json:"tools"`               // the first fitting ones
 }
 
 // A Candidate is a tool that may suit a task.
@@ -57,6 +60,7 @@ type Candidate struct {
 	Why *selector.Explanation `json:"why,omitempty"` // shares of features, and of words in fields
 }
 
+// A Tool is one of the catalog. GET /dashboard/tool?id=ID answers with all of one tool.
 type Tool struct {
 	Candidate
 	ExposedName string         `json:"exposed_name"`
@@ -72,8 +76,11 @@ type Tool struct {
 
 	Suspect []string `json:"suspect,omitempty"` // its texts that give a model orders, or hid from people: the place and the words
 
-	Changes     []string        `json:"changes,omitempty"` // how a changed definition differs; empty if the one before was not kept
-	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	Changes      []string        `json:"changes,omitempty"` // how a changed definition differs; empty if the one before was not kept
+	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"` // this and the next ones only of one tool
+	Definition   json.RawMessage `json:"definition,omitempty"`
+	Repairs      []string        `json:"repairs,omitempty"`
 }
 
 // GET /dashboard/capabilities answers with Capabilities, by name.
@@ -86,39 +93,44 @@ type Tag struct {
 	Tools int    `json:"tools"` // number of tools that have it
 }
 
-// GET /dashboard/servers answers with Servers, as do actions on one. With wait=1, a router that runs
-// for the command alone starts the servers first.
+// GET /dashboard/servers answers with Servers, as do actions on one. A router that runs for a command alone
+// starts the servers first, unless the parameter watch is set.
 type Servers struct {
 	Servers []exposure.ServerRow `json:"servers"`
 }
 
-// GET /dashboard/servers/NAME answers with a ServerDetails: all about one server.
+// GET /dashboard/servers/NAME answers with a ServerDetails: all about one server, for commands and for the page.
 type ServerDetails struct {
-	exposure.ServerRow
-	Since      time.Time `json:"since"`             // when it came into its state
-	Doing      string    `json:"doing,omitempty"`   // the step of its start that it waits for
-	TookMS     int64     `json:"took_ms,omitempty"` // duration of its last start that succeeded
-	FetchingMS int64     `json:"fetching_ms,omitempty"`
-	Package    string    `json:"package,omitempty"`
-	InFlight   int       `json:"calls_in_flight"`
-	Waiting    int       `json:"calls_waiting"`
-	ByHand     bool      `json:"by_hand,omitempty"`  // it was stopped or started by hand
-	Reverted   bool      `json:"reverted,omitempty"` // the entry before an edit runs
-	Outdated   string    `json:"outdated,omitempty"` // why its changed lists could not be read
-	StrayLines int64     `json:"stray_lines,omitempty"`
-	Stderr     []string  `json:"stderr"` // its last lines
+	exposure.ServerRow           // its problem and its last error have no secret
+	Fix                string    `json:"fix,omitempty"`     // what to do about the problem, as 'metarouter doctor' says it
+	Since              time.Time `json:"since"`             // when it came into its state
+	Doing              string    `json:"doing,omitempty"`   // the step of its start that it waits for
+	TookMS             int64     `json:"took_ms,omitempty"` // duration of its last start that succeeded
+	FetchingMS         int64     `json:"fetching_ms,omitempty"`
+	Package            string    `json:"package,omitempty"`
+	InFlight           int       `json:"calls_in_flight"`
+	Waiting            int       `json:"calls_waiting"`      // for their turn
+	ByHand             bool      `json:"by_hand,omitempty"`  // it was stopped or started by hand, until its entry is edited
+	Reverted           bool      `json:"reverted,omitempty"` // the entry before an edit runs
+	Outdated           string    `json:"outdated,omitempty"` // why its changed lists could not be read
+	StrayLines         int64     `json:"stray_lines,omitempty"`
+	ChangedTools       int       `json:"changed_tools,omitempty"` // number of tools with a definition that changed since a person last looked
+	Changed            []string  `json:"changed,omitempty"`       // names of the first 20 of them
+	ChangedHints       int       `json:"changed_hints,omitempty"` // number of tools that claim to do less harm than a person has confirmed
+	Hints              []Hint    `json:"hints,omitempty"`         // of the first 20 of them
+	Stderr             []string  `json:"stderr"`                  // its last lines, at most 10, without secrets
 
 	Login *LoginDetails `json:"login,omitempty"` // nil if it has no login, and needs none as far as is known
 }
 
 // A LoginDetails describes the login at a server.
 type LoginDetails struct {
-	LoggedIn bool               `json:"logged_in"`
-	Issuer   string             `json:"issuer,omitempty"`
-	Scopes   []string           `json:"scopes,omitempty"`
-	Expires  time.Time          `json:"expires,omitzero"` // of the access token
-	Renews   bool               `json:"renews"`           // the router renews the token by itself
-	Needed   status.LoginReason `json:"needed,omitempty"` // why a person must log in
+	LoggedIn bool      `json:"logged_in"`
+	Issuer   string    `json:"issuer,omitempty"`
+	Scopes   []string  `json:"scopes,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // of the access token
+	Renews   bool      `json:"renews"`           // the router renews the token by itself
+	Needed   string    `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
 }
 
 // GET /dashboard/servers/NAME/hints answers with Hints.
@@ -140,40 +152,20 @@ type Confirmation struct {
 	Hints map[string]registry.Hints `json:"hints"` // by the server's own name of the tool, as they were shown
 }
 
-// A Consent is the answer of a command's person where a profile asks before a call.
-type Consent struct {
-	Yes    bool   `json:"yes,omitempty"`    // to every question
-	Asks   bool   `json:"asks,omitempty"`   // the command can ask
-	Agreed string `json:"agreed,omitempty"` // the question that the person has said yes to
-}
-
 // A Call has the parts that all requests for a call have.
 type Call struct {
-	Consent
-	Arguments json.RawMessage `json:"arguments"`       // an object; {} if absent
-	Pairs     []string        `json:"pairs,omitempty"` // KEY=VALUE, over the arguments
+	Yes       bool            `json:"yes,omitempty"`    // the command's person agrees where a profile asks before a call
+	Agreed    string          `json:"agreed,omitempty"` // or has agreed to this question
+	Arguments json.RawMessage `json:"arguments"`        // an object; {} if absent
+	Pairs     []string        `json:"pairs,omitempty"`  // KEY=VALUE, over the arguments
 }
 
-// POST /dashboard/call runs a tool. It answers with a Called, or with a refusal: 409 if
+// POST /dashboard/call runs a tool. It answers with an Answer, or with a refusal: 409 if
 // confirmed is needed.
 type CallRequest struct {
 	Call
 	Tool      string `json:"tool"`      // a name of any form
 	Confirmed bool   `json:"confirmed"` // run it even if it may do harm
-}
-
-type Called struct {
-	Outcome
-	Result json.RawMessage `json:"result"` // a CallToolResult; its _meta has trace_id and latency_ms
-}
-
-// An Outcome says how a call ended.
-type Outcome struct {
-	IsError  bool   `json:"is_error,omitempty"`
-	Question string `json:"question,omitempty"` // for the person; then nothing was called
-	Refused  string `json:"refused,omitempty"`  // why nothing was called, if a person had to be asked first
-	Mismatch string `json:"mismatch,omitempty"` // why nothing was called, if the arguments do not fit, with a command that fits
-	Sample   string `json:"sample,omitempty"`   // a command with an argument, after a call without any failed
 }
 
 // POST /dashboard/route picks the tool for a task, and runs it if that is safe.
@@ -184,21 +176,18 @@ type RouteRequest struct {
 	DryRun       bool     `json:"dry_run,omitempty"`
 }
 
-type Routed struct {
-	Outcome
-	Route  Route      `json:"route"`
-	Picked *Candidate `json:"picked,omitempty"` // absent if no tool was picked
-	Ran    bool       `json:"ran"`
-	NotRun string     `json:"not_run,omitempty"` // the reason, and a command to write instead
+// An Answer says what became of a call or a task.
+type Answer struct {
+	Route    Route           `json:"route,omitzero"`     // of a task
+	Result   json.RawMessage `json:"result,omitempty"`   // a CallToolResult; its _meta has trace_id and latency_ms
+	IsError  bool            `json:"is_error,omitempty"` // the result is that of a failure
+	NotRun   string          `json:"not_run,omitempty"`  // why nothing was called, and a command to write instead
+	Question string          `json:"question,omitempty"` // to which the command's person must agree first
 }
 
-// A Route says which tool was picked for a task, and has its result.
+// A Route says which tool was picked for a task, and has its result. Without a tool, its name is "".
 type Route struct {
-	Tool         string          `json:"tool"`
-	Score        float64         `json:"score"`
-	Confidence   float64         `json:"confidence"`
-	Places       []string        `json:"places,omitempty"`    // servers that have the same tool, the server of Tool first
-	Ambiguous    bool            `json:"ambiguous,omitempty"` // nothing says which server is meant
+	Candidate
 	Sure         bool            `json:"sure"`
 	Abstained    bool            `json:"abstained"`
 	By           string          `json:"by,omitempty"`
@@ -234,6 +223,10 @@ type Classified struct {
 	Categories []string         `json:"categories"` // in the order of the probabilities
 }
 
-// GET /dashboard/why?tool=NAME&for=TASK answers with a [Reasons].
+// POST /dashboard/why with a WhyRequest answers with a [Reasons].
+type WhyRequest struct {
+	Tool string `json:"tool"` // a name of any form
+	Task string `json:"task"` // where does the tool rank for it? "" does not ask
+}
 
 // POST /dashboard/doctor starts the servers that do not run, and answers with a [doctor.Diagnosis].

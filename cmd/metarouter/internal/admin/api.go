@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -18,19 +16,16 @@ import (
 
 // The first update has everything. In later ones, absent fields have not changed.
 type update struct {
-	Full    bool           `json:"full,omitempty"` // the update has everything; drop the old state
-	Now     time.Time      `json:"now"`
-	Router  *routerInfo    `json:"router,omitempty"`
-	Order   []string       `json:"order,omitzero"`    // the names of all servers, if one came or went
-	Servers []serverInfo   `json:"servers,omitempty"` // the changed ones
-	Calls   []endedCall    `json:"calls,omitempty"`   // since the last update, the oldest first; at most 100
-	Skipped int            `json:"skipped,omitempty"` // number of ended calls that are not in Calls
-	Rates   []second       `json:"rates,omitempty"`   // seconds since the last update, the oldest first; 5 minutes in a full one
-	Latency *histogram     `json:"latency,omitempty"` // of the calls of the last 5 minutes
-	Catalog *catalog       `json:"catalog,omitempty"`
-	Config  *configuration `json:"config,omitempty"`
-	Clients *clientList    `json:"clients,omitempty"`
-	Cluster *clusterInfo   `json:"cluster,omitempty"` // with "in": false after the router has left it
+	Full    bool            `json:"full,omitempty"` // the update has everything; drop the old state
+	Now     time.Time       `json:"now"`
+	Router  *routerInfo     `json:"router,omitempty"`
+	Servers []ServerDetails `json:"servers,omitzero"`  // all, if one has changed
+	Calls   []endedCall     `json:"calls,omitempty"`   // since the last update, the oldest first; at most 200
+	Skipped int             `json:"skipped,omitempty"` // number of ended calls that are not in Calls
+	Catalog *catalog        `json:"catalog,omitempty"`
+	Config  *configuration  `json:"config,omitempty"`
+	Clients *clientList     `json:"clients,omitempty"`
+	Cluster *clusterInfo    `json:"cluster,omitempty"` // with "in": false after the router has left it
 
 	Approvals []approval.Pending `json:"approvals,omitzero"` // the calls that wait for a person's approval, the oldest first
 }
@@ -83,25 +78,6 @@ type routerInfo struct {
 	Principal   string    `json:"principal"`    // the person who has logged in there; "" without a login
 }
 
-type serverInfo struct {
-	exposure.ServerRow            // also of servers of other nodes, which can't be started and stopped here
-	ByHand             bool       `json:"by_hand"`                 // started or stopped on the page, until its entry is edited
-	ChangedTools       int        `json:"changed_tools,omitempty"` // number of tools with a definition that changed since a person last looked
-	Changed            []string   `json:"changed,omitempty"`       // names of the first 20 of them
-	ChangedHints       int        `json:"changed_hints,omitempty"` // number of tools that claim to do less harm than a person has confirmed
-	Hints              []Hint     `json:"hints,omitempty"`         // of the first 20 of them
-	Problem            string     `json:"problem,omitempty"`       // why the server does not work, in plain words; "" if it works
-	Fix                string     `json:"fix,omitempty"`           // advice of 'metarouter doctor'
-	Login              *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has no login and needs none
-	Doing              string     `json:"doing"`                   // the step of its start that it waits for
-	StrayLines         int64      `json:"stray_lines"`             // on its stdout
-	Calls              int        `json:"calls"`                   // under way
-	Waiting            int        `json:"waiting"`                 // calls that wait for their turn
-
-	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
-	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40
-}
-
 // An endedCall is a call of a tool that has ended.
 type endedCall struct {
 	Seq       int64           `json:"seq"`  // counted from 1
@@ -123,23 +99,6 @@ type endedCall struct {
 	Cached    bool            `json:"cached,omitempty"`
 }
 
-// A second says how many calls ended in it.
-type second struct {
-	Unix   int64 `json:"t"`
-	OK     int   `json:"ok"`
-	Failed int   `json:"failed"`
-}
-
-// A histogram counts calls by their duration: Counts[i] has the calls that took less than Bounds[i], and
-// not less than the bound before. The last count has all longer calls.
-type histogram struct {
-	Bounds []float64 `json:"bounds"` // ms
-	Counts []int     `json:"counts"` // one more than bounds
-	P50    float64   `json:"p50"`    // ms, an estimate; 0 without a call
-	P95    float64   `json:"p95"`
-	P99    float64   `json:"p99"`
-}
-
 // A catalog says that the tools have changed: answers of GET /dashboard/tools may be out of date.
 type catalog struct {
 	Tools        int   `json:"tools"`
@@ -157,7 +116,6 @@ type configuration struct {
 	Entries  []entry          `json:"entries"`
 	Rejected string           `json:"rejected,omitempty"` // why the present content of the files is not in use; "" if it is in use
 	Approve  string           `json:"approve,omitempty"`  // the command that approves the present content, if it waits for approval
-	Edit     *edit            `json:"edit,omitempty"`     // the last one
 }
 
 // An entry is the entry of a server, as the router understands it.
@@ -168,42 +126,6 @@ type entry struct {
 	URL       string   `json:"url,omitempty"`     // without user and query
 	Env       []string `json:"env,omitempty"`     // names
 	Headers   []string `json:"headers,omitempty"` // names
-}
-
-// An edit has the differences that a change of the files made.
-type edit struct {
-	At      time.Time `json:"at"`
-	Added   []string  `json:"added"` // servers; null for none
-	Removed []string  `json:"removed"`
-	Changed []string  `json:"changed"`
-	Router  bool      `json:"router"`  // the "metarouter" object
-	Restart []string  `json:"restart"` // keys of that object that take effect at the router's next start
-}
-
-// GET /dashboard/profiles answers with the profiles, by name.
-type profiles struct {
-	Profiles []profileInfo `json:"profiles"`
-}
-
-// A profileInfo counts the parts of the catalog that a profile allows.
-type profileInfo struct {
-	Name      string   `json:"name"`
-	Servers   []string `json:"servers"`
-	Tools     int      `json:"tools"`
-	Asked     int      `json:"asked"` // tools that need a person's approval before a call
-	Fixed     int      `json:"fixed"` // tools with fixed arguments
-	Prompts   int      `json:"prompts"`
-	Resources int      `json:"resources"` // and templates
-	ReadOnly  bool     `json:"read_only"`
-	Mode      string   `json:"mode"` // "auto", "direct", "search" or "code"; "" is the router's
-}
-
-// GET /dashboard/tool?id=ID answers with all of one tool.
-type wholeTool struct {
-	Tool
-	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
-	Definition   json.RawMessage `json:"definition"`
-	Repairs      []string        `json:"repairs,omitempty"`
 }
 
 // POST /dashboard/servers/NAME/ACTION, where the action is restart, stop, start, seen or logout,

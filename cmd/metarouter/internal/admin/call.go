@@ -20,33 +20,25 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-func callTool(q *query) (any, error) {
-	var asked CallRequest
-	if err := q.read(&asked); err != nil {
-		return nil, err
-	}
-	t, err := resolve(q, asked.Tool)
+func callTool(q *query, in CallRequest) (any, error) {
+	t, err := resolve(q, in.Tool)
 	if err != nil {
 		return nil, err
 	}
-	arguments, err := Merge(t.InputSchema, object(asked.Arguments), asked.Pairs)
+	arguments, err := Merge(t.InputSchema, object(in.Arguments), in.Pairs)
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Confirmed {
+	if _, unsafe := selector.Harmless(t); unsafe != "" && !in.Confirmed {
 		return nil, &statusError{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
 	}
 	call := selector.Call{Tool: t, Arguments: arguments, Client: "dashboard"}
-	client := &nonInteractiveClient{consent: asked.Consent}
+	client := &nonInteractiveClient{yes: in.Yes, agreed: in.Agreed}
 	if fromCommand(q.Request) {
 		call.Client, call.From = "metarouter call", client
 	}
 	result, err := q.view.Execute(q.Context(), call)
-	client.explain(q, t, result.JSON, err)
-	if err != nil {
-		return nil, notCalled(q, t, err)
-	}
-	return Called{Outcome: outcomeOf(q, client, t, arguments, result), Result: result.JSON}, nil
+	return answerOf(q, client, t, result, err)
 }
 
 // object returns the arguments of a request, else {}.
@@ -57,73 +49,79 @@ func object(arguments json.RawMessage) json.RawMessage {
 	return arguments
 }
 
-// notCalled returns the error of a call of the tool that has no result.
-func notCalled(q *query, t *registry.NormalizedTool, err error) error {
-	if fromCommand(q.Request) {
-		return fmt.Errorf("call %s: %s", t.ID, plain.Line(err.Error()))
+// answerOf returns the answer for a call of the tool that ended with the result or the error.
+func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, result selector.Result, err error) (Answer, error) {
+	c.ended(t, result.JSON, err)
+	c.noteQuestions(q)
+	theirs, isTheirs := errors.AsType[*session.Error](err)
+	switch {
+	case err != nil && fromCommand(q.Request):
+		return Answer{}, fmt.Errorf("call %s: %s", t.ID, plain.Line(err.Error()))
+	case isTheirs:
+		return Answer{}, &statusError{http.StatusBadGateway, fmt.Errorf("server %s answered with an error: %w", t.Server, theirs)}
+	case err != nil:
+		return Answer{}, err
 	}
-	if theirs, ok := errors.AsType[*session.Error](err); ok {
-		return &statusError{http.StatusBadGateway, fmt.Errorf("server %s answered with an error: %w", t.Server, theirs)}
-	}
-	return err
-}
-
-func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := Outcome{IsError: result.IsError, Question: c.question}
+	a := Answer{Result: result.JSON, IsError: result.IsError}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
-		o.Refused = refused.Error()
+		a.NotRun = refused.Error()
+		if unasked := c.unasked(); len(unasked) > 0 {
+			a.Question = unasked[0]
+		}
+	} else if len(result.Mismatch) > 0 {
+		a.NotRun = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s", t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t.ID, t.InputSchema, nil))
 	}
-	if len(result.Mismatch) > 0 {
-		o.Mismatch = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
-			t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t, Fitting(q.Context(), q.view, t, arguments)))
-	}
-	if result.IsError && Same(arguments, json.RawMessage("{}")) {
-		o.Sample = SampleWithOptional(t)
-	}
-	return o
+	return a, nil
 }
 
-func routeTask(q *query) (any, error) {
-	var asked RouteRequest
-	if err := q.read(&asked); err != nil {
-		return nil, err
-	}
-	asked.Arguments = object(asked.Arguments)
-	arguments, err := Merge(nil, asked.Arguments, asked.Pairs) // as far as can be said before a tool is picked
+func routeTask(q *query, in RouteRequest) (any, error) {
+	in.Arguments = object(in.Arguments)
+	arguments, err := Merge(nil, in.Arguments, in.Pairs) // as far as can be said before a tool is picked
 	if err != nil {
 		return nil, badRequest(err)
 	}
 	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
-	client := &nonInteractiveClient{consent: asked.Consent}
+	client := &nonInteractiveClient{yes: in.Yes, agreed: in.Agreed}
 	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
-		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities},
+		Query:     selector.Query{Task: in.Task, Capabilities: in.Capabilities},
 		Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
-		DryRun:    asked.DryRun,
+		DryRun:    in.DryRun,
 		Threshold: q.router.Config().Router.RouteThreshold,
-		RunUnsure: asked.Yes,
-		RunUnsafe: asked.Yes,
+		RunUnsure: in.Yes,
+		RunUnsafe: in.Yes,
 		Fill: func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
-			if typed, err := Merge(t.InputSchema, asked.Arguments, asked.Pairs); err == nil {
+			if typed, err := Merge(t.InputSchema, in.Arguments, in.Pairs); err == nil {
 				return typed, false
 			}
 			return arguments, false
 		},
 	})
-	if t := routed.Selection.Tool; t != nil {
-		client.explain(q, t, routed.Result.JSON, err)
-		if err != nil {
-			return nil, notCalled(q, t, err)
-		}
+	s, answer := routed.Selection, Answer{}
+	if t := s.Tool; t != nil && (routed.Ran || err != nil) {
+		answer, err = answerOf(q, client, t, routed.Result, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	q.notePartial(routed.Selection.Partial)
-	return routedOf(q, client, asked, routed), nil
+	q.notePartial(s.Partial)
+	route := Route{Candidate: Candidate{Capabilities: []string{}}, Sure: s.Sure, Abstained: s.Abstained, By: s.By, Alternatives: []Candidate{}, Result: answer.Result}
+	for _, other := range s.Alternatives {
+		route.Alternatives = append(route.Alternatives, rankedOf(other))
+	}
+	if t := s.Tool; t != nil {
+		route.Candidate = candidateOf(t)
+		route.Score, route.Confidence, route.Places, route.Ambiguous = s.Score, s.Confidence, serversOf(s.Places), routed.Ambiguous
+		if !routed.Ran && !in.DryRun {
+			if route.Missing = routed.Missing; len(routed.Missing) > 0 {
+				route.Example = schema.ExampleArguments(t.InputSchema, routed.Arguments)
+			}
+			answer.NotRun = whyNotRun(routed, in.Yes)
+		}
+	}
+	answer.Route = route
+	return answer, nil
 }
 
 // notePartial notes the capabilities that no tool has together with the others.
@@ -133,127 +131,91 @@ func (q *query) notePartial(missing []string) {
 	}
 }
 
-func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed selector.Routed) Routed {
-	s, t := routed.Selection, routed.Selection.Tool
-	answer := Routed{Route: Route{Sure: s.Sure, Abstained: s.Abstained, By: s.By, Alternatives: []Candidate{}}, Ran: routed.Ran}
-	for _, other := range s.Alternatives {
-		answer.Route.Alternatives = append(answer.Route.Alternatives, rankedOf(other))
-	}
-	if t == nil {
-		return answer
-	}
-	picked := candidateOf(t)
-	picked.Confidence, picked.Places = s.Confidence, serversOf(s.Places)
-	answer.Picked = &picked
-	answer.Route.Tool, answer.Route.Score, answer.Route.Confidence = t.ID, s.Score, s.Confidence
-	answer.Route.Places, answer.Route.Ambiguous = picked.Places, routed.Ambiguous
-	switch {
-	case routed.Ran:
-		answer.Outcome = outcomeOf(q, c, t, routed.Arguments, routed.Result)
-		answer.Route.Result = routed.Result.JSON
-	case !asked.DryRun:
-		fitting := Fitting(q.Context(), q.view, t, routed.Arguments)
-		if answer.Route.Missing = routed.Missing; len(routed.Missing) > 0 {
-			answer.Route.Example = schema.ExampleArguments(t.InputSchema, fitting)
-		}
-		answer.NotRun = whyNotRun(routed, picked.Places, asked.Yes, fitting)
-	}
-	return answer
-}
-
-// whyNotRun says all that the call lacks, and a command to write instead, with args. --yes is named only if
-// it helps: not for a tool that is no sure match.
-func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawMessage) string {
-	t := routed.Selection.Tool
+// whyNotRun says all that the call lacks, and a command to write instead. --yes is named only if it helps: not
+// for a tool that is no sure match.
+func whyNotRun(routed selector.Routed, yes bool) string {
+	t, lacks := routed.Selection.Tool, strings.Join(routed.Missing, ", ")
 	var reasons []string
-	if n := len(routed.Missing); n > 0 {
-		noun := "argument"
-		if n > 1 {
-			noun += "s"
-		}
-		reasons = append(reasons, "it needs the "+noun+" "+strings.Join(routed.Missing, ", "))
+	if lacks != "" {
+		reasons = append(reasons, "it needs the arguments "+lacks)
 	}
 	if routed.Ambiguous {
 		reasons = append(reasons, fmt.Sprintf("several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run it with 'metarouter call %s'",
-			strings.Join(places, ", "), t.ID))
+			strings.Join(serversOf(routed.Selection.Places), ", "), t.ID))
 	}
 	permission := ""
-	if !yes {
-		for _, reason := range []string{routed.Unsure, routed.Unsafe} {
-			if reason != "" {
-				reasons = append(reasons, reason)
-				permission = "; --yes runs it all the same"
-			}
+	for _, reason := range []string{routed.Unsure, routed.Unsafe} {
+		if reason != "" && !yes {
+			reasons, permission = append(reasons, reason), "; --yes permits it"
 		}
 	}
-	switch {
-	case !routed.Selection.Sure || routed.Ambiguous:
-		permission = ""
-	case permission != "" && len(routed.Missing) > 0:
-		permission = fmt.Sprintf("; give %s, and add --yes", strings.Join(routed.Missing, ", "))
+	message := fmt.Sprintf("%s was not run: %s", t.ID, strings.Join(reasons, "; "))
+	if routed.Selection.Sure && !routed.Ambiguous {
+		message += permission
 	}
-	message := fmt.Sprintf("%s was not run: %s%s", t.ID, strings.Join(reasons, "; "), permission)
-	if len(routed.Missing) > 0 {
-		message += ". For example:\n  " + Sample(t, args)
+	if lacks != "" {
+		message += ". For example:\n  " + Sample(t.ID, t.InputSchema, routed.Arguments)
 	}
 	return message
 }
 
-// The questions of servers that are explained.
+// asks says what the questions of servers are.
+var asks = map[string]string{
+	"sampling/createMessage": "asked for the answer of a model (sampling)",
+	"elicitation/create":     "asked its user a question (elicitation)",
+	needsMore:                "needs an answer of a model (sampling) or of its user (elicitation)",
+}
+
+// needsMore stands for the questions of a modern server that asks none of a client without the capability for it.
 const (
-	askModel = "sampling/createMessage"
-	askUser  = "elicitation/create"
+	needsMore         = "capability"
+	missingCapability = -32021
+
+	maxRefused = 20 // calls of a script that the answer names
 )
 
-var (
-	errNotAgreed = errors.New("you did not agree")
-	errNoPerson  = errors.New("no person can be asked here; run the command on a terminal, or add --yes")
-	errInScript  = errors.New("no person is asked while a script runs; add --yes")
-)
+var errNotAgreed = errors.New("nobody has agreed; run the command on a terminal and answer y, or add --yes")
 
-// A nonInteractiveClient is the client of a command's call: it has neither a model nor a person to
-// answer the questions of servers, and remembers them. The command's person answers only whether to make
-// the call.
+// A nonInteractiveClient is the client of a command's calls: it has neither a model nor a person to
+// answer the questions of servers, and remembers them. The person of the command agrees to calls before they
+// are made: to all, or to one question.
 type nonInteractiveClient struct {
-	consent Consent
-	script  bool // it is the client of a script's calls
+	yes    bool
+	agreed string
 
 	mu        sync.Mutex // guards the fields below
-	question  string     // for the person, about the call
 	questions []question // of servers, each once
-	refused   []string   // calls of a script, and why, each once
+	refused   []string   // calls to which the person has not agreed, and why, each once
 }
 
 // A question is a request of a server.
 type question struct{ server, method string }
 
-// Person implements [approval.Asker]. The person has agreed to a question already, or the command
-// asks it when it has the answer.
+// Person implements [approval.Asker].
 func (c *nonInteractiveClient) Person() approval.Person {
 	return func(_ context.Context, question string) (approval.Answer, error) {
-		switch {
-		case c.consent.Yes || question == c.consent.Agreed:
+		if c.yes || question == c.agreed {
 			return approval.Accept, nil
-		case c.script:
-			c.refuse(question)
-			return "", errInScript
-		case !c.consent.Asks:
-			return "", errNoPerson
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.question = question
+		c.refuse(question)
 		return "", errNotAgreed
 	}
 }
 
-// refuse notes a call that a script may not make without --yes.
+// refuse remembers a call to which the person has not agreed.
 func (c *nonInteractiveClient) refuse(call string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.refused, call) && len(c.refused) < 20 {
+	if !slices.Contains(c.refused, call) && len(c.refused) < maxRefused {
 		c.refused = append(c.refused, call)
 	}
+}
+
+// unasked returns the calls to which the person has not agreed.
+func (c *nonInteractiveClient) unasked() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.refused)
 }
 
 // Home implements [session.Client].
@@ -262,7 +224,7 @@ func (*nonInteractiveClient) Home() session.Client { return nil }
 // ClientName implements [session.Client].
 func (*nonInteractiveClient) ClientName() string { return "metarouter" }
 
-// Modern implements [session.Client]. Questions in a result stay there; see explain.
+// Modern implements [session.Client]. Questions in a result stay there; see ended.
 func (*nonInteractiveClient) Modern() bool { return true }
 
 // Capabilities implements [session.Client].
@@ -286,16 +248,11 @@ func (c *nonInteractiveClient) remember(server, method string) {
 	}
 }
 
-// explain notes why the questions of servers during the call of the tool were not answered. The call has
-// ended with the result or the error.
-func (c *nonInteractiveClient) explain(to *query, t *registry.NormalizedTool, result json.RawMessage, err error) {
-	c.ended(t, result, err)
-	c.noteQuestions(to, "call "+t.ID)
-}
-
-// ended remembers the questions in the result or the error of a call.
+// ended remembers the questions in the result or the error of a call: modern servers ask there.
 func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.RawMessage, err error) {
-	// Modern servers ask in the result, or name the missing capability in an error.
+	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == missingCapability {
+		c.remember(t.Server, needsMore)
+	}
 	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
 		wire.Members(wire.Member(result, "inputRequests"), func(_ string, request []byte) bool {
 			method, _ := wire.String(wire.Member(request, "method"))
@@ -303,39 +260,22 @@ func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.Raw
 			return true
 		})
 	}
-	const missingCapability = -32021
-	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == missingCapability {
-		lacks := wire.Member(e.Data, "requiredCapabilities")
-		for _, method := range []string{askModel, askUser} {
-			if session.Answers(lacks, method) {
-				c.remember(t.Server, method)
-			}
-		}
-	}
 }
 
-// noteQuestions notes why the questions were not answered, and that an MCP client can do the action.
-func (c *nonInteractiveClient) noteQuestions(to *query, action string) {
+// noteQuestions notes that the questions of servers were not answered.
+func (c *nonInteractiveClient) noteQuestions(to *query) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range c.questions {
-		name := plain.Line(q.server)
-		switch q.method {
-		case askModel:
-			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; %s from an MCP client that offers sampling, such as VS Code", name, action)
-		case askUser:
-			to.note("server %q asked its user a question (elicitation), which a command line can't show; %s from an MCP client that can, such as VS Code", name, action)
+		if does := asks[q.method]; does != "" {
+			to.note("server %q %s, which a command can't answer; call the tool from an MCP client that can, such as VS Code", q.server, does)
 		}
 	}
 }
 
-func classifyText(q *query) (any, error) {
-	var asked ClassifyRequest
-	if err := q.read(&asked); err != nil {
-		return nil, err
-	}
+func classifyText(q *query, in ClassifyRequest) (any, error) {
 	k := q.router.Config().Router.Classification
-	o, err := q.view.Classifier().Classify(q.Context(), asked.Text)
+	o, err := q.view.Classifier().Classify(q.Context(), in.Text)
 	switch {
 	case errors.Is(err, classify.ErrNoCategories):
 		return nil, err

@@ -18,14 +18,14 @@ func TestWhyNotRun(t *testing.T) {
 		sure, yes bool
 		want      string
 	}{
-		{selector.Routed{Unsure: unsure}, true, false, "a:b was not run: " + unsure + "; --yes runs it all the same"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the argument path; " + unsure + "; give path, and add --yes. For example:\n  metarouter call a:b path=some/path"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the argument path. For example:\n  metarouter call a:b path=some/path"},
+		{selector.Routed{Unsure: unsure}, true, false, "a:b was not run: " + unsure + "; --yes permits it"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the arguments path; " + unsure + "; --yes permits it. For example:\n  metarouter call a:b path=some/path"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the arguments path. For example:\n  metarouter call a:b path=some/path"},
 		{selector.Routed{Unsure: unsure}, false, false, "a:b was not run: " + unsure},
 		{selector.Routed{Unsure: unsure, Ambiguous: true}, true, false, "a:b was not run: several servers have this tool (a, c), and neither"},
 	} {
-		test.routed.Selection = selector.Selection{Tool: tool, Sure: test.sure}
-		got := whyNotRun(test.routed, []string{"a", "c"}, test.yes, nil)
+		test.routed.Selection = selector.Selection{Tool: tool, Sure: test.sure, Places: []*registry.NormalizedTool{{Server: "a"}, {Server: "c"}}}
+		got := whyNotRun(test.routed, test.yes)
 		if got != test.want && !(test.routed.Ambiguous && strings.HasPrefix(got, test.want) && !strings.Contains(got, "--yes")) {
 			t.Errorf("%+v: %q, want %q", test.routed, got, test.want)
 		}

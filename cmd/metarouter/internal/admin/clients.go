@@ -16,11 +16,10 @@ const (
 	maxLabel   = 100 // characters of a client's name or version
 )
 
-// clientsOf returns the clients that the router serves, the oldest first. Of too many it returns the clients
-// with the most calls.
-func clientsOf(a *API) clientList {
+// clientsOf returns the clients that the router serves, the oldest first.
+func clientsOf(a *API) *clientList {
 	known, configured := a.mcp.Clients(), a.router.Config().Router.Profiles
-	list := clientList{Total: len(known), Clients: []clientInfo{}}
+	list := &clientList{Total: len(known), Clients: []clientInfo{}}
 	for _, k := range known {
 		era := "legacy"
 		switch k.Revision {
@@ -33,11 +32,8 @@ func clientsOf(a *API) clientList {
 		k.Since, k.Last = k.Since.Truncate(0), k.Last.Truncate(0) // without the monotonic clock
 		list.Clients = append(list.Clients, clientInfo{k, era, profilesOf(k.Profile, configured)})
 	}
-	if len(list.Clients) > maxClients {
-		slices.SortFunc(list.Clients, func(a, b clientInfo) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), a.Since.Compare(b.Since)) })
-		list.Clients = list.Clients[:maxClients]
-	}
 	slices.SortFunc(list.Clients, func(a, b clientInfo) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name)) })
+	list.Clients = list.Clients[:min(len(list.Clients), maxClients)]
 	return list
 }
 

@@ -12,16 +12,16 @@ import (
 // maxNodes is how many nodes a page gets.
 const maxNodes = 200
 
-func clusterOf(r *adapter.Parts) clusterInfo {
+func clusterOf(r *adapter.Parts) *clusterInfo {
 	report, counters, in := r.ClusterReport()
 	if !in {
-		return clusterInfo{Nodes: []nodeInfo{}}
+		return &clusterInfo{Nodes: []nodeInfo{}}
 	}
 	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
-	c := clusterInfo{
+func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) *clusterInfo {
+	c := &clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
 	}
@@ -43,10 +43,11 @@ func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 	if !n.Trusted { // the page gives the same advice for all others
 		n.Problem = ""
 	}
-	n.Latency, n.Servers = math.Round(n.Latency*10)/10, append([]string{}, n.Servers...)
-	for i, s := range n.Servers {
-		n.Servers[i] = plain.Text(s)
+	servers := []string{}
+	for _, s := range n.Servers {
+		servers = append(servers, plain.Text(s))
 	}
+	n.Servers, n.Latency = servers, math.Round(n.Latency*10)/10
 	info := nodeInfo{NodeInfo: n}
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)

@@ -39,25 +39,25 @@ func (s *site) command(method, path, body string, v any) (status int, notes []st
 func TestCommands(t *testing.T) {
 	s := open(t, fake("a", "echo,browser_screenshot,fail"), fake("b", "pid"))
 	var tools Tools
-	if status, _ := s.command("GET", "/dashboard/tools?name=echo&wait=1&schemas=1", "", &tools); status != 200 || !tools.Described || len(tools.Tools) != 1 || tools.Tools[0].InputSchema == nil {
+	if status, _ := s.command("POST", "/dashboard/tools", `{"name":"echo","schemas":true}`, &tools); status != 200 || !tools.Described || len(tools.Tools) != 1 || tools.Tools[0].InputSchema == nil {
 		t.Errorf("one tool: %d %+v", status, tools)
 	}
-	if status, _ := s.command("GET", "/dashboard/tools?name=b&wait=1", "", &tools); status != 200 || tools.Tools[0].ID != "b:pid" {
+	if status, _ := s.command("POST", "/dashboard/tools", `{"name":"b"}`, &tools); status != 200 || tools.Tools[0].ID != "b:pid" {
 		t.Errorf("the tools of a server: %d %+v", status, tools)
 	}
 	var tags Capabilities
-	if s.command("GET", "/dashboard/capabilities?wait=1", "", &tags); !slices.ContainsFunc(tags.Capabilities, func(c Tag) bool { return c.Name == "browser" && c.Tools == 1 }) {
+	if s.command("GET", "/dashboard/capabilities", "", &tags); !slices.ContainsFunc(tags.Capabilities, func(c Tag) bool { return c.Name == "browser" && c.Tools == 1 }) {
 		t.Errorf("capabilities: %+v", tags)
 	}
-	var called Called
+	var called Answer
 	if status, _ := s.command("POST", "/dashboard/call", `{"tool":"echo","pairs":["message=5"],"confirmed":true}`, &called); status != 200 || called.IsError || !strings.Contains(string(called.Result), "5") {
 		t.Errorf("a call: %d %+v", status, called)
 	}
-	if s.command("POST", "/dashboard/call", `{"tool":"a__echo","arguments":{"message":[]},"confirmed":true}`, &called); !strings.Contains(called.Mismatch, "For example:\n  metarouter call a:echo") {
+	if s.command("POST", "/dashboard/call", `{"tool":"a__echo","arguments":{"message":[]},"confirmed":true}`, &called); !strings.Contains(called.NotRun, "For example:\n  metarouter call a:echo") {
 		t.Errorf("a call that does not fit: %+v", called)
 	}
-	var routed Routed
-	if s.command("POST", "/dashboard/route", `{"task":"take a screenshot","dry_run":true}`, &routed); routed.Route.Tool != "a:browser_screenshot" || routed.Ran || routed.Picked == nil {
+	var routed Answer
+	if s.command("POST", "/dashboard/route", `{"task":"take a screenshot","dry_run":true}`, &routed); routed.Route.Tool != "a:browser_screenshot" || routed.Result != nil {
 		t.Errorf("a route: %+v", routed)
 	}
 	var servers Servers
@@ -69,7 +69,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("a server: %+v", details)
 	}
 	var reasons Reasons
-	if s.command("GET", "/dashboard/why?tool=a:echo", "", &reasons); !reasons.Offered || len(reasons.All) == 0 {
+	if s.command("POST", "/dashboard/why", `{"tool":"a:echo"}`, &reasons); !reasons.Offered || len(reasons.All) == 0 {
 		t.Errorf("why: %+v", reasons)
 	}
 	var d doctor.Diagnosis
@@ -81,10 +81,10 @@ func TestCommands(t *testing.T) {
 		status             int
 		says               string
 	}{
-		{"GET", "/dashboard/tools?name=zzz&wait=1", "", 404, `no server and no tool is named "zzz"`},
-		{"GET", "/dashboard/tools?server=aa&wait=1", "", 404, `no server is named "aa"`},
-		{"GET", "/dashboard/tools?capability=zzz&known=1", "", 400, `no tag is named "zzz"`},
-		{"GET", "/dashboard/tools?profile=zzz", "", 400, `no profile is named "zzz"`},
+		{"POST", "/dashboard/tools", `{"name":"zzz"}`, 404, `unknown tool "zzz"; 'metarouter tools' lists all tools`},
+		{"POST", "/dashboard/tools", `{"servers":["aa"]}`, 404, `no server is named "aa"`},
+		{"POST", "/dashboard/tools", `{"capabilities":["zzz"],"known":true}`, 400, `no tag is named "zzz"`},
+		{"POST", "/dashboard/tools?profile=zzz", `{}`, 400, `no profile is named "zzz"`},
 		{"GET", "/dashboard/servers/zzz", "", 404, "the servers are a, b"},
 		{"POST", "/dashboard/call", `{"tool":"echo","pairs":["x"]}`, 400, "write key=value"},
 		{"POST", "/dashboard/call", `{`, 400, "the body is not what /dashboard/call takes"},
@@ -107,24 +107,22 @@ func TestConsent(t *testing.T) {
 	edited := s.router.Edited()
 	s.edits <- c
 	<-edited
-	call := func(consent Consent) (called Called) {
-		body, _ := json.Marshal(CallRequest{Call: Call{Consent: consent, Arguments: json.RawMessage(`{"message":"hi"}`)}, Tool: "echo", Confirmed: true})
+	call := func(with Call) (called Answer) {
+		with.Arguments = json.RawMessage(`{"message":"hi"}`)
+		body, _ := json.Marshal(CallRequest{Call: with, Tool: "echo", Confirmed: true})
 		s.command("POST", "/dashboard/call?profile=careful", string(body), &called)
 		return called
 	}
-	if got := call(Consent{}); !strings.Contains(got.Refused, "--yes") || got.Question != "" {
-		t.Errorf("without a person: %+v", got)
+	asked := call(Call{})
+	if asked.Question == "" || !strings.Contains(asked.NotRun, "--yes") {
+		t.Fatalf("at first: %+v", asked)
 	}
-	asked := call(Consent{Asks: true})
-	if asked.Question == "" || !strings.Contains(asked.Refused, "you did not agree") {
-		t.Fatalf("with a person: %+v", asked)
-	}
-	for _, consent := range []Consent{{Asks: true, Agreed: asked.Question}, {Yes: true}} {
-		if got := call(consent); got.Question+got.Refused != "" || !strings.Contains(string(got.Result), "hi") {
-			t.Errorf("%+v: %+v", consent, got)
+	for _, with := range []Call{{Agreed: asked.Question}, {Yes: true}} {
+		if got := call(with); got.Question+got.NotRun != "" || !strings.Contains(string(got.Result), "hi") {
+			t.Errorf("%+v: %+v", with, got)
 		}
 	}
-	expect.Equal(t, call(Consent{Asks: true, Agreed: "another question"}).Question, asked.Question, "with a yes to another question")
+	expect.Equal(t, call(Call{Agreed: "another question"}).Question, asked.Question, "with a yes to another question")
 }
 
 // Commands are told that an edit waits, with the command that approves it where they run.
@@ -142,7 +140,7 @@ func TestNoteOfEdit(t *testing.T) {
 		}
 	}
 	var refused Refusal
-	if status, _ := s.command("GET", "/dashboard/servers/new", "", &refused); status != 400 || !strings.Contains(refused.Error, "waits for your approval") {
+	if status, _ := s.command("GET", "/dashboard/servers/new", "", &refused); status != 404 || !strings.Contains(refused.Error, `no server is named "new"`) {
 		t.Errorf("a server of the edit: %d %q", status, refused.Error)
 	}
 	s.Judged(nil)

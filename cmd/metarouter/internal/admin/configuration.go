@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"maps"
 	"net/url"
 	"reflect"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -27,29 +25,7 @@ func (a *API) Loaded(c config.Config) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.shown != nil {
-		shown.Edit = editOf(a.loaded, c)
-		shown.Edit.At = shown.Loaded
-	}
-	a.loaded, a.shown = c, shown
-}
-
-// Judged records why the files' present content is not in use; nil if it is in use.
-func (a *API) Judged(err error) {
-	a.options.Edits.Judge(err)
-	why, approve := "", ""
-	if w, ok := errors.AsType[*configfile.Waiting](err); ok {
-		why, approve = w.Untrusted.Error(), w.Command
-	} else if err != nil {
-		why = err.Error()
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.shown.Rejected != why || a.shown.Approve != approve {
-		shown := *a.shown
-		shown.Rejected, shown.Approve = why, approve
-		a.shown = &shown
-	}
+	a.shown = shown
 }
 
 // configuration returns the configuration as the page shows it. The pointer changes with it.
@@ -84,13 +60,6 @@ func commandLine(s config.Server) string {
 }
 
 const hidden = "…"
-
-// editOf returns the differences that an edit of the files made.
-func editOf(before, after config.Config) *edit {
-	e := &edit{Router: !reflect.DeepEqual(before.Router, after.Router), Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
-	e.Added, e.Removed, e.Changed = differences(byName(before), byName(after))
-	return e
-}
 
 func byName(c config.Config) map[string]config.Server {
 	all := make(map[string]config.Server)

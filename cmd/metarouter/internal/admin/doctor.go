@@ -23,7 +23,7 @@ func runDoctor(q *query) (any, error) {
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
 	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.System{DataDir: q.options.DataDir})
-	if _, why := q.options.Edits.Now(); why != nil {
+	if why := q.judgement(); why != nil {
 		found.Edit = q.explain(why)
 		if w, ok := errors.AsType[*configfile.Waiting](found.Edit); ok {
 			found.Edit, found.Approve = w.Untrusted, w.Command

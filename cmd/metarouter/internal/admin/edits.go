@@ -3,82 +3,53 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Edits has the last judgement of the pipeline on the files' present text. The zero value says
-// that the text is in use.
-type Edits struct {
-	mu      sync.Mutex // guards why
-	why     error      // why the text is not in use; nil if it is
-	changed signal.Change
-
-	Unwatched bool // the files are read on SIGHUP only
+// Judged records why the files' present content is not in use; nil if it is in use.
+func (a *API) Judged(err error) {
+	why, approve := "", ""
+	if w, ok := errors.AsType[*configfile.Waiting](err); ok {
+		why, approve = w.Untrusted.Error(), w.Command
+	} else if err != nil {
+		why = err.Error()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unused = err
+	if a.shown.Rejected != why || a.shown.Approve != approve {
+		shown := *a.shown
+		shown.Rejected, shown.Approve = why, approve
+		a.shown = &shown
+	}
 }
 
-// Judge records a judgement: why the text is not in use, nil if it is.
-func (e *Edits) Judge(why error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.why = why
-	e.changed.Notify()
-}
-
-// Now returns a channel that is closed at the next judgement, and this one.
-func (e *Edits) Now() (changed <-chan struct{}, why error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.changed.Next(), e.why
-}
-
-// Waiting returns the edit that waits for approval, nil if there is no such edit.
-func (e *Edits) Waiting() (u *trustfile.Untrusted, changed <-chan struct{}) {
-	changed, why := e.Now()
-	u, _ = errors.AsType[*trustfile.Untrusted](why)
-	return u, changed
+// judgement returns why the files' present content is not in use; nil if it is.
+func (a *API) judgement() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unused
 }
 
 // settle waits until the router has taken an edit that was saved, or approved, a moment ago,
-// for a few seconds at most.
-func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
+// for a few seconds at most. It reads the files only where there may be such an edit.
+func (a *API) settle(ctx context.Context) {
+	_, waits := errors.AsType[*trustfile.Untrusted](a.judgement())
+	if !a.options.Watched || !waits && !slices.ContainsFunc(a.router.Configured().Files, justSaved) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	var text trustfile.Text
-	if u, changed := e.Waiting(); u == nil {
-		if e.Unwatched {
-			return
-		}
-		var saved bool
-		if text, saved = justSaved(r.Configured().Files); !saved {
-			return
-		}
-	} else if text = u.Text; text.Trusted(data) != nil {
-		return
-	} else {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !hasEntries(r, text) {
-		if _, why := e.Now(); why != nil {
-			return
-		}
+	for isPending(a.router, a.judgement(), a.options.DataDir) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -87,40 +58,37 @@ func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
 	}
 }
 
-// justSaved returns the text of the files if one of them was saved within the last seconds.
-func justSaved(files []string) (text trustfile.Text, ok bool) {
-	const moment = 2 * time.Second
-	if !slices.ContainsFunc(files, func(path string) bool {
-		info, err := os.Stat(path)
-		return err == nil && time.Since(info.ModTime()).Abs() < moment
-	}) {
-		return text, false
-	}
-	c, err := config.LoadText(files...)
-	return c.Text, err == nil
+// justSaved reports whether a file was saved within the last seconds.
+func justSaved(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && time.Since(info.ModTime()).Abs() < 2*time.Second
 }
 
-func hasEntries(r *adapter.Parts, text trustfile.Text) bool {
-	has, wants := r.Servers(), r.Configured()
-	return wants.Text.Digest() == text.Digest() && len(has) == len(wants.Servers) && !slices.ContainsFunc(wants.Servers, func(s config.Server) bool {
-		return !slices.ContainsFunc(has, func(is adapter.ServerInfo) bool { return is.Name == s.Name })
-	})
+// isPending reports whether a router is about to use the text that the files have now. why is its last
+// judgement, and data the folder with approvals.
+func isPending(r *adapter.Parts, why error, data string) bool {
+	uses := r.Configured()
+	c, err := config.LoadText(uses.Files...)
+	u, waits := errors.AsType[*trustfile.Untrusted](why)
+	switch {
+	case err != nil:
+		return false
+	case waits:
+		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(data) == nil
+	case why != nil:
+		return false
+	case c.Text.Digest() != uses.Text.Digest():
+		return true
+	}
+	has := named(r.Servers())
+	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !slices.Contains(has, s.Name) })
 }
 
 // noteEdit notes why the files' present text is not in use.
 func (q *query) noteEdit() {
-	if _, why := q.options.Edits.Now(); why != nil {
+	if why := q.judgement(); why != nil {
 		q.note("note: the last edit is not in use: %v", q.explain(why))
 	}
-}
-
-// isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
-func (q *query) isInWaitingEdit(name string) error {
-	u, _ := q.options.Edits.Waiting()
-	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
-		return nil
-	}
-	return badRequest(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
 }
 
 // explain returns a judgement for the person who asks: the command that approves the edit is the one
@@ -135,40 +103,4 @@ func (q *query) explain(why error) error {
 		file = u.Text.Files[0]
 	}
 	return configfile.Explain(u, q.options.TrustCommand(file))
-}
-
-// Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the
-// text that was shown, and no other.
-func (e *Edits) Ask(ctx context.Context, files *configfile.Source, log *zap.Logger) {
-	answered := "" // the digest of the last text that was answered for
-	for {
-		u, changed := e.Waiting()
-		if u == nil || u.Text.Digest() == answered {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-			continue
-		}
-		yes, err := configfile.AskTrust(ctx, files.Console, u)
-		if err != nil {
-			return // the router ends, or the terminal has gone
-		}
-		switch still, _ := e.Waiting(); {
-		case still == nil:
-			files.Console.Note("No answer is needed any more.")
-			continue
-		case still.Text.Digest() != u.Text.Digest():
-			files.Console.Note("The file has changed since it was shown, so nothing was approved.")
-			continue
-		case yes:
-			if err := u.Text.Trust(files.Data); err != nil {
-				log.Warn("the edit is not approved", zap.Error(err))
-			}
-		default:
-			files.Console.Note("The edit is not in use. To approve it later, run: %s", files.TrustCommand(u.Text.Files[0]))
-		}
-		answered = u.Text.Digest()
-	}
 }

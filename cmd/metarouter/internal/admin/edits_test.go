@@ -1,9 +1,22 @@
 package admin
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
 
-// Unwatched files are not waited for: there is no router to look at here.
-func TestSettleUnwatched(t *testing.T) {
-	said := &Edits{Unwatched: true}
-	said.settle(t.Context(), "", nil)
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
+
+// Requests wait for an edit only for a moment after it was saved.
+func TestJustSaved(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	expect.Equal(t, justSaved(file), false, "without the file")
+	expect.OK(t, os.WriteFile(file, nil, 0o600))
+	now := time.Now()
+	for age, want := range map[time.Duration]bool{0: true, time.Minute: false} {
+		expect.OK(t, os.Chtimes(file, now, now.Add(-age)))
+		expect.Equal(t, justSaved(file), want, "after %v", age)
+	}
 }

@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -23,7 +20,6 @@ const (
 	keepAliveInterval = 15 * time.Second // between comments that keep the stream alive while nothing changes
 	writeTimeout      = 10 * time.Second // for a page to read an update
 	maxPages          = 50
-	maxChanged        = 20 // changed tools of a server
 )
 
 // events streams updates to a page until it is closed.
@@ -89,39 +85,39 @@ type pageState struct {
 	*API
 	loggedIn  bool   // the page's browser
 	principal string // the person who has logged in there
-	begun     bool
-	info      routerInfo
-	order     []string
-	servers   map[string]sentServer
+	mode      string
 	call      int64 // Seq of the last one
-	second    int64 // the first that was not sent
-	latency   histogram
 	snapshot  *registry.Snapshot
-	config    *configuration
-	clients   clientList
-	cluster   clusterInfo
-	approvals []approval.Pending
+	servers   map[string]sentServer
+	has       update // its last parts
 }
 
-// A sentServer is a server as a page has it.
+// A sentServer is a server as a page has it, with all that its details are made of.
 type sentServer struct {
-	is   adapter.ServerInfo
-	info serverInfo
+	is       adapter.ServerInfo
+	login    *LoginDetails
+	snapshot *registry.Snapshot
+	details  ServerDetails
 }
 
 // next returns an update with everything at first, and with all changes since the last update after
 // that. news is false if nothing has changed.
 func (p *pageState) next(now time.Time) (u update, news bool) {
-	u = update{Now: now, Full: !p.begun}
 	snapshot, mode := p.router.Snapshot(), p.mcp.Default().Mode()
-	if u.Full || snapshot != p.snapshot || mode != p.info.Mode {
-		p.snapshot = snapshot
+	u = update{Now: now, Full: p.snapshot == nil}
+	news = u.Full
+	if snapshot != p.snapshot || mode != p.mode {
+		p.snapshot, p.mode, news = snapshot, mode, true
 		u.Catalog = &catalog{Tools: len(snapshot.Tools()), Prompts: len(snapshot.Prompts()), Resources: len(snapshot.Resources()) + len(snapshot.Templates()), Capabilities: tagsOf(snapshot)}
 		shown, all := p.mcp.Default().ListTokens()
-		info := routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
-		u.Router = differing(&p.info, info, false)
+		u.Router = &routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
 	}
-	p.nextServers(&u)
+	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(snapshot), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()
+	news = isNew(&p.has.Servers, &u.Servers) || news
+	news = isNew(&p.has.Config, &u.Config) || news
+	news = isNew(&p.has.Clients, &u.Clients) || news
+	news = isNew(&p.has.Cluster, &u.Cluster) || news
+	news = isNew(&p.has.Approvals, &u.Approvals) || news
 	u.Calls, u.Skipped = p.since(p.call)
 	if n := len(u.Calls); n > 0 {
 		p.call = u.Calls[n-1].Seq
@@ -129,104 +125,42 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 	if u.Full {
 		u.Skipped = 0 // a new page has not missed them
 	}
-	u.Rates = p.rates(p.second, now.Unix())
-	u.Latency = differing(&p.latency, p.histogram(now.Unix()), u.Full)
-	if c := p.configuration(); c != p.config {
-		p.config, u.Config = c, c
-	}
-	u.Clients = differing(&p.clients, clientsOf(p.API), u.Full)
-	if c := clusterOf(p.router); c.In || p.cluster.In {
-		u.Cluster = differing(&p.cluster, c, u.Full)
-	}
-	if waiting := p.router.Approvals().List(); u.Full || !slices.Equal(waiting, p.approvals) {
-		p.approvals, u.Approvals = waiting, waiting
-	}
-	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
-	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || u.Clients != nil || u.Cluster != nil || u.Approvals != nil || !quiet
-	if news { // else the next update has these seconds
-		p.second = now.Unix()
-	}
-	p.begun = true
-	return u, news
+	return u, news || u.Calls != nil
 }
 
-// differing makes now what a page has of a part, and returns it if it differs, or all is sent.
-func differing[T any](has *T, now T, all bool) *T {
-	if !all && reflect.DeepEqual(*has, now) {
-		return nil
+// isNew reports whether a part of an update is another one than the page has. It removes the part if not.
+func isNew[T any](has, now *T) bool {
+	if reflect.DeepEqual(*has, *now) {
+		var none T
+		*now = none
+		return false
 	}
-	*has = now
-	return &now
+	*has = *now
+	return true
 }
 
-func (p *pageState) nextServers(u *update) {
-	servers := make(map[string]sentServer)
-	var order []string
-	for _, s := range p.router.Servers() {
-		before, ok := p.servers[s.Name]
-		now := sentServer{s, p.infoOf(s, before)}
-		order = append(order, s.Name)
-		servers[s.Name] = now
-		if !ok || !reflect.DeepEqual(before.info, now.info) {
-			u.Servers = append(u.Servers, now.info)
+// allServers returns the details of all servers.
+func (p *pageState) allServers(snapshot *registry.Snapshot) []ServerDetails {
+	sent, all := make(map[string]sentServer), []ServerDetails{}
+	for _, is := range p.router.Servers() {
+		s := sentServer{is: is, login: p.loginOf(is), snapshot: snapshot}
+		before, ok := p.servers[is.Name]
+		stderr := before.details.Stderr // to mask it takes the most time
+		if !ok || !slices.Equal(before.is.Stderr, is.Stderr) {
+			stderr = masked(p.mask, is.Stderr)
 		}
-	}
-	if u.Full || !slices.Equal(order, p.order) {
-		u.Order = append([]string{}, order...)
-		gone := func(server string) bool { _, ok := servers[server]; return !ok }
-		p.forget(gone)
-		p.logins.Range(func(server, _ any) bool {
-			if gone(server.(string)) {
-				p.logins.Delete(server)
-			}
-			return true
-		})
-	}
-	p.order, p.servers = order, servers
-}
-
-func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
-	info := serverInfo{
-		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
-		Calls: s.Calls, Waiting: s.Waiting, Stderr: before.info.Stderr, Latency: a.latenciesOf(s.Name),
-	}
-	info.LastError = before.info.LastError
-	if s.LastError != before.is.LastError || s.State != before.is.State {
-		info.LastError = s.LastError
-		if s.State != status.Misconfigured { // its error is our own text, which names the variable that is not set
-			info.LastError = a.mask.Text(plain.Text(s.LastError))
+		if s.details = before.details; !ok || before.snapshot != snapshot || !reflect.DeepEqual(before.login, s.login) || !reflect.DeepEqual(before.is, is) {
+			s.details = p.detailsOf(is, s.login, stderr)
 		}
+		sent[is.Name] = s
+		all = append(all, s.details)
 	}
-	if info.Stderr == nil || !slices.Equal(s.Stderr, before.is.Stderr) {
-		info.Stderr = []string{}
-		for _, line := range s.Stderr {
-			info.Stderr = append(info.Stderr, a.mask.Text(line))
+	p.logins.Range(func(name, _ any) bool {
+		if _, ok := sent[name.(string)]; !ok {
+			p.logins.Delete(name)
 		}
-	}
-	switch s.State {
-	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
-		info.Problem, info.Fix = a.diagnose(s)
-	}
-	info.Login = a.loginOf(s)
-	offer := a.router.Snapshot().Offer(s.Name)
-	info.ChangedTools, info.Changed = changedTools(offer)
-	unconfirmed := hintsOf(offer)
-	info.ChangedHints, info.Hints = len(unconfirmed), unconfirmed[:min(len(unconfirmed), maxChanged)]
-	return info
-}
-
-// changedTools returns how many tools of a server changed since a person last looked, and
-// the names of the first ones.
-func changedTools(l registry.Listing) (n int, names []string) {
-	if len(l.LastSeen) == 0 {
-		return 0, nil
-	}
-	for _, t := range l.Tools {
-		if _, changed := l.LastSeen[t.ServerName()]; changed {
-			if n++; n <= maxChanged {
-				names = append(names, t.Name)
-			}
-		}
-	}
-	return n, names
+		return true
+	})
+	p.servers = sent
+	return all
 }

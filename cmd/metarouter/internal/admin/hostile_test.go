@@ -12,19 +12,20 @@ func TestHostileQueries(t *testing.T) {
 	s := open(t, fake("a", "echo"))
 	long := strings.Repeat("a-at-.", 10_000)
 	pairs := strings.TrimSuffix(strings.Repeat(`"a=1",`, 8000), ",")
+	names := func(name string, n int) string { return strings.TrimSuffix(strings.Repeat(`"`+name+`",`, n), ",") }
 	for _, test := range []struct {
 		method, path, body string
 		status             int
 		want               string // in the refusal
 	}{
-		{"GET", "/dashboard/tools?wait=some" + strings.Repeat("&server=a", 5000), "", http.StatusBadRequest, "5000 servers or capabilities are too many; name at most 200 at a time"},
-		{"GET", "/dashboard/tools?q=echo" + strings.Repeat("&capability=x", 5000), "", http.StatusBadRequest, "5000 servers or capabilities are too many"},
-		{"GET", "/dashboard/tools?limit=9223372036854775807" + strings.Repeat("&capability=x", 200), "", http.StatusOK, ""},
-		{"GET", "/dashboard/tools?limit=9223372036854775807&q=" + long, "", http.StatusOK, ""},
-		{"GET", "/dashboard/tools?name=" + long, "", http.StatusNotFound, ""},
+		{"POST", "/dashboard/tools", `{"servers":[` + names("a", 5000) + `]}`, http.StatusBadRequest, "5000 servers or capabilities are too many; name at most 200 at a time"},
+		{"POST", "/dashboard/tools", `{"words":"echo","capabilities":[` + names("x", 5000) + `]}`, http.StatusBadRequest, "5000 servers or capabilities are too many"},
+		{"POST", "/dashboard/tools", `{"limit":9223372036854775807,"capabilities":[` + names("x", 200) + `]}`, http.StatusOK, ""},
+		{"POST", "/dashboard/tools", `{"limit":9223372036854775807,"words":"` + long + `"}`, http.StatusOK, ""},
+		{"POST", "/dashboard/tools", `{"name":"` + long + `"}`, http.StatusNotFound, ""},
 		{"GET", "/dashboard/tool?id=" + long, "", http.StatusNotFound, ""},
-		{"GET", "/dashboard/why?tool=" + long, "", http.StatusOK, ""},
-		{"GET", "/dashboard/why?tool=a:echo&for=" + long, "", http.StatusOK, ""},
+		{"POST", "/dashboard/why", `{"tool":"` + long + `"}`, http.StatusOK, ""},
+		{"POST", "/dashboard/why", `{"tool":"a:echo","task":"` + long + `"}`, http.StatusOK, ""},
 		{"POST", "/dashboard/call", `{"tool":"a:echo","pairs":[` + pairs + `]}`, http.StatusBadRequest, "8000 KEY=VALUE pairs are too many"},
 		{"POST", "/dashboard/route", `{"task":"echo","pairs":[` + pairs + `]}`, http.StatusBadRequest, "8000 KEY=VALUE pairs are too many"},
 		{"POST", "/dashboard/route", `{"task":"echo","capabilities":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 5000), ",") + `]}`, http.StatusInternalServerError, "find: a list of 5000 names is too long"},

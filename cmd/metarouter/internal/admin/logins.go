@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -33,12 +32,6 @@ const (
 	beginTime = time.Minute
 )
 
-// A loginInfo is the login at a server, for the page.
-type loginInfo struct {
-	*LoginDetails
-	Needed string `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
-}
-
 // POST /dashboard/servers/NAME/login with the body {} begins a login, which all clients share.
 type begunLogin struct {
 	URL  string `json:"url"`            // where the person logs in
@@ -50,26 +43,17 @@ type knownLogin struct {
 	state status.State
 	since time.Time
 	at    time.Time
-	info  *loginInfo
+	info  *LoginDetails
 }
 
 // loginOf returns how the login at a server is; nil if it has no login and needs none.
-func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
-	if s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
-		return nil
-	}
+func (a *API) loginOf(s adapter.ServerInfo) *LoginDetails {
 	now := time.Now()
 	kept, _ := a.logins.Load(s.Name)
 	if was, ok := kept.(knownLogin); ok && was.state == s.State && was.since.Equal(s.Since) && now.Sub(was.at) < loginAge {
 		return was.info
 	}
-	next := knownLogin{state: s.State, since: s.Since, at: now}
-	if details := a.loginDetails(context.Background(), s, loginTime); details != nil {
-		next.info = &loginInfo{LoginDetails: details}
-		if details.Needed != "" {
-			next.info.Needed = details.Needed.Text()
-		}
-	}
+	next := knownLogin{s.State, s.Since, now, a.loginDetails(context.Background(), s, loginTime)}
 	a.logins.Store(s.Name, next)
 	return next.info
 }
@@ -77,7 +61,8 @@ func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 // loginDetails returns how the login at a server is, as far as the keyring says so within a time; nil if
 // there is nothing to say.
 func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within time.Duration) *LoginDetails {
-	if s.Transport == string(config.Stdio) || s.Node() != "" {
+	off := s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self
+	if off || s.Transport == string(config.Stdio) || s.Node() != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -93,7 +78,11 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	if !state.LoggedIn && state.Why == "" {
 		return nil
 	}
-	return &LoginDetails{state.LoggedIn, plain.Text(state.Issuer), state.Scopes, state.Expires, state.Renews, state.Why}
+	details := &LoginDetails{LoggedIn: state.LoggedIn, Issuer: plain.Text(state.Issuer), Scopes: state.Scopes, Expires: state.Expires, Renews: state.Renews}
+	if state.Why != "" {
+		details.Needed = state.Why.Text()
+	}
+	return details
 }
 
 func beginLogin(ctx context.Context, q *query, name string) (any, error) {
@@ -101,11 +90,12 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	defer cancel()
 	who := clientauth.PrincipalOf(ctx)
 	begin := login.Request{By: who.Hash, Who: who.Name, Way: login.Loopback}
-	if isAt(q.Request, q.router.Config().Router.HTTP.PublicURL) {
-		begin.Way = login.Public
-	} else if !isLoopback(q.Host) {
-		return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
-			"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
+	public := q.router.Config().Router.HTTP.PublicURL
+	if !isLocal(q.Request, public) {
+		if begin.Way = login.Public; public == "" {
+			return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
+				"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
+		}
 	}
 	pending, err := q.router.BeginLogin(ctx, name, begin)
 	if err != nil {
@@ -118,26 +108,12 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	return begun, nil
 }
 
-// isAt reports whether the browser sent the request to the public URL. Some proxies replace the
-// Host, and leave the Origin.
-func isAt(r *http.Request, public string) bool {
-	u, err := url.Parse(public)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	return strings.EqualFold(u.Host, r.Host) || strings.EqualFold(u.Scheme+"://"+u.Host, r.Header.Get("Origin"))
-}
-
-// isLoopback reports whether a host, with or without a port, is the machine itself.
-func isLoopback(host string) bool {
-	u := url.URL{Host: host}
-	return urls.IsLoopback(u.Hostname())
-}
-
-func (a *API) logout(ctx context.Context, name string) error {
-	defer a.logins.Delete(name)
-	_, err := a.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
-	return err
+// isLocal reports whether the browser has opened the page under a name of this machine that is not the public URL's,
+// as a container's port has. Some proxies replace the Host, and leave the Origin. Both only choose between two
+// callbacks of the router, and are a part of none.
+func isLocal(r *http.Request, public string) bool {
+	u, err := url.Parse(cmp.Or(r.Header.Get("Origin"), "http://"+r.Host))
+	return err == nil && urls.IsLoopback(u.Hostname()) && (public == "" || urls.LeadsElsewhere(public))
 }
 
 // GET /dashboard/logins answers with all logins at remote servers. POST /dashboard/logins/SERVER/ID/end with the body {} ends one of

@@ -8,17 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -48,7 +47,7 @@ func notFound(err error) error { return &statusError{http.StatusNotFound, err} }
 
 // reply answers a request with the value or the error that answer returns. An edit in progress comes first.
 func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) (any, error)) {
-	a.options.Edits.settle(r.Context(), a.options.DataDir, a.router)
+	a.settle(r.Context())
 	q := &query{Request: r, API: a}
 	if fromCommand(r) {
 		q.noteEdit()
@@ -95,13 +94,6 @@ func (q *query) prepare() (err error) {
 	return nil
 }
 
-func (q *query) read(v any) error {
-	if err := json.Unmarshal(q.body, v); err != nil {
-		return badRequest(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
-	}
-	return nil
-}
-
 // note adds a line for the person who asks.
 func (q *query) note(format string, args ...any) {
 	q.notes = append(q.notes, plain.Line(fmt.Sprintf(format, args...)))
@@ -112,16 +104,6 @@ func (q *query) has(parameter string) bool { return q.FormValue(parameter) != ""
 
 // alone reports whether the router runs for this command alone, and serves no client.
 func (q *query) alone() bool { return q.mcp == nil }
-
-// visible returns the configuration with the servers of the view alone.
-func (q *query) visible() config.Config {
-	c, seen := q.router.Config(), make(map[string]bool)
-	for _, info := range q.view.Servers() {
-		seen[info.Name] = true
-	}
-	c.Servers = slices.DeleteFunc(slices.Clone(c.Servers), func(entry config.Server) bool { return !seen[entry.Name] })
-	return c
-}
 
 const (
 	maxReason = 120 // characters of an error that a note has
@@ -149,32 +131,24 @@ func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 			without = append(without, s)
 		}
 	}
-	if repeated := q.isRepeated(strings.Join(named(without), "\n")); repeated && !needed && !q.alone() {
+	failed := strings.Join(named(without), "\n")
+	q.mu.Lock()
+	repeated := failed == q.failed && time.Since(q.noted) < time.Hour
+	if !repeated {
+		q.failed, q.noted = failed, time.Now()
+	}
+	q.mu.Unlock()
+	if repeated && !needed && !q.alone() {
 		return
 	}
 	switch len(without) {
 	case 0:
 	case 1:
 		s := without[0]
-		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(s.LastError), maxReason), s.Name)
+		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(lastError(q.mask, s)), maxReason), s.Name)
 	default:
-		names := named(without[:min(len(without), maxFailed)])
-		if more := len(without) - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("%d more", more))
-		}
-		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), strings.Join(names, ", "))
+		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), prose.List(named(without), maxFailed))
 	}
-}
-
-// isRepeated reports whether a note about the same failed servers was made within the last hour.
-func (a *API) isRepeated(failed string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if failed == a.failed && time.Since(a.noted) < time.Hour {
-		return true
-	}
-	a.failed, a.noted = failed, time.Now()
-	return false
 }
 
 // noteMissing notes why servers of other nodes may be missing; nil if all are known.

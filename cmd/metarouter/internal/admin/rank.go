@@ -14,9 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// maxAbove is how many of the tools that rank higher are named.
-const maxAbove = 3
-
 // rank says where the tool ranks for the task, and why. A tool that is not offered is
 // nil, and has no rank.
 func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, task string, a *Reasons) error {
@@ -42,29 +39,23 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 		}
 		return nil
 	}
-	shown := append(found.Candidates[:min(at, maxAbove):min(at, maxAbove)], found.Candidates[at])
-	why, err := r.Explain(ctx, task, shown)
+	c := found.Candidates[at]
+	why, err := r.Explain(ctx, task, []selector.Candidate{c})
 	if err != nil {
 		return err
 	}
-	own := why[len(why)-1]
 	a.Rank = new(at + 1)
-	c := found.Candidates[at]
-	a.say("for %q it ranks %s of %s, with a score of %.2f and a confidence of %s.", task, ordinal(at+1), prose.Count(len(found.Candidates), "candidate"), c.Score, Confidence(c.Confidence))
-	if reason := own.Why(); reason != "" {
+	a.say("for %q it ranks number %d of %s, with a score of %.2f and a confidence of %s.", task, at+1, prose.Count(len(found.Candidates), "candidate"), c.Score, Confidence(c.Confidence))
+	if reason := why[0].Why(); reason != "" {
 		a.say("what speaks for it: %s.", reason)
 	}
-	if shares := sharesOf(own); shares != "" {
-		a.say("its score is made of %s.", shares)
+	a.say("its score is made of %s.", Shares(why[0]))
+	if len(why[0].Missing) > 0 {
+		a.say("words of the task that the tool does not have: %s.", strings.Join(why[0].Missing, ", "))
 	}
-	if len(own.Missing) > 0 {
-		a.say("words of the task that the tool does not have: %s.", strings.Join(own.Missing, ", "))
-	}
-	for i, above := range shown[:len(shown)-1] {
-		a.say("above it is %s, with a score of %.2f: %s.", above.Tool.ID, above.Score, cmp.Or(why[i].Why(), "its score is made of "+sharesOf(why[i])))
-	}
-	if more := at - maxAbove; more > 0 {
-		a.say("and %d more are above it.", more)
+	if at > 0 {
+		above := found.Candidates[0]
+		a.say("the first is %s, with a score of %.2f; 'metarouter search --explain' says why.", above.Tool.ID, above.Score)
 	}
 	return nil
 }
@@ -75,20 +66,13 @@ func Confidence(confidence float64) string {
 	return fmt.Sprintf("%.2f", math.Floor(100*confidence)/100)
 }
 
-func sharesOf(e selector.Explanation) string {
+// Shares returns the features that a score is made of, each with its share.
+func Shares(e selector.Explanation) string {
 	var parts []string
 	for _, f := range e.Features {
 		if f.Share >= 0.005 {
-			parts = append(parts, fmt.Sprintf("%s (%.0f%%)", f.Label, 100*f.Share))
+			parts = append(parts, fmt.Sprintf("%s (%.0f%%)", cmp.Or(f.Label, f.Name), 100*f.Share))
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func ordinal(n int) string {
-	end := "th"
-	if n%100/10 != 1 && n%10 < 4 {
-		end = []string{"th", "st", "nd", "rd"}[n%10]
-	}
-	return fmt.Sprint(n) + end
 }

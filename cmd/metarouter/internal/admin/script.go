@@ -11,12 +11,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-func runScript(q *query) (any, error) {
-	var asked ScriptRequest
-	if err := q.read(&asked); err != nil {
-		return nil, err
-	}
-	client := &nonInteractiveClient{consent: Consent{Yes: asked.Yes}, script: true}
+func runScript(q *query, asked ScriptRequest) (any, error) {
+	client := &nonInteractiveClient{yes: asked.Yes}
 	part := func(ctx context.Context) *query { // of a call, which ends with the script
 		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
 	}
@@ -51,15 +47,16 @@ func runScript(q *query) (any, error) {
 			client.ended(t, r.JSON, err)
 		},
 	})
-	client.noteQuestions(q, "run the script")
+	client.noteQuestions(q)
 	if o.Calls == nil {
 		o.Calls = []script.Made{}
 	}
 	if o.Err != nil {
 		q.noteFailed(q.view.Servers(), true)
 	}
-	if acted.Load() {
-		client.refused = nil
+	answer := Scripted{Script: o}
+	if !acted.Load() {
+		answer.Refused = client.unasked()
 	}
-	return Scripted{Script: o, Refused: client.refused}, q.Context().Err()
+	return answer, q.Context().Err()
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,9 +10,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -31,9 +35,22 @@ func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInf
 	return servers[i], true
 }
 
+// server returns the server of the name, of this node or of another one.
+func (q *query) server(name string) (adapter.ServerInfo, error) {
+	s, ok := serverNamed(q.view.Servers(), name)
+	if !ok && configfile.MayBeElsewhere(q.router.Config(), name) {
+		q.noteMissing(q.router.AwaitNodes(q.Context()))
+		s, ok = serverNamed(q.view.Servers(), name)
+	}
+	if !ok {
+		return s, notFound(configfile.UnknownName("server", name, named(q.view.Servers())))
+	}
+	return s, nil
+}
+
 func listServers(q *query) (any, error) {
-	if q.has("wait") {
-		if all := named(q.view.Servers()); q.alone() && (len(all) > 0 || q.router.Config().Router.Cluster != nil) {
+	if fromCommand(q.Request) {
+		if all := named(q.view.Servers()); q.alone() && !q.has("watch") && (len(all) > 0 || q.router.Config().Router.Cluster != nil) {
 			q.router.Try(q.Context(), all...)
 		}
 		q.noteMissing(q.router.AwaitNodes(q.Context()))
@@ -51,32 +68,62 @@ func listServers(q *query) (any, error) {
 
 func showServer(q *query) (any, error) {
 	name := q.PathValue("name")
-	if err := q.isInWaitingEdit(name); err != nil {
-		return nil, err
-	}
 	if q.alone() {
 		_ = q.router.Await(q.Context(), name) // the details say why it failed
 	}
-	s, ok := serverNamed(q.router.Servers(), name)
-	if !ok {
-		q.noteMissing(q.router.AwaitNodes(q.Context()))
-		s, ok = serverNamed(q.router.Servers(), name)
+	s, err := q.server(name)
+	if err != nil {
+		return nil, err
 	}
-	if !ok {
-		return nil, notFound(configfile.UnknownName("server", name, named(q.router.Servers())))
+	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime), masked(q.mask, s.Stderr)), q.Context().Err()
+}
+
+// maxChanged bounds the changed tools of a server, and the changed hints, that its details name.
+const maxChanged = 20
+
+// masked returns lines without secrets.
+func masked(m *telemetry.Mask, lines []string) []string {
+	all := []string{}
+	for _, line := range lines {
+		all = append(all, m.Text(line))
 	}
-	return ServerDetails{
+	return all
+}
+
+// lastError returns a server's last error without secrets.
+func lastError(m *telemetry.Mask, s adapter.ServerInfo) string {
+	if s.State == status.Misconfigured { // our own text, which names the variable that is not set
+		return s.LastError
+	}
+	return m.Text(plain.Text(s.LastError))
+}
+
+// detailsOf returns all about a server, without secrets in what the server says. stderr has its masked last lines.
+func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails, stderr []string) ServerDetails {
+	d := ServerDetails{
 		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
-		Stderr: append([]string{}, s.Stderr...), Login: q.loginDetails(q.Context(), s, loginDetailsTime),
-	}, q.Context().Err()
+		Stderr: stderr, Login: login,
+	}
+	d.LastError = lastError(a.mask, s)
+	switch s.State {
+	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
+		d.Problem, d.Fix = a.diagnose(s)
+	}
+	offer := a.router.Snapshot().Offer(s.Name)
+	for _, t := range offer.Tools {
+		if _, changed := offer.LastSeen[t.ServerName()]; changed {
+			d.Changed = append(d.Changed, t.Name)
+		}
+	}
+	d.Hints = hintsOf(offer)
+	d.ChangedTools, d.ChangedHints = len(d.Changed), len(d.Hints)
+	d.Changed, d.Hints = d.Changed[:min(len(d.Changed), maxChanged)], d.Hints[:min(len(d.Hints), maxChanged)]
+	return d
 }
 
 func listHints(q *query) (any, error) {
 	name := q.PathValue("name")
-	if err := q.isInWaitingEdit(name); err != nil {
-		return nil, err
-	}
 	if _, err := configfile.Server(q.router.Config(), name); err != nil {
 		return nil, notFound(err)
 	}
@@ -97,9 +144,6 @@ const actTime = 2 * time.Minute
 
 func act(q *query) (any, error) {
 	name, action := q.PathValue("name"), q.PathValue("action")
-	if err := q.isInWaitingEdit(name); err != nil {
-		return nil, err
-	}
 	entry, err := configfile.Server(q.router.Config(), name)
 	if _, ok := serverNamed(q.router.Servers(), name); err != nil && (!ok || fromCommand(q.Request)) {
 		return nil, notFound(err)
@@ -140,28 +184,17 @@ func perform(ctx context.Context, q *query, name, action string) error {
 	case "start":
 		return q.router.Turn(ctx, name, true)
 	case "logout":
-		return q.logout(ctx, name)
+		defer q.logins.Delete(name)
+		_, err := q.router.Logout(ctx, name, clientauth.PrincipalOf(ctx).Hash)
+		return err
 	case "seen":
 		return q.router.Seen(name)
 	case "hints":
 		var c Confirmation
-		if err := q.read(&c); err != nil || len(c.Hints) == 0 {
+		if err := json.Unmarshal(q.body, &c); err != nil || len(c.Hints) == 0 {
 			return badRequest(errors.New(`the body must name the hints to confirm: {"hints": {"TOOL": {"readOnlyHint": true}}}`))
 		}
-		return confirm(q, name, c)
+		return q.router.ConfirmHints(name, c.Hints)
 	}
 	return notFound(errors.New("a server can be restarted, stopped, started, logged in to or out of, its changes marked as seen, and its hints confirmed"))
-}
-
-// confirm confirms hints of a server's tools, and notes which tools still have a doubt.
-func confirm(q *query, name string, c Confirmation) error {
-	if err := q.router.ConfirmHints(name, c.Hints); err != nil {
-		return err
-	}
-	for _, t := range q.router.Snapshot().Server(name) {
-		if _, ok := c.Hints[t.ServerName()]; ok && t.Doubt != "" {
-			q.note("%s still does not count as one that does no harm: %s; if its server is right, write \"trustHints\": true in the entry of %q", t.ID, t.Doubt, name)
-		}
-	}
-	return nil
 }

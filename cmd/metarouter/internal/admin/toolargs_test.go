@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -32,7 +31,6 @@ func TestSample(t *testing.T) {
 		{`{"properties":{"id":{"type":"string","examples":["5"]}},"required":["id"]}`, ``, "metarouter call a:b id=5"},
 		{`{"properties":{"id":{"const":"5"}},"required":["id"]}`, ``, `metarouter call a:b --args '{"id":"5"}'`},
 	} {
-		tool := &registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(test.schema)}
-		expect.Equal(t, Sample(tool, json.RawMessage(test.args)), test.want, "%s with %s", test.schema, test.args)
+		expect.Equal(t, Sample("a:b", json.RawMessage(test.schema), json.RawMessage(test.args)), test.want, "%s with %s", test.schema, test.args)
 	}
 }

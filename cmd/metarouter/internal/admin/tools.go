@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
@@ -57,100 +53,68 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	}
 }
 
-func listTools(q *query) (any, error) {
-	of, named, err := serversOrTool(q, q.visible())
-	if err != nil {
-		return nil, err
+func listTools(q *query, in ToolsRequest) (any, error) {
+	if n := max(len(in.Servers), len(in.Capabilities)); n > taglist.Max {
+		return nil, badRequest(fmt.Errorf("%d servers or capabilities are too many; name at most %d at a time", n, taglist.Max))
 	}
-	if named != "" {
-		t, err := resolve(q, named)
-		if err != nil {
-			return nil, notServerNorTool(named, err)
+	snapshot := q.view.Snapshot
+	if in.Limit <= 0 {
+		in.Limit = maxFound
+	}
+	if in.Name != "" {
+		_, err := q.server(in.Name)
+		if _, misspelled := configfile.Similar(in.Name, named(q.view.Servers())); err != nil && !misspelled && len(in.Capabilities) == 0 {
+			t, err := resolve(q, in.Name)
+			if err != nil {
+				return nil, err
+			}
+			return Tools{Sure: true, Total: 1, Fitting: 1, Described: true, Tools: listed(q, in, []*registry.NormalizedTool{t}, snapshot())}, nil
 		}
-		return Tools{Sure: true, Total: 1, Fitting: 1, Described: true, Tools: listed(q, []*registry.NormalizedTool{t}, q.view.Snapshot())}, nil
+		in.Servers = append(in.Servers, in.Name)
 	}
-	if err := q.await(of); err != nil {
+	for _, name := range in.Servers {
+		if _, err := q.server(name); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.await(in); err != nil {
 		return nil, err
 	}
-	if q.URL.Query().Has("q") {
-		return findTools(q, of)
-	}
-	snapshot, tags := q.view.Snapshot(), q.URL.Query()["capability"]
-	all := snapshot.Tools()
-	if len(tags) > 0 {
-		all = snapshot.FindByCapability(tags...)
-	}
-	if known := snapshot.Capabilities(); q.has("known") {
-		for _, tag := range tags {
+	if known := snapshot().Capabilities(); in.Known {
+		for _, tag := range in.Capabilities {
 			if known[tag] == 0 {
 				return nil, badRequest(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
 			}
 		}
 	}
+	if in.Words != nil {
+		return findTools(q, in)
+	}
+	return fittingTools(q, in, snapshot()), nil
+}
+
+// fittingTools returns the tools of the servers with the capabilities that a request names.
+func fittingTools(q *query, in ToolsRequest, snapshot *registry.Snapshot) Tools {
+	all := snapshot.Tools()
+	if len(in.Capabilities) > 0 {
+		all = snapshot.FindByCapability(in.Capabilities...)
+	}
 	all = slices.DeleteFunc(slices.Clone(all), func(t *registry.NormalizedTool) bool {
 		_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
-		return of != nil && !slices.Contains(of, t.Server) || q.has("changed") && !changed
+		return len(in.Servers) > 0 && !slices.Contains(in.Servers, t.Server) || in.Changed && !changed
 	})
-	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
+	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: listed(q, in, all[:min(len(all), in.Limit)], snapshot)}
 }
 
-// serversOrTool returns the servers that a request for tools is about, nil for all, or the name of a tool.
-func serversOrTool(q *query, c config.Config) (of []string, named string, err error) {
-	of, named = q.URL.Query()["server"], q.FormValue("name")
-	if n := max(len(of), len(q.URL.Query()["capability"])); n > taglist.Max {
-		return nil, "", badRequest(fmt.Errorf("%d servers or capabilities are too many; name at most %d at a time", n, taglist.Max))
-	}
-	if !fromCommand(q.Request) {
-		return of, named, nil
-	}
-	for _, name := range append(slices.Clone(of), named) {
-		if err := q.isInWaitingEdit(name); err != nil {
-			return nil, "", err
-		}
-	}
-	for _, name := range of {
-		if err := checkServer(c, name); err != nil {
-			return nil, "", err
-		}
-	}
-	if len(of) > 0 || named == "" {
-		return of, "", nil
-	}
-	err = checkServer(c, named)
-	if err == nil {
-		return []string{named}, "", nil
-	}
-	if _, misspelled := configfile.Similar(named, configfile.ServerNames(c)); misspelled || q.has("capability") {
-		return nil, "", err
-	}
-	return nil, named, nil
-}
-
-// notServerNorTool returns the error of resolve, for a name that may be a server's too.
-func notServerNorTool(name string, err error) error {
-	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous) == 0 && e.Nearest == "" {
-		return notFound(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
-	}
-	return err
-}
-
-// await waits for the tools of the named servers, or of all, as the parameter wait says.
-func (q *query) await(of []string) error {
-	switch {
-	case !q.has("wait"):
+// await waits for the tools that a command asks about, as they are now and not as they were stored.
+func (q *query) await(in ToolsRequest) error {
+	if !fromCommand(q.Request) || in.Changed {
 		return nil
-	case len(of) == 0:
-		return q.awaitTools(false)
-	case q.FormValue("wait") == "some":
-		var servers sync.WaitGroup
-		for _, name := range of {
-			servers.Go(func() { _ = q.view.Await(q.Context(), name) }) // the note says why it failed
-		}
-		servers.Wait()
-		q.noteFailed(slices.DeleteFunc(q.view.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }), true)
-		return q.Context().Err()
 	}
-	for _, name := range of { // their tools as they are now, not as they were stored
+	if len(in.Servers) == 0 {
+		return q.awaitTools(false)
+	}
+	for _, name := range in.Servers {
 		if err := q.view.Await(q.Context(), name); err != nil {
 			return err
 		}
@@ -158,36 +122,27 @@ func (q *query) await(of []string) error {
 	return nil
 }
 
-// limitOf returns how many tools to list.
-func limitOf(q *query) int {
-	limit, err := strconv.Atoi(q.FormValue("limit"))
-	if err != nil || limit <= 0 {
-		return maxFound
-	}
-	return limit
-}
-
-func listed(q *query, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
+func listed(q *query, in ToolsRequest, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
 	rows := make([]Tool, len(tools))
 	for i, t := range tools {
 		rows[i] = q.toolOf(t, snapshot)
-		if q.has("schemas") {
+		if in.Schemas {
 			rows[i].InputSchema = t.InputSchema
 		}
-		if q.has("changed") {
+		if in.Changed {
 			rows[i].Changes = changesOf(t, snapshot)
 		}
 	}
 	return rows
 }
 
-// findTools answers with the tools that fit the words in the parameter q, and with why they were found.
-func findTools(q *query, of []string) (any, error) {
-	words := q.FormValue("q")
+// findTools answers with the tools that fit the words, and with why they were found.
+func findTools(q *query, in ToolsRequest) (any, error) {
+	words := *in.Words
 	if len(words) > maxWords {
 		words = strings.ToValidUTF8(words[:maxWords], "")
 	}
-	task := selector.Query{Task: words, Capabilities: q.URL.Query()["capability"], Servers: of, Limit: limitOf(q)}
+	task := selector.Query{Task: words, Capabilities: in.Capabilities, Servers: in.Servers, Limit: in.Limit}
 	ranked, err := q.view.Find(q.Context(), task)
 	if err != nil {
 		return nil, err
@@ -214,8 +169,9 @@ func showTool(q *query) (any, error) {
 	if !ok {
 		return nil, notFound(errors.New("this tool does not exist, or no longer exists"))
 	}
-	whole := wholeTool{Tool: q.toolOf(t, snapshot), OutputSchema: wire.Member(t.Definition, "outputSchema"), Definition: t.Definition, Repairs: t.Repairs}
-	whole.InputSchema, whole.Changes = t.InputSchema, changesOf(t, snapshot)
+	whole := q.toolOf(t, snapshot)
+	whole.InputSchema, whole.OutputSchema, whole.Definition = t.InputSchema, wire.Member(t.Definition, "outputSchema"), t.Definition
+	whole.Changes, whole.Repairs = changesOf(t, snapshot), t.Repairs
 	return whole, nil
 }
 
@@ -225,7 +181,7 @@ func changesOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) []string
 }
 
 func listCapabilities(q *query) (any, error) {
-	err := q.await(nil)
+	err := q.await(ToolsRequest{})
 	return Capabilities{tagsOf(q.view.Snapshot())}, err
 }
 
@@ -239,85 +195,24 @@ func tagsOf(s *registry.Snapshot) []Tag {
 	return tags
 }
 
-func explainOffer(q *query) (any, error) {
-	question := whyQuestion{Config: q.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
-	if !q.alone() {
-		question.Mode = q.mcp.Default().Mode()
-	}
-	answer, err := askWhy(q.Context(), q.router, question)
-	if _, several := errors.AsType[*exposure.NameError](err); several {
-		return nil, badRequest(err)
-	}
-	return answer, err
-}
-
-// checkServer returns an error if no server has the name, of the configuration or maybe of another
-// node.
-func checkServer(c config.Config, name string) error {
-	if _, err := configfile.Server(c, name); err != nil && !configfile.MayBeElsewhere(c, name) {
-		return notFound(err)
-	}
-	return nil
-}
-
 // resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.
 func resolve(q *query, name string) (*registry.NormalizedTool, error) {
 	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
 	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
 	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
-		return nil, notFound(unknownTool(q.view.Snapshot(), q.visible(), name, err))
+		return nil, notFound(unknownTool(err))
 	}
 	return t, err
 }
 
 // unknownTool adds a remedy to a [exposure.NameError].
-func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposure.NameError) error {
-	for _, entry := range c.Servers {
-		for _, d := range s.Offer(entry.Name).Dropped {
-			if id := registry.ID(entry.Name, d.Name); d.Kind == registry.KindTool && (name == d.Name || name == id) {
-				return fmt.Errorf("%s is not offered; 'metarouter why %s' says why", id, id)
-			}
-		}
-	}
+func unknownTool(err *exposure.NameError) error {
 	if len(err.Ambiguous) > 0 {
 		return err
-	}
-	unknown, advice := error(err), []string{"'metarouter tools' lists all tools", "'metarouter search WORDS' finds some"}
-	if server, ok := unknownServerIn(c, name); ok {
-		unknown = fmt.Errorf("no server is named %q: %w", server, err)
-	} else {
-		advice = append(waysToEnable(c), advice...)
 	}
 	end := ";"
 	if err.Nearest != "" {
 		end = "" // it ends with a question mark
 	}
-	return fmt.Errorf("%w%s %s", unknown, end, strings.Join(advice, ", "))
-}
-
-// waysToEnable says how to enable the first disabled servers, which may have any tool.
-func waysToEnable(c config.Config) (advice []string) {
-	const most = 3
-	for _, entry := range c.Servers {
-		if entry.Disabled && len(advice) < most {
-			command := "enable " + entry.Name + " --write"
-			if entry.ByHand {
-				command = "restart " + entry.Name
-			}
-			advice = append(advice, fmt.Sprintf("'metarouter %s' enables server %q, which is disabled and may have it", command, entry.Name))
-		}
-	}
-	return advice
-}
-
-// unknownServerIn returns the word before the colon of a name, if it is no server's name.
-func unknownServerIn(c config.Config, name string) (server string, ok bool) {
-	server, tool, ok := strings.Cut(name, ":")
-	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(configfile.ServerNames(c), server) {
-		return "", false
-	}
-	if prefix := c.Router.Gateway.Prefix; prefix != "" && strings.HasPrefix(server, prefix) {
-		return "", false
-	}
-	return server, true
+	return fmt.Errorf("%w%s 'metarouter tools' lists all tools, 'metarouter why TOOL' says why one is missing", err, end)
 }

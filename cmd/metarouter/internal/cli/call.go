@@ -38,14 +38,11 @@ func readJSON(stdin io.Reader, flag, kind, raw string, most int64) (text json.Ra
 
 // notJSON says why the text of a flag is not JSON of a kind, and where.
 func notJSON(flag, kind string, text []byte) error {
-	advice := "write for example " + flag + ` '{"key": "value"}'`
-	var value any
-	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &value))
-	if !ok || kind != "JSON" && !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-		return fmt.Errorf("%s is not %s; %s", flag, kind, advice)
+	advice := `write for example ` + flag + ` '{"key": "value"}'`
+	if err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, new(any))); ok {
+		return fmt.Errorf("%s is not %s: character %d: %s; keys and texts need double quotes; %s", flag, kind, utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
 	}
-	return fmt.Errorf("%s is not %s: character %d: %s; keys and texts need double quotes; %s",
-		flag, kind, utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
+	return fmt.Errorf("%s is not %s; %s", flag, kind, advice)
 }
 
 // maxArguments is how many bytes --args may have: a router takes no longer requests.
@@ -57,43 +54,36 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 		return err
 	}
 	request.Confirmed = true
-	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
-		var called admin.Called
-		if err := c.agree(ctx, &request.Consent, func() (question string, err error) {
-			called = admin.Called{}
-			err = c.post(ctx, "/dashboard/call", e.asClient(), &request, &called)
-			return called.Question, err
-		}); err != nil {
-			return err
+	return showCall(ctx, e, "/dashboard/call", &request, asks(&request.Call), func(a admin.Answer) error {
+		switch {
+		case e.JSON:
+			err = e.PrintJSON(a.Result)
+		case a.NotRun == "":
+			err = printResult(e, a.Result)
 		}
-		if e.JSON {
-			return finish(e, called.Outcome, e.PrintJSON(called.Result))
-		}
-		if err := notCalled(called.Outcome); err != nil {
-			return err
-		}
-		return finish(e, called.Outcome, printResult(e, called.Result))
+		return cmp.Or(err, failure(a))
 	})
 }
 
-// notCalled returns why a call was not made; nil if it was.
-func notCalled(o admin.Outcome) error {
-	if why := cmp.Or(o.Refused, o.Mismatch); why != "" {
-		return errors.New(why)
+// asks returns the question that an answer has about the call, and what agrees to it.
+func asks(call *admin.Call) func(admin.Answer) (string, func()) {
+	return func(a admin.Answer) (string, func()) {
+		if a.Question == "" {
+			return "", nil
+		}
+		return a.Question + "\nRun it?", func() { call.Agreed = a.Question }
 	}
-	return nil
 }
 
-// finish returns err, else an error if the tool failed, and shows the fix.
-func finish(e *Env, o admin.Outcome, err error) error {
-	if err != nil || !o.IsError {
-		return err
+// failure returns why a call was not made, or an error without a text if it failed.
+func failure(a admin.Answer) error {
+	if a.NotRun != "" {
+		return errors.New(a.NotRun)
 	}
-	if o.Sample != "" && !e.JSON {
-		e.Note("no arguments were given; for example:")
-		e.Note("  %s", o.Sample)
+	if a.IsError {
+		return &console.Error{Code: console.Failed}
 	}
-	return &console.Error{Code: console.Failed}
+	return nil
 }
 
 // Route picks the tool for the words of a task, runs it with the arguments of --args if that is safe, and
@@ -106,17 +96,7 @@ func Route(ctx context.Context, e *Env, words []string, request admin.RouteReque
 	if strings.TrimSpace(request.Task) == "" {
 		return console.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
-	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
-		var routed admin.Routed
-		if err := c.agree(ctx, &request.Consent, func() (question string, err error) {
-			routed = admin.Routed{}
-			err = c.post(ctx, "/dashboard/route", e.asClient(), &request, &routed)
-			return routed.Question, err
-		}); err != nil {
-			return err
-		}
-		return printRouted(e, routed)
-	})
+	return showCall(ctx, e, "/dashboard/route", &request, asks(&request.Call), func(a admin.Answer) error { return printRouted(e, a) })
 }
 
 var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)
@@ -135,39 +115,34 @@ func splitPairs(args []string) (task string, pairs []string) {
 }
 
 // printRouted prints the outcome of a task. Where a result is printed, the tool's name goes to stderr.
-func printRouted(e *Env, r admin.Routed) error {
-	route := &r.Route
-	if r.Picked == nil {
-		fmt.Fprintln(e.Err, verdict(true, len(route.Alternatives) > 0))
-		route.Alternatives = route.Alternatives[:min(len(route.Alternatives), maxNearest)]
-	} else if !route.Sure && !r.Ran {
-		fmt.Fprintln(e.Err, verdict(false, true))
-	}
-	if r.Ran && r.Refused == "" && !e.JSON {
+func printRouted(e *Env, a admin.Answer) error {
+	route, shown := a.Route, a.Route.Alternatives
+	picked, ran := route.Tool != "", a.Result != nil
+	switch {
+	case !picked:
+		fmt.Fprintln(e.Err, verdict(true, len(shown) > 0))
+		shown = shown[:min(len(shown), maxNearest)]
+	case ran && a.NotRun == "" && !e.JSON:
 		e.Note("%s (confidence %s)", route.Tool, shownConfidence(route.Confidence))
+	case !ran && !route.Sure:
+		fmt.Fprintln(e.Err, verdict(false, true))
 	}
 	var err error
 	switch {
 	case e.JSON:
+		route.Alternatives = shown
 		err = e.PrintJSON(route)
-	case r.Ran:
-		if err = notCalled(r.Outcome); err == nil {
-			err = printResult(e, route.Result)
-		}
-	case r.Picked != nil:
-		err = printCandidates(e, slices.Concat([]admin.Candidate{*r.Picked}, route.Alternatives))
-	default:
-		err = printCandidates(e, route.Alternatives)
+	case ran && a.NotRun == "":
+		err = printResult(e, a.Result)
+	case picked && !ran:
+		err = printCandidates(e, slices.Concat([]admin.Candidate{route.Candidate}, shown))
+	case !picked:
+		err = printCandidates(e, shown)
 	}
-	switch {
-	case err != nil:
-		return err
-	case r.Picked == nil:
-		return &console.Error{Code: console.NoTool}
-	case r.NotRun != "":
-		return errors.New(r.NotRun)
+	if err == nil && !picked {
+		err = &console.Error{Code: console.NoTool}
 	}
-	return finish(e, r.Outcome, nil)
+	return cmp.Or(err, failure(a))
 }
 
 // printResult prints the text of a CallToolResult, and a line for each part of it that

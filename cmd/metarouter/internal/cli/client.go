@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -47,7 +46,7 @@ type need struct {
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
 	quiet    bool // a router of this process notes no problems of its configuration
-	several  bool // it is noted that several routers run
+	asClient bool // without --profile, requests are for the view of clients without a profile, and not for everything
 
 	// alone is called before a router of this process is opened, and may change its configuration.
 	alone func(*config.Config) error
@@ -72,19 +71,31 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClie
 			return unusable
 		}
 	}
-	if running := e.running(ctx, c); len(running) > 0 {
-		if n.several && len(running) > 1 {
-			e.Note("%d routers run with this configuration, such as one of 'serve --http' and one that stdio clients share; each has its own copy of the servers, and this is the newest router", len(running))
+	client := &apiClient{Env: e, asClient: n.asClient, routers: e.running(ctx, c)}
+	if len(client.routers) == 0 {
+		if trust(); unusable != nil {
+			return unusable
 		}
-		if !n.all {
-			running = running[:1]
+		if n.alone != nil {
+			if err := n.alone(&c); err != nil {
+				return err
+			}
 		}
-		return do(ctx, &apiClient{Env: e, config: c, routers: running})
+	} else if !n.all {
+		client.routers = client.routers[:1]
 	}
-	if trust(); unusable != nil {
-		return unusable
+	client.config = c
+	if len(client.routers) > 0 {
+		return do(ctx, client)
 	}
-	return e.askAlone(ctx, c, n, do)
+	local := *e.Runner
+	local.Quiet, local.Observed = n.quiet, n.observed
+	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+		mux := http.NewServeMux()
+		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil)
+		client.alone, client.routers = r, []http.RoundTripper{inProcess{admin.ForCommands(mux)}}
+		return do(ctx, client)
+	})
 }
 
 func (e *Env) running(ctx context.Context, c config.Config) []http.RoundTripper {
@@ -92,21 +103,6 @@ func (e *Env) running(ctx context.Context, c config.Config) []http.RoundTripper 
 		return nil
 	}
 	return daemon.Routers(ctx, daemon.SocketsOf(e.Files.Data, c.Files), e.Program)
-}
-
-func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(context.Context, *apiClient) error) error {
-	if n.alone != nil {
-		if err := n.alone(&c); err != nil {
-			return err
-		}
-	}
-	local := *e.Runner
-	local.Quiet, local.Observed = n.quiet, n.observed
-	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
-		mux := http.NewServeMux()
-		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil)
-		return do(ctx, &apiClient{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
-	})
 }
 
 type inProcess struct{ http.Handler }
@@ -130,31 +126,21 @@ func (w *recorder) WriteHeader(code int) { w.code = code }
 
 type apiClient struct {
 	*Env
-	config  config.Config
-	routers []http.RoundTripper // that get each request; the last answer counts
-	alone   *adapter.Parts      // the router of this process; nil for one that runs
-	noted   []string            // notes that were printed
-}
-
-func (c *apiClient) get(ctx context.Context, path string, parameters url.Values, answer any) error {
-	return c.send(ctx, http.MethodGet, path, parameters, nil, answer)
-}
-
-func (c *apiClient) post(ctx context.Context, path string, parameters url.Values, body, answer any) error {
-	return c.send(ctx, http.MethodPost, path, parameters, body, answer)
+	config   config.Config
+	asClient bool
+	watching bool
+	routers  []http.RoundTripper // that get each request; the last answer counts
+	alone    *adapter.Parts      // the router of this process; nil for one that runs
+	noted    []string            // notes that were printed
 }
 
 // send sends a request, shows on a terminal that it takes long, and prints the notes of the answer,
-// each once.
-func (c *apiClient) send(ctx context.Context, method, path string, parameters url.Values, body, answer any) (err error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
+// each once. in is the body; nil asks with GET.
+func (c *apiClient) send(ctx context.Context, path string, in, answer any) (err error) {
 	var notes []string
 	work := func() {
 		for _, router := range c.routers {
-			notes, err = c.exchange(ctx, router, method, path+"?"+c.encode(parameters), text, answer)
+			notes, err = c.exchange(ctx, router, path, in, answer)
 		}
 	}
 	if c.alone != nil {
@@ -174,20 +160,28 @@ func (c *apiClient) send(ctx context.Context, method, path string, parameters ur
 	return err
 }
 
-func (c *apiClient) encode(parameters url.Values) string {
-	all := url.Values{}
-	maps.Copy(all, parameters)
+func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, path string, in, answer any) (notes []string, err error) {
+	parameters := url.Values{}
+	if c.Profile != nil && *c.Profile != "" {
+		parameters.Set("profile", *c.Profile)
+	} else if c.Profile == nil && c.asClient {
+		parameters.Set("profile", "")
+	}
 	if len(c.Files.Paths) > 0 {
-		all.Set("named", "1")
+		parameters.Set("named", "1")
 	}
-	return all.Encode()
-}
-
-func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, method, path string, body []byte, answer any) (notes []string, err error) {
-	if method == http.MethodGet {
-		body = nil
+	if c.watching {
+		parameters.Set("watch", "1")
 	}
-	q, err := http.NewRequestWithContext(ctx, method, "http://router"+path, bytes.NewReader(body))
+	method, body := http.MethodGet, io.Reader(nil)
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		method, body = http.MethodPost, bytes.NewReader(text)
+	}
+	q, err := http.NewRequestWithContext(ctx, method, "http://router"+path+"?"+parameters.Encode(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -217,55 +211,37 @@ func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, meth
 	return envelope.Notes, errors.New(envelope.Error)
 }
 
-// agree sends a request again while its answer asks the person a question and the person agrees.
-func (c *apiClient) agree(ctx context.Context, consent *admin.Consent, send func() (question string, err error)) error {
-	consent.Asks = c.CanAsk()
-	for {
-		question, err := send()
-		if err != nil || question == "" {
-			return err
+// showCall is show for a request that calls tools. asks returns what a profile asks the person about the answer,
+// "" for nothing, and what a yes changes in the request, which is sent again then.
+func showCall[Answer any](ctx context.Context, e *Env, path string, in any, asks func(Answer) (question string, yes func()), print func(Answer) error) error {
+	return e.ask(ctx, need{observed: true, asClient: true}, func(ctx context.Context, c *apiClient) error {
+		for {
+			var answer Answer
+			if err := c.send(ctx, path, in, &answer); err != nil {
+				return err
+			}
+			question, yes := asks(answer)
+			if question == "" || !e.CanAsk() {
+				return print(answer)
+			}
+			switch agreed, err := e.Confirm(ctx, question+" [y/N]"); {
+			case err != nil:
+				return console.Interrupted
+			case !agreed:
+				return print(answer)
+			}
+			yes()
 		}
-		fmt.Fprintln(c.Err, question)
-		yes, err := c.Confirm(ctx, "Run it? [y/N]")
-		if err != nil {
-			return console.Interrupted
-		}
-		if !yes {
-			return nil
-		}
-		consent.Agreed = question
-	}
+	})
 }
 
-// show asks a router for path with the parameters, and calls print with the answer.
-func show[Answer any](ctx context.Context, e *Env, n need, path string, parameters url.Values, print func(Answer) error) error {
+// show sends a request for path to the router, and calls print with the answer.
+func show[Answer any](ctx context.Context, e *Env, n need, path string, in any, print func(Answer) error) error {
 	return e.ask(ctx, n, func(ctx context.Context, c *apiClient) error {
 		var answer Answer
-		if err := c.get(ctx, path, parameters, &answer); err != nil {
+		if err := c.send(ctx, path, in, &answer); err != nil {
 			return err
 		}
 		return print(answer)
 	})
-}
-
-// parameters returns the parameters of a request: keys, each followed by its value. The request is for the
-// view of clients of --profile; without the flag it is for everything.
-func (e *Env) parameters(pairs ...string) url.Values {
-	all := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		all.Set(pairs[i], pairs[i+1])
-	}
-	if e.Profile != nil && *e.Profile != "" {
-		all.Set("profile", *e.Profile)
-	}
-	return all
-}
-
-// asClient is parameters, but without the flag the request is for the view of clients without a profile.
-func (e *Env) asClient(pairs ...string) url.Values {
-	all := e.parameters(pairs...)
-	if e.Profile == nil {
-		all.Set("profile", "")
-	}
-	return all
 }

@@ -30,7 +30,7 @@ func TestNotes(t *testing.T) {
 	c, notes := answering(http.StatusOK, `{"servers":[],"notes":["one","two\nlines"]}`)
 	var shown admin.Servers
 	for range 2 {
-		expect.OK(t, c.get(t.Context(), "/", nil, &shown))
+		expect.OK(t, c.send(t.Context(), "/", nil, &shown))
 	}
 	if text, _ := json.Marshal(shown); string(text) != `{"servers":[]}` || notes.String() != "one\ntwo lines\n" {
 		t.Errorf("answer %s, notes %q", text, notes)
@@ -51,7 +51,7 @@ func TestRefusals(t *testing.T) {
 		{413, "too large\n", console.Failed, "the running router answers 413 too large"},
 	} {
 		c, _ := answering(test.status, test.text)
-		err := c.post(t.Context(), "/", nil, struct{}{}, &admin.Servers{})
+		err := c.send(t.Context(), "/", struct{}{}, &admin.Servers{})
 		code := console.Failed
 		if e, ok := errors.AsType[*console.Error](err); ok {
 			code = e.Code

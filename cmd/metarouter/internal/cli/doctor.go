@@ -25,9 +25,9 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
-	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *apiClient) error {
+	err := e.ask(ctx, need{peek: true, quiet: true}, func(ctx context.Context, c *apiClient) error {
 		asked, used = true, c.config
-		return c.post(ctx, "/dashboard/doctor", nil, struct{}{}, &d)
+		return c.send(ctx, "/dashboard/doctor", struct{}{}, &d)
 	})
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
 	switch {

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
@@ -14,27 +12,19 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 )
 
-// SearchOptions are the flags of search.
-type SearchOptions struct {
-	Limit        int
-	Explain      bool
-	Capabilities []string
-}
-
-// Search prints the tools that fit the words.
-func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
-	if words == "" && len(o.Capabilities) == 0 {
+// Search prints the tools that fit the words, with the parts of their scores if they are to be explained.
+func Search(ctx context.Context, e *Env, words string, in admin.ToolsRequest, explain bool) error {
+	if words == "" && len(in.Capabilities) == 0 {
 		return console.Usage(errors.New("nothing to search for; write words, or -c with a capability tag, such as -c browser"))
 	}
-	if o.Limit < 1 {
-		return console.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
+	if in.Limit < 1 {
+		return console.Usage(fmt.Errorf("-k %d is too small; write 1 or more", in.Limit))
 	}
-	parameters := e.asClient("q", words, "wait", "1", "limit", strconv.Itoa(o.Limit))
-	parameters["capability"] = o.Capabilities
-	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
+	in.Words = &words
+	return show(ctx, e, need{asClient: true}, "/dashboard/tools", in, func(found admin.Tools) error {
 		rows := []admin.Candidate{}
 		for _, t := range found.Tools {
-			if !o.Explain {
+			if !explain {
 				t.Why = nil
 			}
 			rows = append(rows, t.Candidate)
@@ -114,11 +104,15 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 	}
 	columns, _ := e.Page()
 	return e.PrintRows(rows, func(i int) string {
-		var b strings.Builder
-		if tools[i].Why != nil {
-			printScore(&b, tools[i].Why, columns)
+		why := tools[i].Why
+		if why == nil {
+			return ""
 		}
-		return b.String()
+		text := "its score is made of " + admin.Shares(*why)
+		if len(why.Missing) > 0 {
+			text += "; words that it does not have: " + strings.Join(why.Missing, ", ")
+		}
+		return console.Lines(console.Hang("      ", text, columns))
 	})
 }
 
@@ -143,41 +137,32 @@ func Classify(ctx context.Context, e *Env, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return console.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
-		var answer admin.Classified
-		if err := c.post(ctx, "/dashboard/classify", e.asClient(), admin.ClassifyRequest{Text: text}, &answer); err != nil {
-			return err
-		}
+	return show(ctx, e, need{asClient: true}, "/dashboard/classify", admin.ClassifyRequest{Text: text}, func(answer admin.Classified) error {
 		if e.JSON {
 			return e.PrintJSON(answer.Outcome)
 		}
-		answer.Outcome.Categories = answer.Categories
-		return printCategory(e, answer.Outcome)
+		return printCategory(e, answer.Outcome, answer.Categories)
 	})
 }
 
-func printCategory(e *Env, o classify.Outcome) error {
+func printCategory(e *Env, o classify.Outcome, categories []string) error {
 	const most = 10 // categories that are printed
 	reasoning := "without reasoning"
 	if o.UseReasoning {
 		reasoning = "with reasoning"
 	}
 	e.Say("%s (confidence %.2f): model %s, %s", o.Category, o.Confidence, o.Model, reasoning)
-	order := make([]int, len(o.Probabilities))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(o.Probabilities[j], o.Probabilities[i]) })
 	var rows []console.Row
-	for _, i := range order[:min(len(order), most)] {
-		rows = append(rows, console.Row{{Text: fmt.Sprintf("%.3f", o.Probabilities[i])}, {Text: o.Categories[i]}})
+	for i, p := range o.Probabilities {
+		rows = append(rows, console.Texts(fmt.Sprintf("%.3f", p), categories[i]))
 	}
-	return e.PrintRows(rows, nil)
+	slices.SortStableFunc(rows, func(a, b console.Row) int { return strings.Compare(b[0].Text, a[0].Text) })
+	return e.PrintRows(rows[:min(len(rows), most)], nil)
 }
 
 // Why prints why a tool is offered or not, and where it ranks for a task if there is one.
 func Why(ctx context.Context, e *Env, tool, task string) error {
-	return show(ctx, e, need{}, "/dashboard/why", e.parameters("tool", tool, "for", task), func(answer admin.Reasons) (err error) {
+	return show(ctx, e, need{}, "/dashboard/why", admin.WhyRequest{Tool: tool, Task: task}, func(answer admin.Reasons) (err error) {
 		if e.JSON {
 			err = e.PrintJSON(answer)
 		} else {

@@ -19,7 +19,7 @@ import (
 
 // Servers prints the state of all servers.
 func Servers(ctx context.Context, e *Env) error {
-	return show(ctx, e, need{peek: e.JSON, several: true}, "/dashboard/servers", e.parameters("wait", "1"), func(answer admin.Servers) error {
+	return show(ctx, e, need{peek: e.JSON}, "/dashboard/servers", nil, func(answer admin.Servers) error {
 		return printServers(e, answer.Servers)
 	})
 }
@@ -54,19 +54,11 @@ func Restart(ctx context.Context, e *Env, name string) error {
 		if entry.Disabled {
 			return fmt.Errorf("server %q is disabled: take \"disabled\": true out of its entry in %s", name, strings.Join(c.Files, ", "))
 		}
-		if e.Standalone {
-			e.Note("--standalone: running routers are left alone; starting a second copy of %q to see whether it can start", name)
-		} else {
-			e.Note("no router runs with this configuration; starting %q once to see whether it can start", name)
-		}
+		e.Note("no router runs with this configuration, or --standalone leaves it alone; starting %q once to see whether it can start", name)
 		c.Servers = []config.Server{entry}
 		return nil
 	}
-	return e.ask(ctx, need{all: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
-		var answer admin.Servers
-		if err := c.post(ctx, serverPath(name)+"/restart", nil, struct{}{}, &answer); err != nil {
-			return err
-		}
+	return show(ctx, e, need{all: true, alone: alone}, serverPath(name)+"/restart", struct{}{}, func(answer admin.Servers) error {
 		return printServers(e, answer.Servers)
 	})
 }
@@ -75,13 +67,15 @@ func serverPath(name string) string { return "/dashboard/servers/" + url.PathEsc
 
 // Server prints the details of one server, one in a line.
 func Server(ctx context.Context, e *Env, name string) error {
-	return show(ctx, e, need{peek: true, several: true}, serverPath(name), nil, func(s admin.ServerDetails) error {
+	return show(ctx, e, need{peek: true}, serverPath(name), nil, func(s admin.ServerDetails) error {
 		if e.JSON {
 			return e.PrintJSON(s)
 		}
 		e.Say("%s", s.Name)
 		for _, fact := range factsOf(s, time.Now()) {
-			e.SayBroken(fmt.Sprintf("  %-12s", fact[0]), e.Files.Advise(fact[1]))
+			if fact[1] != "" {
+				e.SayBroken(fmt.Sprintf("  %-12s", fact[0]), e.Files.Advise(fact[1]))
+			}
 		}
 		if len(s.Stderr) > 0 {
 			e.Say("  its last lines on stderr:")
@@ -93,89 +87,62 @@ func Server(ctx context.Context, e *Env, name string) error {
 	})
 }
 
-func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
+// loginFacts returns facts about the login at a server.
+func loginFacts(s admin.ServerDetails, now time.Time) (login, scopes, needs string) {
 	l := s.Login
 	if l == nil {
-		return nil
+		return "", "", ""
 	}
 	if l.LoggedIn {
-		text := "logged in"
+		login = "logged in"
 		if l.Issuer != "" {
-			text += " at " + l.Issuer
+			login += " at " + l.Issuer
 		}
 		switch {
 		case l.Renews:
-			text += "; renews itself"
+			login += "; renews itself"
 		case l.Expires.IsZero():
-			text += "; valid until the server refuses it"
+			login += "; valid until the server refuses it"
 		default:
-			text += "; valid " + console.Until(l.Expires, now) + ", and does not renew itself"
-		}
-		facts = append(facts, [2]string{"login", text})
-		if len(l.Scopes) > 0 {
-			facts = append(facts, [2]string{"scopes", strings.Join(l.Scopes, " ")})
+			login += "; valid " + console.Until(l.Expires, now) + ", and does not renew itself"
 		}
 	}
 	if l.Needed != "" && s.State != string(status.NeedsAuth) { // else its last error says so
-		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + commandline.Quote(s.Name)})
+		needs = "a login, since " + l.Needed + "; run: metarouter login " + commandline.Quote(s.Name)
 	}
-	return facts
+	return login, strings.Join(l.Scopes, " "), needs
 }
 
-func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
-	add := func(name, value string) {
-		if value != "" {
-			facts = append(facts, [2]string{name, value})
+// factsOf returns the facts about a server, each with its name. Some are "".
+func factsOf(s admin.ServerDetails, now time.Time) [][2]string {
+	when := func(condition bool, format string, args ...any) string {
+		if !condition {
+			return ""
 		}
+		return fmt.Sprintf(format, args...)
 	}
-	state := s.State
-	if !s.Since.IsZero() {
-		state += ", for " + console.Elapsed(now.Sub(s.Since))
+	login, scopes, needs := loginFacts(s, now)
+	return [][2]string{
+		{"state", s.State + when(!s.Since.IsZero(), ", for %s", console.Elapsed(now.Sub(s.Since))) + when(s.ByHand, ", by hand")},
+		{"waits for", s.Doing},
+		{"tools", fmt.Sprint(s.Tools)},
+		{"transport", s.Transport},
+		{"node", s.Node},
+		{"protocol", s.ProtocolVersion + when(s.Era == "legacy", " (older revision)")},
+		{"login", login},
+		{"scopes", scopes},
+		{"needs", needs},
+		{"package", s.Package},
+		{"processes", s.Several},
+		{"process", when(s.Several == "" && s.PID > 0, "PID %d", s.PID)},
+		{"restarts", fmt.Sprint(s.Restarts)},
+		{"start", when(s.TookMS > 0, "took %.1f s", float64(s.TookMS)/1000) + when(s.TookMS > 0 && s.FetchingMS > 0, ", %.1f s of them to fetch its package", float64(s.FetchingMS)/1000)},
+		{"calls", when(s.InFlight+s.Waiting > 0, "%d under way, %d waiting", s.InFlight, s.Waiting)},
+		{"edit", when(s.Reverted, "the edited entry does not start, so the one before it runs")},
+		{"lists", s.Outdated},
+		{"stdout", when(s.StrayLines > 0, "%d lines on it that were no messages; 'metarouter doctor' says more", s.StrayLines)},
+		{"repairs", s.Repairs},
+		{"last error", s.LastError},
+		{"", when(s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == ""), "'metarouter doctor' says what to do")},
 	}
-	if s.ByHand {
-		state += ", by hand"
-	}
-	add("state", state)
-	add("waits for", s.Doing)
-	add("tools", fmt.Sprint(s.Tools))
-	add("transport", s.Transport)
-	add("node", s.Node)
-	if s.ProtocolVersion != "" {
-		revision := s.ProtocolVersion
-		if s.Era == "legacy" {
-			revision += " (older revision)"
-		}
-		add("protocol", revision)
-	}
-	facts = append(facts, loginFacts(s, now)...)
-	add("package", s.Package)
-	if s.Several != "" {
-		add("processes", s.Several)
-	} else if s.PID > 0 {
-		add("process", fmt.Sprintf("PID %d", s.PID))
-	}
-	add("restarts", fmt.Sprint(s.Restarts))
-	if took := time.Duration(s.TookMS) * time.Millisecond; took > 0 {
-		start := fmt.Sprintf("took %.1f s", took.Seconds())
-		if s.FetchingMS > 0 {
-			start += fmt.Sprintf(", %.1f s of them to fetch its package", float64(s.FetchingMS)/1000)
-		}
-		add("start", start)
-	}
-	if s.InFlight+s.Waiting > 0 {
-		add("calls", fmt.Sprintf("%d under way, %d waiting", s.InFlight, s.Waiting))
-	}
-	if s.Reverted {
-		add("edit", "the edited entry does not start, so the one before it runs")
-	}
-	add("lists", s.Outdated)
-	if s.StrayLines > 0 {
-		add("stdout", console.Counted(int(s.StrayLines), "line")+" on it that were no messages; 'metarouter doctor' says more")
-	}
-	add("repairs", s.Repairs)
-	add("last error", s.LastError)
-	if s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == "") {
-		add("", "'metarouter doctor' says what to do")
-	}
-	return facts
 }

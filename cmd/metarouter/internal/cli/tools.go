@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
@@ -18,64 +17,39 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// ToolsOptions are the flags of tools.
-type ToolsOptions struct {
-	Server       string
-	Named        string // a server, or a tool to describe; "" for all tools
-	Capabilities []string
-	Known        bool // an unknown tag in Capabilities is an error
-	Seen         bool
-}
-
-// Tools lists tools, or describes one.
-func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
-	if o.Server != "" && o.Named != "" && o.Named != o.Server {
-		return console.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
+// Tools lists the tools of a server, of all, or with some capabilities, or describes the one of the name.
+func Tools(ctx context.Context, e *Env, server string, in admin.ToolsRequest) error {
+	if server != "" && in.Name != "" && in.Name != server {
+		return console.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", in.Name, server))
 	}
-	if o.Seen {
-		return seeChanges(ctx, e, cmp.Or(o.Server, o.Named))
+	if in.Changed {
+		return seeChanges(ctx, e, cmp.Or(server, in.Name))
 	}
-	parameters := e.asClient(append(everyTool, "wait", "1")...)
-	parameters["capability"] = o.Capabilities
-	if o.Server != "" {
-		parameters.Set("server", o.Server)
-	} else {
-		parameters.Set("name", o.Named)
+	if server != "" {
+		in.Servers, in.Name = []string{server}, ""
 	}
-	if o.Known {
-		parameters.Set("known", "1")
-	}
-	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
+	in.Schemas, in.Limit = true, math.MaxInt32
+	return show(ctx, e, need{asClient: true}, "/dashboard/tools", in, func(found admin.Tools) error {
 		switch {
 		case e.JSON:
 			return e.PrintJSON(found.Tools)
 		case found.Described:
-			return describeTool(e, normalized(found.Tools[0]))
+			return describeTool(e, found.Tools[0])
 		}
-		return printTools(e, o, found.Tools)
+		return printTools(e, in.Capabilities, found.Tools)
 	})
-}
-
-// everyTool has the parameters of a request for all tools, with their schemas.
-var everyTool = []string{"schemas", "1", "limit", strconv.Itoa(math.MaxInt32)}
-
-// normalized returns a tool of an answer as the registry has it, as far as the answer says.
-func normalized(t admin.Tool) *registry.NormalizedTool {
-	return &registry.NormalizedTool{
-		ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: t.Capabilities, Hints: t.Hints, Doubt: t.Doubt, InputSchema: t.InputSchema, Suspect: t.Suspect,
-	}
 }
 
 // seeChanges prints how the definitions of tools changed since a person last looked, of one server unless
 // server is "", and has the router record that they were seen.
 func seeChanges(ctx context.Context, e *Env, server string) error {
-	parameters := e.parameters(append(everyTool, "changed", "1")...)
+	in := admin.ToolsRequest{Changed: true, Limit: math.MaxInt32}
 	if server != "" {
-		parameters.Set("server", server)
+		in.Servers = []string{server}
 	}
 	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var found admin.Tools
-		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
+		if err := c.send(ctx, "/dashboard/tools", in, &found); err != nil {
 			return err
 		}
 		if err := printChanges(e, found.Tools); err != nil {
@@ -86,7 +60,7 @@ func seeChanges(ctx context.Context, e *Env, server string) error {
 			servers[t.Server] = true
 		}
 		for name := range servers {
-			if err := c.post(ctx, serverPath(name)+"/seen", nil, struct{}{}, &admin.Servers{}); err != nil {
+			if err := c.send(ctx, serverPath(name)+"/seen", struct{}{}, &admin.Servers{}); err != nil {
 				return err
 			}
 		}
@@ -121,14 +95,11 @@ func printChanges(e *Env, tools []admin.Tool) error {
 	return nil
 }
 
-func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
+func printTools(e *Env, capabilities []string, tools []admin.Tool) error {
 	if len(tools) == 0 {
-		switch {
-		case len(o.Capabilities) == 1:
-			e.Note("no tool has the capability %q; 'metarouter capabilities' lists the tags", o.Capabilities[0])
-		case len(o.Capabilities) > 1:
-			e.Note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(o.Capabilities, ", "))
-		default:
+		if len(capabilities) > 0 {
+			e.Note("no tool has all the capabilities %s; 'metarouter capabilities' lists the tags", strings.Join(capabilities, ", "))
+		} else {
 			e.Note("no tools; 'metarouter servers' shows whether the servers work, and in a cluster, 'metarouter doctor' what it lacks")
 		}
 		return nil
@@ -145,7 +116,7 @@ func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
 
 // Capabilities prints the capability tags.
 func Capabilities(ctx context.Context, e *Env) error {
-	return show(ctx, e, need{}, "/dashboard/capabilities", e.asClient("wait", "1"), func(tags admin.Capabilities) error {
+	return show(ctx, e, need{asClient: true}, "/dashboard/capabilities", nil, func(tags admin.Capabilities) error {
 		if e.JSON {
 			return e.PrintJSON(tags.Capabilities)
 		}
@@ -153,9 +124,9 @@ func Capabilities(ctx context.Context, e *Env) error {
 			e.Note("no tool has a tag; 'metarouter servers' shows whether the servers work")
 			return nil
 		}
-		table := []console.Row{{{Text: "TAG", Colour: console.Bold}, {Text: "TOOLS", Colour: console.Bold, Right: true}}}
+		table := []console.Row{console.Titles("TAG", ">TOOLS")}
 		for _, tag := range tags.Capabilities {
-			table = append(table, console.Row{{Text: tag.Name}, {Text: fmt.Sprint(tag.Tools), Right: true}})
+			table = append(table, console.Texts(tag.Name, tag.Tools))
 		}
 		return e.PrintRows(table, nil)
 	})
@@ -163,7 +134,7 @@ func Capabilities(ctx context.Context, e *Env) error {
 
 // describeTool prints the facts for a caller of the tool: its description, its arguments,
 // and a call to copy.
-func describeTool(e *Env, t *registry.NormalizedTool) error {
+func describeTool(e *Env, t admin.Tool) error {
 	e.Say("%s", t.ID)
 	for _, line := range strings.Split(strings.TrimSpace(plain.Text(t.Description)), "\n") {
 		if strings.TrimSpace(line) != "" {
@@ -179,7 +150,7 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 	if t.Doubt != "" {
 		e.SayBroken("  ", "Its server says that it does no harm, but "+t.Doubt+".")
 	}
-	arguments := argumentRows(t)
+	arguments := argumentRows(t.InputSchema)
 	if len(arguments) == 0 {
 		e.Say("It takes no arguments.")
 	} else {
@@ -189,14 +160,15 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 		}
 	}
 	e.Say("For example:")
-	e.Say("  %s", admin.Sample(t, nil))
+	e.Say("  %s", admin.Sample(t.ID, t.InputSchema, nil))
 	return nil
 }
 
-func argumentRows(t *registry.NormalizedTool) (required []console.Row) {
-	names := schema.ParametersOf(t.InputSchema).Required
+// argumentRows returns a row for each argument that a schema has: first those that are required.
+func argumentRows(input json.RawMessage) (required []console.Row) {
+	names := schema.ParametersOf(input).Required
 	var optional []console.Row
-	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, property []byte) bool {
+	_ = wire.Members(wire.Member(input, "properties"), func(name string, property []byte) bool {
 		description, _ := wire.String(wire.Member(property, "description"))
 		row := console.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: console.Faint}}
 		if slices.Contains(names, name) {
@@ -210,21 +182,17 @@ func argumentRows(t *registry.NormalizedTool) (required []console.Row) {
 	return append(required, optional...)
 }
 
-// typeWords returns the types that a schema allows, "any" if it does not say.
-func typeWords(schema json.RawMessage) string {
-	if values := wire.Member(schema, "enum"); values != nil {
-		var texts []string
-		if json.Unmarshal(values, &texts) == nil && len(texts) <= 6 {
-			return strings.Join(texts, "|")
+// typeWords returns the few values or the types that a schema allows, "any" if it does not say.
+func typeWords(property json.RawMessage) string {
+	for _, key := range []string{"enum", "type"} {
+		words := wire.Member(property, key)
+		if one, ok := wire.String(words); ok {
+			return one
 		}
-	}
-	kind := wire.Member(schema, "type")
-	if one, ok := wire.String(kind); ok {
-		return one
-	}
-	var several []string
-	if json.Unmarshal(kind, &several) == nil && len(several) > 0 {
-		return strings.Join(several, "|")
+		var several []string
+		if json.Unmarshal(words, &several) == nil && len(several) > 0 && len(several) <= 6 {
+			return strings.Join(several, "|")
+		}
 	}
 	return "any"
 }
@@ -234,7 +202,7 @@ func typeWords(schema json.RawMessage) string {
 func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
 	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var changed admin.Hints
-		if err := c.get(ctx, serverPath(server)+"/hints", nil, &changed); err != nil {
+		if err := c.send(ctx, serverPath(server)+"/hints", nil, &changed); err != nil {
 			return err
 		}
 		if len(changed.Hints) == 0 {
@@ -252,14 +220,10 @@ func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
 		if show {
 			return nil
 		}
-		if err := c.post(ctx, serverPath(server)+"/hints", nil, admin.Confirmation{Hints: shown}, &admin.Servers{}); err != nil {
+		if err := c.send(ctx, serverPath(server)+"/hints", admin.Confirmation{Hints: shown}, &admin.Servers{}); err != nil {
 			return err
 		}
-		tools := "The hints of 1 tool"
-		if n := len(changed.Hints); n > 1 {
-			tools = fmt.Sprintf("The hints of %d tools", n)
-		}
-		e.Say("%s of %q are confirmed.", tools, server)
+		e.Say("The hints of %s of %q are confirmed.", console.Counted(len(changed.Hints), "tool"), server)
 		return nil
 	})
 }

@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
+	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -31,26 +28,20 @@ const (
 // maxReason is how many characters of an error a line has.
 const maxReason = 120
 
-// errNoRouter says that the router that --watch asks has ended.
-var errNoRouter = errors.New("no router runs any more; waiting for the next one")
-
 // Watch shows the servers until ctx ends. They belong to the running router, and to
 // the next one if that ends. If no router runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
 	watching := false
-	alone := func(*config.Config) error {
-		if !e.Standalone {
-			e.Note("no router runs with this configuration; starting the servers until Ctrl-C")
-		}
-		return nil
-	}
-	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
-		watching = true
+	err := e.ask(ctx, need{peek: true}, func(ctx context.Context, c *apiClient) error {
+		watching, c.watching = true, true
 		ctx, cancel := context.WithCancel(ctx)
 		var starting sync.WaitGroup
 		defer starting.Wait()
 		defer cancel()
 		if c.alone != nil {
+			if !e.Standalone {
+				e.Note("no router runs with this configuration; starting the servers until Ctrl-C")
+			}
 			starting.Go(func() { c.alone.Try(ctx) })
 		}
 		return watchServers(ctx, c)
@@ -63,36 +54,39 @@ func Watch(ctx context.Context, e *Env) error {
 
 // look returns the servers as they are now, and the notes of the router on its configuration, or why
 // that is unknown. It asks the next router if one has ended.
-func (c *apiClient) look(ctx context.Context) (rows []exposure.ServerRow, note string, err error) {
+func (c *apiClient) look(ctx context.Context) (rows []exposure.ServerRow, note string) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
-	parameters := c.parameters()
 	if c.alone == nil {
-		parameters.Set("wait", "1")
 		if c.routers = c.running(ctx, c.config); len(c.routers) == 0 {
-			return nil, "", errNoRouter
+			return nil, "no router runs any more; waiting for the next one"
 		}
 	}
 	var answer admin.Servers
-	notes, err := c.exchange(ctx, c.routers[0], http.MethodGet, "/dashboard/servers?"+c.encode(parameters), nil, &answer)
-	return answer.Servers, plain.Line(strings.Join(notes, "\n")), err
+	notes, err := c.exchange(ctx, c.routers[0], "/dashboard/servers", nil, &answer)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return answer.Servers, strings.Join(notes, "\n")
 }
 
 // watchServers shows the servers, until ctx ends or its reader has left.
 func watchServers(ctx context.Context, c *apiClient) error {
-	w := watcher{apiClient: c, shown: make(map[string]exposure.ServerRow)}
+	w, noted := watcher{c, make(map[string]exposure.ServerRow)}, ""
 	for {
-		rows, note, err := c.look(ctx)
+		rows, note := c.look(ctx)
 		if ctx.Err() != nil || !c.HasReader() {
 			return nil
 		}
-		if err == nil && note != w.note {
-			if w.note = note; note != "" {
+		if note != noted {
+			if noted = note; note != "" {
 				c.Note("%s", note)
 			}
 		}
-		if err := w.printChanges(rows, err); err != nil {
-			return err
+		if rows != nil {
+			if err := w.printChanges(rows); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-time.After(watchEvery):
@@ -105,8 +99,6 @@ func watchServers(ctx context.Context, c *apiClient) error {
 type watcher struct {
 	*apiClient
 	shown map[string]exposure.ServerRow // by name, as the last line about each said
-	note  string                        // of the router, at the last look
-	fault string                        // why the servers were unknown at the last look
 }
 
 // A change is a line of --watch --json.
@@ -115,28 +107,17 @@ type change struct {
 	exposure.ServerRow
 }
 
-// waitsFor matches the text in place of the last error while a server waits: a step of its start,
-// and for how long already, which changes all the time.
-var waitsFor = lazy.Regexp(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
-
-// printChanges prints a line for each server that is not as the last line about it said.
-func (w *watcher) printChanges(rows []exposure.ServerRow, unknown error) error {
-	if unknown != nil {
-		if w.fault != unknown.Error() {
-			w.fault = unknown.Error()
-			w.Note("%s", w.fault)
-		}
-		return nil
-	}
-	w.fault = ""
-	var names []string
+// printChanges prints a line for each server that is not as the last line about it said. The text of an error,
+// which may count the seconds of a start, and counts of repairs are no change.
+func (w *watcher) printChanges(rows []exposure.ServerRow) error {
+	gone := maps.Clone(w.shown)
 	for _, s := range rows {
-		names = append(names, s.Name)
-		if s.State == string(status.Starting) || waitsFor().MatchString(s.LastError) {
+		delete(gone, s.Name)
+		if s.State == string(status.Starting) {
 			s.LastError = "" // it says how long the start has taken so far
 		}
 		now := s
-		now.Repairs = "" // counts, which calls change
+		now.LastError, now.Problem, now.Repairs = "", "", ""
 		if last, ok := w.shown[s.Name]; ok && last == now {
 			continue
 		}
@@ -145,12 +126,10 @@ func (w *watcher) printChanges(rows []exposure.ServerRow, unknown error) error {
 			return err
 		}
 	}
-	for name := range w.shown {
-		if !slices.Contains(names, name) {
-			delete(w.shown, name)
-			if err := w.print(exposure.ServerRow{Name: name, State: "removed"}); err != nil {
-				return err
-			}
+	for name := range gone {
+		delete(w.shown, name)
+		if err := w.print(exposure.ServerRow{Name: name, State: "removed"}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -97,6 +97,18 @@ func (c *Console) PrintJSON(v any) error {
 	return e.Encode(v)
 }
 
+// Titles returns a row of titles of columns. A title begins with ">" if its column is aligned to the right, and with
+// "?" before that if the column is spare.
+func Titles(titles ...string) Row {
+	row := make(Row, len(titles))
+	for i, title := range titles {
+		title, spare := strings.CutPrefix(title, "?")
+		title, right := strings.CutPrefix(title, ">")
+		row[i] = Cell{Text: title, Colour: Bold, Right: right, Spare: spare}
+	}
+	return row
+}
+
 // Texts returns a row of values as they are.
 func Texts(values ...any) Row {
 	row := make(Row, len(values))

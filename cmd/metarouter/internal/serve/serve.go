@@ -171,8 +171,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	if p.flags.Stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
 	}
-	said := &admin.Edits{Unwatched: p.flags.NoWatch}
-	s.Admin.Edits = said
+	s.Admin.Watched = !p.flags.NoWatch
 	if p.flags.OverHTTP && p.maySocket() {
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 			h := p.host(s, terms, r, m, new(daemon.Log))
@@ -185,12 +184,6 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	} else {
 		close(reachable)
 		s.Listeners = append(s.Listeners, p.listenForCommands(c, s.Pages))
-	}
-	if !p.named && p.Files.Data != "" && p.out.CanAsk() {
-		s.Listeners = append(s.Listeners, func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
-			said.Ask(ctx, p.Files, p.log)
-			return nil
-		})
 	}
 	s.Options.Sole = !p.flags.OverHTTP
 	if screen, ok := p.out.Err.(*console.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
@@ -226,7 +225,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	c = p.Settle(ctx, c)
 	s := p.service(c)
 	s.Profile, s.Only, s.View = "", nil, server.View{} // each client has its own
-	s.Admin.Edits = &admin.Edits{Unwatched: p.flags.NoWatch}
+	s.Admin.Watched = !p.flags.NoWatch
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := p.host(s, terms, r, m, &lines)
 		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(console.Failed) }) }

@@ -76,18 +76,15 @@ func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
 
 // ServersTable returns the table of servers for a terminal with so many columns; 0 stands for any number.
 func ServersTable(servers []exposure.ServerRow, columns int, coloured bool) []string {
-	title := func(text string) console.Cell { return console.Cell{Text: text, Colour: console.Bold} }
-	right := func(c console.Cell) console.Cell { c.Right = true; return c }
-	spare := func(c console.Cell) console.Cell { c.Spare = true; return c }
-	table := []console.Row{{title("SERVER"), title("STATE"), right(title("TOOLS")),
-		spare(title("PROTOCOL")), spare(right(title("PID"))), spare(right(title("RESTARTS"))), title("NOTE")}}
+	table := []console.Row{console.Titles("SERVER", "STATE", ">TOOLS", "?PROTOCOL", "?>PID", "?>RESTARTS", "NOTE")}
 	for _, s := range servers {
 		pid := ""
 		if s.PID > 0 {
 			pid = strconv.Itoa(s.PID)
 		}
-		table = append(table, console.Row{{Text: s.Name}, {Text: s.State, Colour: colours[status.State(s.State)]}, {Text: strconv.Itoa(s.Tools), Right: true},
-			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: console.Faint}})
+		row := console.Texts(s.Name, s.State, s.Tools, s.ProtocolVersion, pid, s.Restarts, cmp.Or(s.Problem, s.LastError))
+		row[1].Colour, row[6].Colour = colours[status.State(s.State)], console.Faint
+		table = append(table, row)
 	}
 	return console.Table(table, columns, 0, coloured)
 }

@@ -54,7 +54,7 @@ type Service struct {
 	Observers *Observers      // which the caller closes
 	Metrics   bool            // serve metrics
 	Screen    io.Writer       // shows how the servers start; nil for no terminal
-	Admin     admin.Options   // its Edits get why the files' present text is not in use
+	Admin     admin.Options
 	Version   string
 	Log       *zap.Logger
 

@@ -1,10 +1,9 @@
 // Approvals: the calls that wait until a person allows them.
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { state, now, ask, changed, askers } from "./store.js";
-import { html, nothing, icon, plural, ago, notice, empty } from "./ui.js";
+import { html, nothing, icon, plural, ago, notice, empty, profilesText } from "./ui.js";
 import { link, route } from "./route.js";
 import { shown } from "./plain.js";
-import { profilesText } from "./profiles.js";
 
 /**
  * A Request is a call that waits or has waited. It keeps its place until the view is left, so that
@@ -82,7 +81,7 @@ export function approvals() {
   const all = [...requests.values()];
   if (!all.length) {
     return empty("No call waits for an approval.", html`<p>A call waits here if the client's profile has <code>"ask"</code>, such as <code>"ask": "destructive"</code>,
-      and the client's person has not answered. <a href=${link("clients")}>The profiles</a></p>`);
+      and the client's person has not answered.</p>`);
   }
   return html`<section aria-label="Calls that wait for an approval" class="approvals">${repeat(all, (r) => r.pending.id, card)}</section>`;
 }

@@ -1,11 +1,10 @@
 // Calls: how many, how fast, and each of the last.
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { live } from "./vendor/lit-html/directives/live.js";
-import { state, seconds, ratesKept, maxCalls, perSecond, changed } from "./store.js";
-import { html, nothing, icon, count, plural, duration, size, time, rate, percent, copyable, empty } from "./ui.js";
+import { state, seconds, ratesKept, maxCalls, perSecond, latency, changed } from "./store.js";
+import { html, nothing, icon, count, plural, duration, size, time, rate, percent, copyable, empty, profilesText } from "./ui.js";
 import { link, route, replace } from "./route.js";
 import { rates, latencies } from "./charts.js";
-import { profilesText } from "./profiles.js";
 
 /** The word for each outcome, and its look. */
 const outcomes = {
@@ -34,17 +33,17 @@ function drawn() {
   const total = all.reduce((n, r) => n + r.ok + r.failed, 0);
   const failed = all.reduce((n, r) => n + r.failed, 0);
   const peak = all.reduce((n, r) => Math.max(n, r.ok + r.failed), 0);
-  const h = state.latency;
+  const h = latency();
   const share = total ? ` (${failed && failed / total < 0.01 ? "< 1%" : percent(failed / total)})` : "";
   charts.rates.update([all.map((r) => r.t), all.map((r) => r.ok + r.failed), all.map((r) => r.failed)],
     `Calls per second over the last 5 minutes: ${rate(perSecond())} now, ${peak} at most, ${count(failed)} of ${count(total)} failed`);
-  if (h) charts.latencies.update(h, `Latency of the calls of the last 5 minutes: half within ${duration(h.p50)}, 95% within ${duration(h.p95)}, 99% within ${duration(h.p99)}`);
+  charts.latencies.update(h, `Latency of the last calls: half within ${duration(h.p50)}, 95% within ${duration(h.p95)}, 99% within ${duration(h.p99)}`);
   const fact = (k, v, tone = "") => html`<div class=${tone}><dt>${k}</dt><dd>${v}</dd></div>`;
   return html`<div class="charts">
     <figure><figcaption><h2>Calls per second</h2><p class="muted">last 5 minutes</p>
       <dl class="figures">${fact("now", perSecond() ? perSecond().toFixed(1) : "0")}${fact("in all", count(total))}${fact(html`<i class="dash"></i>failed`, `${count(failed)}${share}`, failed ? "bad" : "")}</dl></figcaption>${charts.rates.element}</figure>
-    <figure><figcaption><h2>Latency</h2><p class="muted">calls by how long they took</p>
-      ${h ? html`<dl class="figures">${[["p50", h.p50], ["p95", h.p95], ["p99", h.p99]].map(([k, v]) => fact(k, v ? duration(v) : "–"))}</dl>` : nothing}</figcaption>${charts.latencies.element}</figure>
+    <figure><figcaption><h2>Latency</h2><p class="muted">the last calls by how long they took</p>
+      <dl class="figures">${[["p50", h.p50], ["p95", h.p95], ["p99", h.p99]].map(([k, v]) => fact(k, v ? duration(v) : "–"))}</dl></figcaption>${charts.latencies.element}</figure>
   </div>`;
 }
 

@@ -1,9 +1,8 @@
 // Clients: who uses the router, how they speak to it, and how much they call.
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { state, now } from "./store.js";
-import { html, nothing, count, plural, ago, era, empty } from "./ui.js";
+import { html, nothing, count, plural, ago, era, empty, profilesText } from "./ui.js";
 import { link } from "./route.js";
-import { profiles, profilesText } from "./profiles.js";
 import { logins } from "./logins.js";
 
 const transports = {
@@ -33,15 +32,14 @@ function row(c) {
 export function clients() {
   const { clients: all, total } = state.clients ?? { clients: [], total: 0 };
   if (!all.length) {
-    return html`${empty("No client is connected.", html`<p><code>metarouter install</code> connects Claude, Cursor, VS Code and others.</p>`)}${logins()}${profiles()}`;
+    return html`${empty("No client is connected.", html`<p><code>metarouter install</code> connects Claude, Cursor, VS Code and others.</p>`)}${logins()}`;
   }
   return html`<section aria-label="Connected clients">
     <table role="table" class="calls clients"><caption class="sr">Connected clients, the oldest first</caption>
       <thead role="rowgroup"><tr role="row">${["Client", "Protocol", "Transport", "Profile", "Principal", "Mode", "Calls", "Connected for"].map((h) => html`<th role="columnheader" scope="col">${h}</th>`)}</tr></thead>
       <tbody role="rowgroup">${repeat(all, (c) => `${c.since} ${c.name} ${c.transport} ${c.profiles} ${c.principal}`, row)}</tbody></table>
-    ${total > all.length ? html`<p class="muted">These are the ${count(all.length)} of ${count(total)} clients that call the most.</p>` : nothing}
+    ${total > all.length ? html`<p class="muted">These are the ${count(all.length)} of ${count(total)} clients, the oldest.</p>` : nothing}
     <p class="muted">A client without a session is listed for ten minutes after its last request. <a href=${link("calls")}>The last calls</a> name their clients too.</p>
   </section>
-  ${logins()}
-  ${profiles()}`;
+  ${logins()}`;
 }

@@ -1,4 +1,4 @@
-// Configuration: what is loaded, its problems, and what the last edit changed.
+// Configuration: what is loaded, and its problems.
 import { state, now } from "./store.js";
 import { html, nothing, icon, plural, time, ago, look, empty } from "./ui.js";
 import { link } from "./route.js";
@@ -26,22 +26,6 @@ function problems(c) {
       <td class="kind">${p.severity === "warning" ? icon("warn", "wait") : icon("cross", "bad")}${p.severity}</td>
       <td>${p.server ? html`<a href=${link("servers", { server: p.server })}>${p.server}</a>` : nothing}</td>
       <td>${whatOf(p)}${p.fix ? html`<span class="fix">→ ${p.fix}</span>` : nothing}</td></tr>`)}</tbody></table></div>`;
-}
-
-const names = (list) => list.map((n, i) => html`${i ? ", " : ""}${state.servers.has(n) ? html`<a href=${link("servers", { server: n })}>${n}</a>` : html`<b>${n}</b>`}`);
-
-function edit(e) {
-  if (!e) return html`<p class="muted">No edit since the router started. Edits take effect when the file is saved; servers whose entries did not change keep their process.</p>`;
-  const { added = [], removed = [], changed = [], restart = [] } = e;
-  return html`<p class="muted">${time(e.at)}, ${ago(e.at, now())} ago</p>
-    <ul class="edit">
-      ${added?.length ? html`<li class="ok"><span class="sign" aria-hidden="true">+</span><span>added ${names(added)}</span></li>` : nothing}
-      ${removed?.length ? html`<li class="bad"><span class="sign" aria-hidden="true">−</span><span>removed ${names(removed)}</span></li>` : nothing}
-      ${changed?.length ? html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed ${names(changed)}</span></li>` : nothing}
-      ${e.router ? html`<li class="wait"><span class="sign" aria-hidden="true">~</span><span>changed the <code>metarouter</code> object</span></li>` : nothing}
-      ${restart?.length ? html`<li class="wait"><span class="sign" aria-hidden="true">!</span><span>${restart.map((key, i) => html`${i ? ", " : ""}<code>${key}</code>`)} ${restart.length > 1 ? "take" : "takes"} effect at the router's next start</span></li>` : nothing}
-      ${!added?.length && !removed?.length && !changed?.length && !e.router ? html`<li><span class="sign" aria-hidden="true">=</span><span>The edit changed nothing that the router uses</span></li>` : nothing}
-    </ul>`;
 }
 
 function entry(e, named) {
@@ -72,7 +56,6 @@ export function configuration(params) {
       <section class="card"><h2>${plural(c.files.length, "file")}</h2>
         <ul class="files">${c.files.map((f) => html`<li><code>${f}</code></li>`)}</ul>
         <p class="muted">loaded ${time(c.loaded)}, ${ago(c.loaded, now())} ago</p>${problems(c)}</section>
-      <section class="card"><h2>Last edit</h2>${edit(c.edit)}</section>
     </div>
     <section aria-labelledby="entries"><h2 id="entries">${plural(c.entries?.length ?? 0, "server")} in the configuration</h2>
       <p class="muted">Only the names of variables and headers are shown, not their values.</p>

@@ -1,6 +1,6 @@
 // Servers: those that do not work first, each in one line until it is opened.
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
-import { state, act, changed, watchers } from "./store.js";
+import { state, act, changed, latenciesOf, watchers } from "./store.js";
 import { html, svg, nothing, icon, look, count, plural, duration, notice, confirmed, time, empty, era } from "./ui.js";
 import { link, replace } from "./route.js";
 import { troubles, advice, brief, whatIsWrong } from "./summary.js";
@@ -98,7 +98,7 @@ const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.l
 
 /** sparkline draws the latency of the last calls, and prints the median next to it. */
 function sparkline(s) {
-  const all = s.latency ?? [];
+  const all = latenciesOf(s.name);
   if (!all.length) return html`<span class="muted">no calls yet</span>`;
   const [w, h, top] = [80, 22, Math.max(...all, 0.001)];
   const x = (i) => (all.length === 1 ? w - 2 : (i * (w - 2)) / (all.length - 1));
@@ -136,7 +136,7 @@ function row(s) {
     </div>
     <p class="cell tools"><span class="sr">Tools: </span>${s.tools ? html`<a href=${link("tools", { server: s.name })}>${plural(s.tools, "tool")}</a>` : html`<span class="muted">no tools</span>`}${s.changed_tools ? html` <span class="warned" title="The definitions of these tools changed since you last looked.">${count(s.changed_tools)} changed</span>` : nothing}${s.changed_hints ? html` <span class="warned" title="These tools claim to do less harm than you have confirmed. Open the server to confirm that.">${count(s.changed_hints)} to confirm</span>` : nothing}</p>
     <p class="cell latency">${l.tone === "off" ? nothing : sparkline(s)}</p>
-    <p class="cell now">${s.calls ? html`<span>${count(s.calls)} running</span>` : nothing}${s.waiting ? html`<span class="warned" title="These calls wait because as many calls as &quot;maxConcurrent&quot; allows are running.">${count(s.waiting)} waiting</span>` : nothing}
+    <p class="cell now">${s.calls_in_flight ? html`<span>${count(s.calls_in_flight)} running</span>` : nothing}${s.calls_waiting ? html`<span class="warned" title="These calls wait because as many calls as &quot;maxConcurrent&quot; allows are running.">${count(s.calls_waiting)} waiting</span>` : nothing}
       ${s.restarts ? html`<span class=${s.restarts > 2 ? "warned" : "muted"} title="The number of restarts of this server since the router started.">${plural(s.restarts, "restart")}</span>` : nothing}</p>
     <div class="actions">${buttons(s)}</div>
     ${open ? more(s) : nothing}
@@ -165,7 +165,7 @@ function more(s) {
   const facts = [
     ["Transport", s.transport], ["Node", s.node], ["Protocol", s.protocol_version && era(s.era, s.protocol_version)],
     ["Process", s.pid ? html`<span class="pid" data-pid=${s.pid}>${s.pid}</span>` : ""], ["Why several", s.several], ["Restarts", count(s.restarts)],
-    ["Calls", `${count(s.calls)} running, ${count(s.waiting)} waiting`],
+    ["Calls", `${count(s.calls_in_flight)} running, ${count(s.calls_waiting)} waiting`],
     ["Lines on stdout that are not MCP messages", s.stray_lines ? count(s.stray_lines) : ""],
   ].filter(([, v]) => v);
   return html`<div class="more" id="more-${encodeURIComponent(s.name)}">

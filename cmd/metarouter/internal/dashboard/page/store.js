@@ -12,7 +12,6 @@
  * @property {Map<string, object>} servers
  * @property {object[]} calls the newest first; {skipped: n} stands for n that are not told
  * @property {Map<number, object>} rates by second
- * @property {object|undefined} latency
  * @property {object|undefined} catalog
  * @property {number} catalogs how often the catalog has changed
  * @property {object|undefined} config
@@ -27,7 +26,7 @@ export const ratesKept = 300; // seconds
 /** @type {State} */
 export const state = {
   link: "connecting", refused: "", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
-  rates: new Map(), latency: undefined, catalog: undefined, catalogs: 0, config: undefined, clients: undefined, cluster: undefined, approvals: undefined,
+  rates: new Map(), catalog: undefined, catalogs: 0, config: undefined, clients: undefined, cluster: undefined, approvals: undefined,
 };
 
 let draw = () => {};
@@ -55,7 +54,7 @@ export function take(u) {
     Object.assign(state, { order: [], servers: new Map(), calls: [], rates: new Map(), cluster: undefined });
   }
   state.ahead = new Date(u.now) - Date.now();
-  for (const key of ["router", "latency", "config", "clients"]) if (u[key]) state[key] = u[key];
+  for (const key of ["router", "config", "clients"]) if (u[key]) state[key] = u[key];
   if (u.cluster) state.cluster = u.cluster.in ? u.cluster : undefined;
   if (u.catalog) { state.catalog = u.catalog; state.catalogs++; }
   if (u.approvals) {
@@ -64,24 +63,24 @@ export function take(u) {
     state.approvals = u.approvals;
     for (const f of askers) f(fresh);
   }
-  const news = [];
-  for (const s of u.servers ?? []) {
-    const before = state.servers.get(s.name);
-    state.servers.set(s.name, s);
-    if (before) news.push([before, s]);
-  }
-  if (news.length && !u.full) for (const f of watchers) f(news);
-  if (u.order) {
-    state.order = u.order;
-    const there = new Set(u.order);
-    for (const name of state.servers.keys()) if (!there.has(name)) state.servers.delete(name);
+  if (u.servers) {
+    const news = u.servers.filter((s) => state.servers.has(s.name)).map((s) => [state.servers.get(s.name), s]);
+    state.order = u.servers.map((s) => s.name);
+    state.servers = new Map(u.servers.map((s) => [s.name, s]));
+    if (!u.full) for (const f of watchers) f(news);
   }
   if (u.calls?.length || u.skipped) {
     const fresh = [...(u.calls ?? [])].reverse();
     if (u.skipped) fresh.push({ seq: `skipped-${fresh[0]?.seq ?? u.now}`, skipped: u.skipped });
     state.calls = [...fresh, ...state.calls].slice(0, maxCalls);
   }
-  for (const r of u.rates ?? []) state.rates.set(r.t, r);
+  const tally = (at, failed, n = 1) => {
+    const r = state.rates.get(at) ?? { t: at, ok: 0, failed: 0 };
+    r[failed ? "failed" : "ok"] += n;
+    state.rates.set(at, r);
+  };
+  for (const c of u.calls ?? []) tally(Math.floor((Date.parse(c.time) + c.ms) / 1000), c.outcome !== "ok");
+  if (u.skipped) tally(Math.floor(now() / 1000), false, u.skipped); // how they ended is not told
   const newest = Math.floor(now() / 1000) + 5; // beyond that are those from before the clock was set back
   for (const t of state.rates.keys()) if (t > newest || t < newest - ratesKept - 10) state.rates.delete(t);
   changed();
@@ -103,6 +102,21 @@ export function seconds(n) {
 export function perSecond() {
   return seconds(10).reduce((sum, r) => sum + r.ok + r.failed, 0) / 10;
 }
+
+const bounds = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000]; // ms
+
+/** latency counts the calls that the page has by how long they took: counts[i] took less than bounds[i]. The last count has all longer ones. */
+export function latency() {
+  const all = state.calls.filter((c) => !c.skipped).map((c) => c.ms).sort((a, b) => a - b);
+  const counts = Array(bounds.length + 1).fill(0);
+  for (const ms of all) counts[(bounds.findIndex((b) => ms < b) + counts.length) % counts.length]++;
+  const quantile = (share) => all[Math.ceil(share * all.length) - 1] ?? 0;
+  return { bounds, counts, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) };
+}
+
+/** latenciesOf returns the durations of the last calls that a server answered, ms, the oldest first. */
+export const latenciesOf = (server) => state.calls
+  .filter((c) => !c.skipped && (c.answered ? c.answered.startsWith(`${server}:`) : c.server === server)).slice(0, 40).map((c) => c.ms).reverse();
 
 const longestWait = 15_000;
 const hiddenFor = 30_000;

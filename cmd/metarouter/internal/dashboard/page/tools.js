@@ -26,7 +26,8 @@ function want(params) {
   Object.assign(search, { key, asked: search.limit, catalogs: state.catalogs, at: performance.now() });
   search.running?.abort();
   const running = search.running = new AbortController();
-  ask(`dashboard/tools?${key}&limit=${search.limit}`, undefined, running.signal).then((text) => {
+  const body = { words: params.get("q") ?? undefined, capabilities: params.getAll("capability"), servers: params.getAll("server"), limit: search.limit };
+  ask("dashboard/tools", JSON.stringify(body), running.signal).then((text) => {
     Object.assign(search, { ranking: JSON.parse(text), error: "", running: undefined });
   }, (e) => {
     if (e.name !== "AbortError") Object.assign(search, { error: e.message, running: undefined });

@@ -166,3 +166,10 @@ export function confirmed({ title, body, yes }) {
     dialog.remove(); // the browser has given the focus back
   }));
 }
+
+/** profilesText says which profiles limit a client: "dev|ops" is what either allows, and "@read" no profile. */
+export function profilesText(choices) {
+  const named = choices.filter((c) => c !== "@read").map((c) => c.replaceAll("|", " or "));
+  const text = (named.length > 1 ? named.map((c) => (c.includes(" ") ? `(${c})` : c)) : named).join(" and ");
+  return choices.includes("@read") ? `${text ? `${text}, ` : ""}read-only` : text;
+}
