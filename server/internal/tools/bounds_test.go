@@ -185,7 +185,7 @@ func TestHandlersAreBounded(t *testing.T) {
 		t.Errorf("after the client has left: %.500s", got)
 	}
 
-	s.results = newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
+	s.results = &results{store: newStore(), exists: anyTool}
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
 	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {

@@ -89,13 +89,13 @@ type Settings struct {
 
 // Budgets are common to the servers of one router.
 type Budgets struct {
-	results *conversation.Budget // in bytes
-	scripts *conversation.Quota  // that run or are suspended, by principal
+	results *store
+	scripts *conversation.Quota // that run or are suspended, by principal
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
-	return &Budgets{results: conversation.NewBudget(maxAllKeptBytes), scripts: conversation.NewQuota(maxScripts, math.MaxInt)}
+	return &Budgets{newStore(), conversation.NewQuota(maxScripts, math.MaxInt, 0, 0)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -126,10 +126,10 @@ func (c *toolCall) repair(how ...string) {
 func New(o Options) *Tools {
 	t := &Tools{
 		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o},
-		results: newResults(o.Budgets.results, func(tool string) bool {
+		results: &results{store: o.Budgets.results, exists: func(tool string) bool {
 			_, ok := o.Router.Snapshot().Tool(tool)
 			return ok || tool == scriptTool && o.Settings().Scripts
-		}),
+		}},
 	}
 	t.runner = &runner{Options: &o, results: t.results}
 	found := &finder{&o}
