@@ -162,7 +162,6 @@ func (b *Batch) Run(ctx context.Context) (array []byte) {
 				answer = r.Refuse(full)
 			} else {
 				answer = said.keep(r.ID, r.Run())
-				r.Trail.End() // it waits for the others
 			}
 			if answer == nil && ctx.Err() != nil {
 				answer = Refusal(r.ID, ErrClosed)

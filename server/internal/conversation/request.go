@@ -19,9 +19,6 @@ type Request struct {
 
 	Quick bool // it is answered before the next message is looked at
 
-	// Trail follows the answer of a server's tool until the answer is written.
-	Trail session.Trail
-
 	how     Method
 	known   bool // how is set
 	modern  bool
@@ -120,7 +117,6 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 		open := r.Requests.remove(r)
 		r.end(nil)
 		if !open {
-			r.Trail.End()
 			if r.waiting != nil { // the client will not come back for it
 				r.clients.suspended.giveUp(errCancelled, r.waiting)
 			}

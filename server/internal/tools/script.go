@@ -51,7 +51,7 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	}
 	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error) {
 		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
-		run.Call.Repaired, run.Call.Trail = "", nil
+		run.Call.Repaired = ""
 		o := t.Scripts.RunScript(ctx, run)
 		return t.runner.limited(o.Result(), maxScriptResult, scriptTool, c.Owner()), nil
 	})
