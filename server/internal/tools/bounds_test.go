@@ -213,17 +213,4 @@ func TestLongArgumentsAreNotRepeated(t *testing.T) {
 	if got = string(r.proposed(selector.RouteRequest{}, routed, nil)); len(got) > 2000 || !strings.Contains(got, "arguments are missing: b") {
 		t.Errorf("%.3000s", got)
 	}
-	many := json.RawMessage(`{` + strings.TrimSuffix(series(maxFilled+1), ",") + `}`)
-	if got := merged(json.RawMessage(`{}`), many); string(got) != `{}` {
-		t.Errorf("a client added %d bytes", len(got))
-	}
-}
-
-// series returns n members of an object, each with a comma.
-func series(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, `"k%d":1,`, i)
-	}
-	return b.String()
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -79,7 +78,6 @@ type Options struct {
 // Settings may change while the router runs.
 type Settings struct {
 	RouteThreshold float64 // confidence below which route_task runs no tool by itself
-	FillArguments  bool    // route_task asks the person for missing arguments and for agreement
 	Rules          any     // that limit the clients, as JSON can write them
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 	Code           bool    // the mode is "code"
@@ -115,11 +113,6 @@ type toolCall struct {
 	trace    string // the id of the trace of one of our own tools, which may be ""
 	declares bool   // find_tools and describe_tools answer with declarations
 	repaired string // the repairs of the arguments of one of our own tools
-}
-
-// repair notes repairs of the arguments.
-func (c *toolCall) repair(how ...string) {
-	c.repaired = prose.Clauses(append([]string{c.repaired}, how...)...)
 }
 
 // New returns the tools of a router.

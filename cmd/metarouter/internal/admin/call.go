@@ -106,11 +106,11 @@ func routeTask(q *query) (any, error) {
 		Threshold: q.router.Config().Router.RouteThreshold,
 		RunUnsure: asked.Yes,
 		RunUnsafe: asked.Yes,
-		Fill: func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
+		Arguments: func(t *registry.NormalizedTool, _ bool) json.RawMessage {
 			if typed, err := Merge(t.InputSchema, asked.Arguments, asked.Pairs); err == nil {
-				return typed, false
+				return typed
 			}
-			return arguments, false
+			return arguments
 		},
 	})
 	if t := routed.Selection.Tool; t != nil {
