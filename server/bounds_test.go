@@ -295,7 +295,8 @@ const (
 	lazily             = 500 * time.Millisecond
 	longer             = 5 * time.Second
 	keepAlive          = 25 * time.Second
-	maxKept            = 2 << 20
+	maxKept            = 128 << 10
+	maxKeptStreams     = 16
 	maxUnreadMessages  = 10_000
 	defaultBudget      = 2000
 	unsureLimit        = 10

@@ -20,9 +20,6 @@ func TestStandingStreamIsFull(t *testing.T) {
 	s := newStream("0")
 	s.standing = true
 	note, question := []byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}`), []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	for range maxStandingMessages {
-		s.Send(note)
-	}
 	for i := range maxStandingMessages {
 		expect.OK(t, s.Send(question), "question %d", i)
 	}
@@ -30,12 +27,32 @@ func TestStandingStreamIsFull(t *testing.T) {
 		t.Error("a question was lost in silence")
 	}
 	expect.OK(t, s.Send(note))
-	if events, more, _ := s.after(0); !more || len(events) != maxStandingMessages || events[0].number != maxStandingMessages+1 {
-		t.Errorf("%d events from %d on, %v", len(events), events[0].number, more)
+	if messages, first, more, _ := s.after(0); !more || len(messages) != maxStandingMessages || first != 1 {
+		t.Errorf("%d events from %d on, %v", len(messages), first, more)
 	}
-	s.wrote(maxStandingMessages + 1)
+	s.wrote(1)
 	if err := s.Send(question); err != nil {
 		t.Error("no room, though one was read")
+	}
+}
+
+// Of the events that were written, the last ones are kept.
+func TestKeptEvents(t *testing.T) {
+	s := newStream("1")
+	for range 5 {
+		expect.OK(t, s.Send(make([]byte, maxKept*2/5)))
+	}
+	s.wrote(3)
+	for number, want := range map[int]bool{-1: false, 0: false, 1: true, 3: true, 5: true, 6: false} {
+		expect.Equal(t, s.keeps(number), want, "keeps what follows %d", number)
+	}
+	if messages, first, _, _ := s.after(1); len(messages) != 4 || first != 2 {
+		t.Errorf("%d events from %d on", len(messages), first)
+	}
+	s.wrote(5)
+	s.wrote(2)
+	if s.log.kept > maxKept || s.log.unread != 0 || !s.keeps(3) || s.keeps(2) {
+		t.Errorf("%d bytes are kept, %d unread", s.log.kept, s.log.unread)
 	}
 }
 

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// maxKept bounds the bytes of events that are kept of one session, so that
-	// streams can be resumed, and maxKeptStreams the streams.
-	maxKept        = 2 << 20
-	maxKeptStreams = 100
+	// maxKept bounds the bytes of written events that are kept of one stream, so that
+	// it can be resumed, and maxKeptStreams the streams of one session.
+	maxKept        = 128 << 10
+	maxKeptStreams = 16
 
 	// retry is after how many milliseconds a client shall resume a stream that
 	// was cut off.
@@ -190,42 +190,12 @@ func (s *httpSession) newStream() *stream {
 	return newStream(strconv.Itoa(s.lastStream))
 }
 
-// keep has a stream be kept from now on, for the client to resume.
+// keep has a stream be kept, for the client to resume. The oldest ones give way.
 func (s *httpSession) keep(st *stream) {
-	st.mu.Lock()
-	st.kept = s.trim
-	st.mu.Unlock()
-	s.mu.Lock()
-	s.streams = append(s.streams, st)
-	s.mu.Unlock()
-	s.trim()
-}
-
-// trim forgets streams and events above the bounds: the oldest streams that have ended and that
-// no connection follows, and then the written events of the others.
-func (s *httpSession) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total, number := 0, len(s.streams)
-	for _, st := range s.streams {
-		size, _ := st.size()
-		total += size
-	}
-	s.streams = slices.DeleteFunc(s.streams, func(st *stream) bool {
-		size, inUse := st.size()
-		if total <= maxKept && number <= maxKeptStreams || inUse {
-			return false
-		}
-		total -= size
-		number--
-		return true
-	})
-	for _, st := range s.streams {
-		if total <= maxKept {
-			return
-		}
-		total -= st.shrink()
-	}
+	s.streams = append(s.streams, st)
+	s.streams = slices.Delete(s.streams, 0, max(len(s.streams)-maxKeptStreams, 0))
 }
 
 // find returns the stream that an event belongs to, and the event's number. It
