@@ -35,7 +35,7 @@ func perform(ctx context.Context, s *alone, params []byte) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	defer r.Refuse(context.Canceled)
+	defer r.Cancel(context.Canceled)
 	return s.tools.Call(r.Context(), conversation.Call{Request: r, From: r})
 }
 

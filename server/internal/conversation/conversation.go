@@ -61,8 +61,8 @@ type Conversation struct {
 	askable                   signal.Change // when the client, or one of its requests, can take a question
 }
 
-// Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
-// or Refuse of the request must be called.
+// Begin lets a request in. Its messages go to w. Unless Begin fails, Run or Handle
+// of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
 	r := &c.visit
 	if !c.Visitor {

@@ -149,16 +149,6 @@ func panicked(r *Request, p any) error {
 	return Internal("internal error")
 }
 
-// Refuse closes the request without handling it, and returns the line that
-// answers it, nil if it was cancelled.
-func (r *Request) Refuse(err error) (line []byte) {
-	defer r.end(nil)
-	if !r.Requests.remove(r) {
-		return nil
-	}
-	return Refusal(r.ID, err)
-}
-
 // Cancel ends the request for a cause, which is then answered.
 func (r *Request) Cancel(cause error) { r.end(cause) }
 
