@@ -295,8 +295,7 @@ const (
 	lazily             = 500 * time.Millisecond
 	longer             = 5 * time.Second
 	keepAlive          = 25 * time.Second
-	maxKept            = 128 << 10
-	maxKeptStreams     = 16
+	maxKept            = 2 << 20
 	maxUnreadMessages  = 10_000
 	defaultBudget      = 2000
 	unsureLimit        = 10

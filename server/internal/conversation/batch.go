@@ -54,14 +54,17 @@ func Split(array []byte, most int) (entries [][]byte, err error) {
 // nil: "If the batch rpc call itself contains … no Response objects … the
 // server MUST NOT return an empty Array".
 func join(answers [][]byte) []byte {
-	answers = slices.DeleteFunc(answers, func(answer []byte) bool { return answer == nil })
-	if len(answers) == 0 {
+	parts := [][]byte{[]byte("[")}
+	for _, answer := range answers {
+		if answer != nil {
+			parts = append(parts, bytes.TrimSuffix(answer, []byte("\n")), []byte(","))
+		}
+	}
+	if len(parts) == 1 {
 		return nil
 	}
-	for i, answer := range answers {
-		answers[i] = bytes.TrimSuffix(answer, []byte("\n"))
-	}
-	return slices.Concat([]byte("["), bytes.Join(answers, []byte(",")), []byte("]\n"))
+	parts[len(parts)-1] = []byte("]\n")
+	return slices.Concat(parts...) // one copy: they may be long
 }
 
 // TakesBatches fails if the client may not send batches.

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// maxKept bounds the bytes of written events that are kept of one stream, so that
-	// it can be resumed, and maxKeptStreams the streams of one session.
-	maxKept        = 128 << 10
-	maxKeptStreams = 16
+	// maxKept bounds the bytes that are kept of one session, so that streams can be resumed,
+	// maxKeptStreams the streams, and maxKeptOpen the written bytes of one that has not ended.
+	maxKept        = 2 << 20
+	maxKeptStreams = 100
+	maxKeptOpen    = 128 << 10
 
 	// retry is after how many milliseconds a client shall resume a stream that
 	// was cut off.
@@ -190,12 +191,28 @@ func (s *httpSession) newStream() *stream {
 	return newStream(strconv.Itoa(s.lastStream))
 }
 
-// keep has a stream be kept, for the client to resume. The oldest ones give way.
+// keep has a stream be kept, for the client to resume.
 func (s *httpSession) keep(st *stream) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.streams = append(s.streams, st)
-	s.streams = slices.Delete(s.streams, 0, max(len(s.streams)-maxKeptStreams, 0))
+	s.mu.Unlock()
+	s.trim()
+}
+
+// trim forgets streams above the bounds, the oldest first, but none that a call or a connection uses.
+func (s *httpSession) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room, number := maxKept, 0
+	for i, st := range slices.Backward(s.streams) {
+		size, inUse := st.size()
+		if !inUse && (size > room || number >= maxKeptStreams) {
+			s.streams = slices.Delete(s.streams, i, i+1)
+			continue
+		}
+		room -= size
+		number++
+	}
 }
 
 // find returns the stream that an event belongs to, and the event's number. It

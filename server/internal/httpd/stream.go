@@ -79,9 +79,9 @@ func (s *stream) add(message []byte) error {
 	switch {
 	case s.closed:
 		return errStreamEnded
-	case s.standing && s.log.isFull(len(message), maxStanding, maxStandingMessages):
+	case s.standing && !s.log.makeRoom(len(message)):
 		if conversation.IsNotification(message) {
-			return nil // the messages that wait already matter more
+			return nil // the questions that wait already matter more
 		}
 		return errStreamFull
 	case !s.standing && s.log.isFull(len(message), maxUnread, maxUnreadMessages):
@@ -163,11 +163,22 @@ func (s *stream) after(number int) (messages [][]byte, first int, more bool, cha
 func (s *stream) wrote(number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keep := maxKept
-	if s.name == "" {
+	keep := maxKeptOpen
+	switch {
+	case s.name == "":
 		keep = 0
+	case s.closed: // it ends with the answer
+		keep = maxKept
 	}
 	s.log.wrote(number, keep)
+}
+
+// size returns how many bytes are kept, and whether the stream is in use: more may
+// come, or a connection follows it.
+func (s *stream) size() (bytes int, inUse bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.kept + s.log.unread, !s.closed || s.at != nil
 }
 
 // keeps reports whether all events behind the numbered one are kept.
@@ -229,6 +240,18 @@ func (l *eventLog) last() int { return l.forgot + len(l.messages) }
 // isFull reports whether a message of the size exceeds the bounds of those that were not written.
 func (l *eventLog) isFull(size, bytes, messages int) bool {
 	return l.unread > 0 && (l.unread+size > bytes || l.last()-l.written >= messages)
+}
+
+// makeRoom forgets the oldest messages of a standing stream until so many bytes have room. It reports false if a question is the oldest that
+// was not written.
+func (l *eventLog) makeRoom(more int) bool {
+	for l.isFull(more, maxStanding, maxStandingMessages) {
+		if !conversation.IsNotification(l.messages[l.written-l.forgot]) {
+			return false
+		}
+		l.wrote(l.written+1, 0)
+	}
+	return true
 }
 
 // push appends a message.

@@ -252,5 +252,6 @@ func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.log.Debug("a client resumes a stream", zap.String("after", id))
+	defer s.trim()
 	follow(w, r, st, number, true, hello)
 }

@@ -64,15 +64,13 @@ func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
 func newStore() *store { return &store{byOwner: make(map[owner]*keptTexts)} }
 
-// put takes in a text. It drops the oldest texts of the owner that it leaves no room for, and then of those who have the most.
+// put takes in a text. It drops the oldest texts of the owner that it leaves no room for, and then those of the largest owner of the
+// largest server.
 func (s *store) put(of owner, k *keptText) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for own := s.byOwner[of]; own != nil && own.size+k.size() > maxKeptBytes; {
 		s.drop(of, 0)
-	}
-	for s.size+k.size() > maxAllKeptBytes {
-		s.drop(s.largest(), 0)
 	}
 	own := s.byOwner[of]
 	if own == nil {
@@ -83,14 +81,22 @@ func (s *store) put(of owner, k *keptText) {
 	own.size += k.size()
 	s.size += k.size()
 	k.timer = time.AfterFunc(maxKeptTime, func() { s.expire(of, k) })
+	for s.size > maxAllKeptBytes {
+		s.drop(s.largest(k), 0)
+	}
 }
 
-// largest returns the owner with the most bytes. s.mu must be held.
-func (s *store) largest() (of owner) {
-	most := 0
+// largest returns the owner with the most bytes of the server with the most, but not one that has the newest text alone. s.mu must be held.
+func (s *store) largest(newest *keptText) (of owner) {
+	sizes := make(map[*results]int)
 	for other, own := range s.byOwner {
-		if own.size > most {
-			of, most = other, own.size
+		sizes[other.server] += own.size
+	}
+	most := new(keptTexts)
+	for other, own := range s.byOwner {
+		larger := cmp.Or(cmp.Compare(sizes[other.server], sizes[of.server]), cmp.Compare(own.size, most.size)) > 0
+		if larger && own.texts[0] != newest {
+			of, most = other, own
 		}
 	}
 	return of

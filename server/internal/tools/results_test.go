@@ -118,22 +118,23 @@ func TestKeptShortResults(t *testing.T) {
 	}
 }
 
-// The texts of many servers are within one bound, and a client that keeps more and more evicts its own. A server that has ended
-// keeps nothing.
+// The texts of many servers are within one bound, and what a server that keeps more and more can
+// evict is its own. A server that has ended keeps nothing.
 func TestKeptResultsOfManyServers(t *testing.T) {
 	common := newStore()
 	var servers []*results
 	for range 50 {
 		servers = append(servers, &results{store: common, exists: anyTool})
 	}
-	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 1<<20))
-	for range 10 {
-		for client := range 12 {
-			servers[1].keep(client, "a:b", strings.Repeat("x", 4<<20))
+	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 5<<20))
+	for client := range 200 {
+		newest := servers[1].keep(client, "a:b", strings.Repeat("x", 4<<20-client))
+		if _, ok := servers[1].find(client, newest); !ok {
+			t.Fatalf("the text of client %d is dropped at once", client)
 		}
 	}
 	if _, ok := servers[0].find("me", modest); !ok {
-		t.Error("clients with more evicted it")
+		t.Error("a server with more evicted it")
 	}
 	if _, ok := servers[1].find("me", modest); ok {
 		t.Error("another server finds it")
