@@ -211,7 +211,7 @@ func (r *NodeRequest) relayable() error {
 	})
 }
 
-// Do carries out the request. Of the argument, it takes From and Trail. Errors are for the other node.
+// Do carries out the request. Of the argument, it takes From. Errors are for the other node.
 func (r *NodeRequest) Do(ctx context.Context, as Request) (result json.RawMessage, err error) {
 	if r.sent.Deadline != 0 {
 		var cancel context.CancelFunc
@@ -241,7 +241,7 @@ func (r *NodeRequest) Do(ctx context.Context, as Request) (result json.RawMessag
 // call carries out tools/call.
 func (r *NodeRequest) call(ctx context.Context, as Request) (json.RawMessage, error) {
 	result, err := r.view.Execute(ctx, selector.Call{
-		Tool: r.tool, Arguments: wire.Member(r.params, "arguments"), Params: r.params, Meta: r.Meta, Here: true, From: as.From, Trail: as.Trail,
+		Tool: r.tool, Arguments: wire.Member(r.params, "arguments"), Params: r.params, Meta: r.Meta, Here: true, From: as.From,
 		Client: r.node.stream.Node, Principal: r.Principal, PrincipalName: r.PrincipalName,
 		Unfit: func(t *registry.NormalizedTool) bool { return !r.allows(t) },
 	})

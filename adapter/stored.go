@@ -92,7 +92,7 @@ func (s storedSession) Call(ctx context.Context, r session.Request) (json.RawMes
 	run, id := selector.ScriptRunOf(ctx), s.made.Tool.ID
 	run.Script = selector.Script{Code: s.script.Code, Input: wire.Member(r.Params, "arguments")}
 	run.Call = s.made
-	run.Call.Params, run.Call.Repaired, run.Call.Checked, run.Call.Trail = nil, "", nil, nil
+	run.Call.Params, run.Call.Repaired, run.Call.Checked = nil, "", nil
 	o := s.calls.RunScript(ctx, run)
 	switch {
 	case ctx.Err() != nil:

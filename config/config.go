@@ -156,7 +156,6 @@ type Router struct {
 	MaxResultTokens int           `key:"maxResultTokens"`
 	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
-	FillArguments   bool          `key:"fillArguments"`
 	FindTools       bool          `key:"findTools"`
 	AccessLog       AccessLog     `key:"accessLog"`
 	Audit           Audit         `key:"audit"`

@@ -123,7 +123,6 @@ func cluesOf(e *execute.Executor, q Query) []clue {
 		func(t *registry.NormalizedTool) float64 { return named(task, t) },
 		at(texts(q.Arguments, nil, 0)),
 		at(text.Values(q.Task)),
-		at(q.Folders),
 	}
 }
 

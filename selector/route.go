@@ -43,14 +43,9 @@ type RouteRequest struct {
 	// and searches once more if it has. May be nil.
 	Refresh func(ctx context.Context) bool
 
-	// Folders returns the folders in which the client works. Route calls it if nothing else says
-	// which of several servers is meant, and selects once more if there are any. May be nil.
-	Folders func(ctx context.Context) []string
-
-	// Fill completes the arguments, for example by asking the client. permitted says whether
-	// the tool may run already; if not, agreed says whether a person has agreed to the call. May
-	// be nil.
-	Fill func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool)
+	// Arguments returns the arguments of the call, if they depend on the tool that was selected; may be nil. permitted says
+	// whether the tool may run.
+	Arguments func(t *registry.NormalizedTool, permitted bool) json.RawMessage
 }
 
 // Routed is the result of a [RouteRequest].
@@ -83,11 +78,6 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 		if err == nil && !r.Selection.Sure && q.Refresh != nil && q.Refresh(ctx) {
 			r.Selection, err = p.Select(ctx, q.Query)
 		}
-		if err == nil && r.Selection.Ambiguous && q.Folders != nil {
-			if q.Query.Folders = q.Folders(ctx); len(q.Query.Folders) > 0 {
-				r.Selection, err = p.Select(ctx, q.Query)
-			}
-		}
 		if err != nil {
 			return r, err
 		}
@@ -107,10 +97,8 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	r.Unsure = belowThreshold(r.Selection.Confidence, q.Threshold)
 	_, r.Unsafe = Harmless(call.Tool)
 	permitted := (r.Unsure == "" || q.RunUnsure) && (r.Unsafe == "" || q.RunUnsafe) && !r.Ambiguous
-	if q.Fill != nil && !r.Ambiguous && wire.IsObject(call.Arguments) {
-		var agreed bool
-		call.Arguments, agreed = q.Fill(ctx, call.Tool, call.Arguments, permitted)
-		permitted = permitted || agreed
+	if q.Arguments != nil {
+		call.Arguments = argumentsOf(Call{Arguments: q.Arguments(call.Tool, permitted)})
 	}
 	checked := p.Check(ctx, call.Tool, call.Arguments)
 	call.Checked = &checked // so that the execution does not check again

@@ -104,11 +104,6 @@ func TestRoute(t *testing.T) {
 	yes := true
 	read := &registry.NormalizedTool{ID: "a:read", Hints: registry.Hints{ReadOnly: &yes}, InputSchema: json.RawMessage(`{"required":["path"]}`)}
 	write := &registry.NormalizedTool{ID: "a:write"}
-	fill := func(filled string, agreed bool) func(context.Context, *registry.NormalizedTool, json.RawMessage, bool) (json.RawMessage, bool) {
-		return func(context.Context, *registry.NormalizedTool, json.RawMessage, bool) (json.RawMessage, bool) {
-			return json.RawMessage(filled), agreed
-		}
-	}
 	selected := func(t *registry.NormalizedTool) []Selection {
 		return []Selection{{Tool: t, Confidence: 0.8, Sure: true}}
 	}
@@ -133,7 +128,9 @@ func TestRoute(t *testing.T) {
 		{"plan", fakeProvider{selections: selected(read), plan: []Step{{}, {}}}, RouteRequest{Call: args, Plan: true}, "", 0, ""},
 		{"no plan is wanted", fakeProvider{selections: selected(read), plan: []Step{{}, {}}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
 		{"missing", fakeProvider{selections: selected(read)}, RouteRequest{}, "", 1, ""},
-		{"filled", fakeProvider{selections: selected(read)}, RouteRequest{Fill: fill(`{"path":"y"}`, false)}, `{"path":"y"}`, 0, ""},
+		{"typed by the schema", fakeProvider{selections: selected(read)}, RouteRequest{Arguments: func(t *registry.NormalizedTool, _ bool) json.RawMessage {
+			return json.RawMessage(`{"path":"of ` + t.ID + `"}`)
+		}}, `{"path":"of a:read"}`, 0, ""},
 		{"below the threshold", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9}, "", 0, "unsure"},
 		{"below the threshold, and allowed", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9, RunUnsure: true}, `{"path":"x"}`, 0, "unsure"},
 		{"unsure, and only unsafe is allowed", fakeProvider{selections: selected(read)}, RouteRequest{Call: args, Threshold: 0.9, RunUnsafe: true}, "", 0, "unsure"},
@@ -144,12 +141,10 @@ func TestRoute(t *testing.T) {
 			RouteRequest{Call: args, Refresh: func(context.Context) bool { return true }}, `{"path":"x"}`, 0, ""},
 		{"unsafe", fakeProvider{selections: selected(write)}, RouteRequest{}, "", 0, "unsafe"},
 		{"unsafe, and allowed", fakeProvider{selections: selected(write)}, RouteRequest{RunUnsafe: true}, "{}", 0, "unsafe"},
-		{"unsafe, and agreed to", fakeProvider{selections: selected(write)}, RouteRequest{Fill: fill(`{}`, true)}, "{}", 0, "unsafe"},
 		{"faults", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
 		{"faults, strictly", fakeProvider{selections: selected(read), faults: []string{"no"}}, RouteRequest{Call: args, Strict: true}, "", 0, ""},
 		{"not checked", fakeProvider{selections: selected(read), unchecked: true}, RouteRequest{Call: args}, `{"path":"x"}`, 0, ""},
 		{"not checked, strictly", fakeProvider{selections: selected(read), unchecked: true}, RouteRequest{Call: args, Strict: true}, "", 0, ""},
-		{"not checked, strictly, and agreed to", fakeProvider{selections: selected(write), unchecked: true}, RouteRequest{Fill: fill(`{"path":"y"}`, true), Strict: true}, "", 0, "unsafe"},
 		{"chosen", fakeProvider{}, RouteRequest{Call: Call{Tool: read}, Threshold: 1}, "{}", 1, ""},
 		{"chosen and unsafe", fakeProvider{}, RouteRequest{Call: Call{Tool: write}}, "", 0, "unsafe"},
 	} {

@@ -27,11 +27,9 @@ type Query struct {
 	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
 
-	// Arguments of the call to come, a JSON object, and Folders of the client, absolute, tell
-	// which server is meant if several have the same tool. Both may be nil. A tool that lacks
-	// an argument that other tools take is not found.
+	// Arguments of the call to come, a JSON object, tell which server is meant if several have the
+	// same tool; may be nil. A tool that lacks an argument that other tools take is not found.
 	Arguments json.RawMessage
-	Folders   []string
 
 	// Catalog has the items that may be found; nil is the whole catalog of the registry. Its
 	// items are items of the registry, but for tools whose arguments are fixed.

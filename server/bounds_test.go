@@ -132,7 +132,7 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 		_, s, w := serveTwo(t, asks)
 		listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
 		for range maxListeners {
-			s.bounds.subscriptions.listeners.Take("")
+			s.bounds.subscriptions.listeners.Take("", 0)
 		}
 		for _, profile := range []string{"one", "two"} {
 			if _, answer := w.text(http.MethodPost, "/mcp/p/"+profile, listen, modernHeaders("subscriptions/listen", "")...); !strings.Contains(answer, "busy") {
@@ -143,7 +143,7 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 				t.Errorf("%s has subscriptions of its own", profile)
 			}
 		}
-		s.bounds.subscriptions.listeners.Release("")
+		s.bounds.subscriptions.listeners.Release("", 0)
 		for range 3 { // one after the other
 			response := w.do(http.MethodPost, "/mcp/p/one", listen, modernHeaders("subscriptions/listen", "")...)
 			reading(t, response).want("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
@@ -153,8 +153,7 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 	})
 }
 
-// Clients without a session are remembered together, those of the profile with most of them the
-// shortest.
+// Of the clients without a session, each profile remembers the last ones.
 func TestVisitorsOfProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, w := serveTwo(t, asks)
@@ -171,7 +170,7 @@ func TestVisitorsOfProfiles(t *testing.T) {
 		for _, c := range s.Clients() {
 			counts[c.Profile]++
 		}
-		if counts["one"] != 10 || counts["two"] != 90 {
+		if counts["one"] != 10 || counts["two"] != 100 {
 			t.Errorf("remembers %v", counts)
 		}
 	})

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -245,21 +243,10 @@ func namesOf(servers []adapter.ServerInfo) (names []string) {
 // when servers come or go, since each change costs clients their cache of the prompt.
 func nameServers(definition []byte, names []string) []byte {
 	description, _ := wire.String(wire.Member(definition, "description"))
-	if len(names) == 0 {
+	const title = " The servers: "
+	text := listed(names, maxFindTools-len([]rune(description))-len(title)-len("."))
+	if text == "" {
 		return definition
 	}
-	const title, more = " The servers: ", ", and %d more"
-	room := maxFindTools - len([]rune(description)) - len(title) - len(more) - len(".") - 8
-	shown := 0
-	for _, name := range names {
-		if room -= len([]rune(name)) + len(", "); room < 0 {
-			break
-		}
-		shown++
-	}
-	text := title + strings.Join(names[:shown], ", ")
-	if left := len(names) - shown; left > 0 {
-		text += fmt.Sprintf(more, left)
-	}
-	return wire.SetMember(definition, "description", wire.AppendString(nil, description+text+"."))
+	return wire.SetMember(definition, "description", wire.AppendString(nil, description+title+text+"."))
 }

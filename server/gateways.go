@@ -89,7 +89,7 @@ func (s *Servers) serveGateway(ctx context.Context, v *adapter.NodeView, conn ne
 		if server == nil {
 			return nil, conversation.ErrNotResumed
 		}
-		return s.nodes.quotas.begin(v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
+		return beginWithin(s.nodes.quota, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
 			return server.clients.Resume(ctx, stream, q.IsOf, m, w)
 		})
 	}

@@ -216,24 +216,23 @@ func (g *greeting) quote(b *strings.Builder, servers []adapter.ServerInfo) {
 
 // enumerate writes a line with as many of the items as fit into room bytes.
 func enumerate(b *strings.Builder, title string, items []string, room int) {
+	if text := listed(items, room-len(title)-len(".\n")); text != "" {
+		b.WriteString(title + text + ".\n")
+	}
+}
+
+// listed returns as many of the items as fit into room bytes, and how many more there are; "" if none fits.
+func listed(items []string, room int) (text string) {
 	const more = ", and %d more"
-	line := title
-	shown := 0
-	for ; shown < len(items); shown++ {
-		next := items[shown]
-		if shown > 0 {
-			next = ", " + next
+	for i, item := range items {
+		next := strings.TrimPrefix(text+", "+item, ", ")
+		switch fits := len(next)+len(more)+8 <= room; {
+		case !fits && i > 0:
+			return text + fmt.Sprintf(more, len(items)-i)
+		case !fits:
+			return ""
 		}
-		if len(line)+len(next)+len(more)+len(".\n")+8 > room {
-			break
-		}
-		line += next
+		text = next
 	}
-	if shown == 0 {
-		return
-	}
-	if left := len(items) - shown; left > 0 {
-		line += fmt.Sprintf(more, left)
-	}
-	b.WriteString(line + ".\n")
+	return text
 }

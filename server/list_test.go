@@ -339,7 +339,7 @@ func TestAppTools(t *testing.T) {
 		params := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`)
 		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}), nil)
 		expect.OK(t, err)
-		defer r.Refuse(context.Canceled)
+		defer r.Cancel(context.Canceled)
 		raw, err := s.list(t.Context(), conversation.Call{Request: r, From: r})
 		expect.OK(t, err)
 		return string(raw)

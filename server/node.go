@@ -30,45 +30,21 @@ const (
 	maxAllNodeRequests = 4096
 )
 
-// nodeQuotas bound the requests of other nodes that run, by the key of the node.
-type nodeQuotas struct{ bytes, requests *conversation.Quota }
-
-func newNodeQuotas() *nodeQuotas {
-	return &nodeQuotas{conversation.NewQuota(maxNodeBytes, maxAllNodeBytes), conversation.NewQuota(maxNodeRequests, maxAllNodeRequests)}
-}
-
-// take counts a request with parameters of the size. It reports false if there are too many.
-func (q *nodeQuotas) take(node string, size int) bool {
-	if !q.requests.Take(node) {
-		return false
-	}
-	if !q.bytes.TakeN(node, size) {
-		q.requests.Release(node)
-		return false
-	}
-	return true
-}
-
-// begin has a request of a node begin that has parameters of the size, and counts it until it ends.
-func (q *nodeQuotas) begin(node string, size int, begin func() (*conversation.Request, error)) (*conversation.Request, error) {
-	if !q.take(node, size) {
+// beginWithin has a request of a node begin that has parameters of the size, and counts it until it ends.
+func beginWithin(q *conversation.Quota, node string, size int, begin func() (*conversation.Request, error)) (*conversation.Request, error) {
+	if !q.Take(node, size) {
 		return nil, errNodeBusy
 	}
 	r, err := begin()
 	if err != nil {
-		q.release(node, size)
+		q.Release(node, size)
 		if err == conversation.ErrBusy {
 			err = errNodeBusy
 		}
 		return nil, err
 	}
-	context.AfterFunc(r.Context(), func() { q.release(node, size) })
+	context.AfterFunc(r.Context(), func() { q.Release(node, size) })
 	return r, nil
-}
-
-func (q *nodeQuotas) release(node string, size int) {
-	q.bytes.ReleaseN(node, size)
-	q.requests.Release(node)
 }
 
 // A nodeServer is the MCP server that other nodes see of one server of this router: with the server's
@@ -78,8 +54,8 @@ type nodeServer struct {
 	view          *adapter.NodeView // of the first stream
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	quotas        *nodeQuotas
-	stop          func() // ends listening to the server
+	quota         *conversation.Quota // of requests, by the key of the node
+	stop          func()              // ends listening to the server
 
 	// Guarded by mu of nodeServers.
 	streams int
@@ -91,7 +67,7 @@ type nodeServer struct {
 type nodeServers struct {
 	clients       *conversation.Budgets
 	subscriptions *subscriptionQuotas
-	quotas        *nodeQuotas
+	quota         *conversation.Quota // of requests, by the key of the node
 	log           *zap.Logger
 
 	mu    sync.Mutex             // guards the field below
@@ -100,7 +76,9 @@ type nodeServers struct {
 
 func newNodeServers(log *zap.Logger) *nodeServers {
 	return &nodeServers{
-		clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(), quotas: newNodeQuotas(),
+		clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(),
+		quota: conversation.NewQuota(maxNodeRequests, maxAllNodeRequests, maxNodeBytes, maxAllNodeBytes),
+
 		log: log, byKey: make(map[string]*nodeServer),
 	}
 }
@@ -179,7 +157,7 @@ func (s *nodeServers) end(idle time.Duration) {
 }
 
 func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
-	n := &nodeServer{view: v, quotas: all.quotas}
+	n := &nodeServer{view: v, quota: all.quota}
 	n.subscriptions = newSubscriptions(&watches{
 		router: nodeSubscriber{}, log: all.log, exists: func(string) bool { return true },
 		locate: func(_ context.Context, uri string) ([]catalog.Address, error) {
@@ -199,7 +177,7 @@ func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
 
 func (n *nodeServer) methods() map[string]conversation.Method {
 	do := func(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-		return admitted(ctx).Do(ctx, adapter.Request{From: c.From, Trail: &c.Trail})
+		return admitted(ctx).Do(ctx, adapter.Request{From: c.From})
 	}
 	return map[string]conversation.Method{
 		"initialize":               {Handle: n.initialize, Legacy: true, Quick: true},
@@ -251,7 +229,7 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	if m.Protocol != nil {
 		c = stream.Guest(conversation.Identity{Principal: q.Principal, PrincipalName: q.PrincipalName})
 	}
-	r, err := n.quotas.begin(v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
+	r, err := beginWithin(n.quota, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
 		return c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
 	})
 	return r, v.NotSent(err)

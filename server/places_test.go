@@ -1,15 +1,9 @@
-//lint:file-ignore SA1019 roots are deprecated, and clients have them
-
 package server
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -48,19 +42,4 @@ func TestPlaces(t *testing.T) {
 		expect.Contains(t, p.Reason, part)
 	}
 	expect.Equal(t, string(r.query.Arguments), `{"n":1}`, "searched with the arguments")
-}
-
-// If nothing says which server is meant, the folders in which the client works are asked for.
-func TestRootsTellPlaces(t *testing.T) {
-	for _, version := range []string{"", "2025-11-25"} {
-		for _, ambiguous := range []bool{true, false} {
-			r := newFake(tool("files-a", "read"), tool("files-b", "read"))
-			r.selection = selector.Selection{Tool: r.Tools()[0], Confidence: 0.9, Places: r.Tools(), Ambiguous: ambiguous}
-			client := connectSDK(t, newAlone(r, Options{Mode: exposure.Search}), version, nil, &mcp.Root{URI: "file:///srv/b"})
-			_, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"read","arguments":{}}`)})
-			if asked := slices.Equal(r.query.Folders, []string{"file:///srv/b"}); err != nil || asked != ambiguous {
-				t.Errorf("revision %q, ambiguous %v: searched with the folders %q, %v", version, ambiguous, r.query.Folders, err)
-			}
-		}
-	}
 }

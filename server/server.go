@@ -62,7 +62,6 @@ type Options struct {
 	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in each mode but "code"
 	FindTools      bool          // whether direct mode lists find_tools, too, if the tools cost more than FindAbove tokens
 	FindAbove      int
-	FillArguments  bool   // whether route_task asks the person for missing arguments and for agreement
 	Scripts        bool   // whether clients may run scripts; else mode "code" is "search"
 	Itself         string // the only server that clients see, which is shown as itself; "" for none
 
@@ -136,7 +135,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 		Settings: func() tools.Settings {
 			now := s.display.options()
 			return tools.Settings{
-				RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Profile: now.Profile,
+				RouteThreshold: now.RouteThreshold, Profile: now.Profile,
 				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
 			}
 		},

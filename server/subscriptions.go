@@ -49,7 +49,7 @@ type subscriptionQuotas struct {
 }
 
 func newSubscriptionQuotas() *subscriptionQuotas {
-	return &subscriptionQuotas{conversation.NewQuota(maxListeners, maxListeners), conversation.NewQuota(maxWatches, maxWatches), maxSubscriptions}
+	return &subscriptionQuotas{conversation.NewQuota(maxListeners, maxListeners, 0, 0), conversation.NewQuota(maxWatches, maxWatches, 0, 0), maxSubscriptions}
 }
 
 func newNodeSubscriptionQuotas() *subscriptionQuotas {
@@ -134,10 +134,10 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 			agreed[change.member] = true
 		}
 	}
-	if !s.quota.Take("") {
+	if !s.quota.Take("", 0) {
 		return nil, conversation.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", maxListeners))
 	}
-	defer s.quota.Release("")
+	defer s.quota.Release("", 0)
 	s.mu.Lock()
 	s.listeners[l] = true
 	s.mu.Unlock()

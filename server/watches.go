@@ -86,7 +86,7 @@ func (s *watches) add(ctx, life context.Context, running *sync.WaitGroup, from s
 	}
 	at := found[0]
 	w := &watch{at: at, from: from, notify: notify, uri: uri, ended: life.Done()}
-	if !s.quota.Take("") {
+	if !s.quota.Take("", 0) {
 		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
 	}
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *watches) add(ctx, life context.Context, running *sync.WaitGroup, from s
 		s.mu.Lock()
 		delete(s.all, w)
 		s.mu.Unlock()
-		s.quota.Release("")
+		s.quota.Release("", 0)
 	}
 	done, cancel, err := s.router.Subscribe(ctx, at.Server, at.URI, from)
 	if err != nil {

@@ -75,9 +75,6 @@ type Call struct {
 	// script does.
 	Script string
 	Line   int
-
-	// Trail follows the server's answer to the client; nil if nothing does.
-	Trail *session.Trail
 }
 
 // origin returns the origin of the call, as another node gets it.

@@ -182,7 +182,6 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 	if !errors.Is(err, session.ErrNotSent) {
 		d.sent++
 	}
-	d.request.Trail.Reached("the router to finish the result")
 	switch { // whether it was sent or not: no time is left for another attempt
 	case err == nil:
 	case ctx.Err() != nil:

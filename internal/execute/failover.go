@@ -198,7 +198,7 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 		args, _ = wire.ParseObject(fitting.Sent)
 		x.checked = fitting.passed()
 	}
-	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Asks: x.call.Script != "", Trail: x.call.Trail}
+	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Asks: x.call.Script != ""}
 	if d.policy.Gateway != "" {
 		d.request.Origin = x.call.origin()
 		if d.service != "" {

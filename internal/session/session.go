@@ -79,9 +79,6 @@ type Request struct {
 	// be nil.
 	Origin *Origin
 	Ran    *Run
-
-	// Trail is notified when the answer has come; may be nil.
-	Trail *Trail
 }
 
 // A Client is the client of the router for which a request is made: one of its requests, or

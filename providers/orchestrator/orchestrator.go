@@ -32,13 +32,13 @@ func (o orchestrator) do(ctx context.Context, line string) error {
 		Call:      selector.Call{Arguments: given},
 		Threshold: 0.5,
 		RunUnsafe: true, // the person who wrote the task wants it done
-		Fill: func(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
+		Arguments: func(tool *registry.NormalizedTool, permitted bool) json.RawMessage {
 			if given == nil && permitted {
 				if arguments, model = o.arguments(ctx, tool, task); arguments != nil {
-					return arguments, false
+					return arguments
 				}
 			}
-			return args, false
+			return given
 		},
 	}
 	routed, err := selector.Route(ctx, o.all, request)

@@ -154,6 +154,14 @@ func (v *View) shadows(name string) bool {
 // toolLists returns the list of our own tools and of those given, and the same for clients that
 // refuse some schemas.
 func (v *View) toolLists(o *Options, tools []*registry.NormalizedTool) (list, flat List) {
+	list = v.toolList(o, tools, false)
+	if slices.ContainsFunc(tools, func(t *registry.NormalizedTool) bool { return t.Flat != nil }) {
+		return list, v.toolList(o, tools, true)
+	}
+	return list, list
+}
+
+func (v *View) toolList(o *Options, tools []*registry.NormalizedTool, flat bool) List {
 	all := make([]listing, 0, len(o.Own)+len(tools))
 	for _, own := range o.Own {
 		if v.shadows(own.Name) {
@@ -162,30 +170,13 @@ func (v *View) toolLists(o *Options, tools []*registry.NormalizedTool) (list, fl
 		all = append(all, listing{name: own.Name, definition: own.Definition})
 	}
 	for _, t := range tools {
-		all = append(all, newListing(t.Definition, "name", v.Names.Exposed(t)))
-	}
-	flattened := flattened(all, tools)
-	list = newList("tools", all)
-	if flat = list; flattened != nil {
-		flat = newList("tools", flattened)
-	}
-	return list, flat
-}
-
-// flattened returns the listings, of which the last belong to the tools, with the definitions
-// for clients that can't use others. It returns nil if all tools have one definition for all.
-func flattened(all []listing, tools []*registry.NormalizedTool) (flat []listing) {
-	own := len(all) - len(tools)
-	for i, t := range tools {
-		if t.Flat == nil {
-			continue
+		definition := t.Definition
+		if flat && t.Flat != nil {
+			definition = t.Flat
 		}
-		if flat == nil {
-			flat = slices.Clone(all)
-		}
-		flat[own+i] = newListing(t.Flat, "name", all[own+i].name)
+		all = append(all, newListing(definition, "name", v.Names.Exposed(t)))
 	}
-	return flat
+	return newList("tools", all)
 }
 
 // pinned returns the pinned tools that the snapshot has, each once.

@@ -3,8 +3,8 @@ package conversation
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -30,31 +30,7 @@ const (
 	WithBatches = "2025-03-26"
 )
 
-var (
-	errNotBegun = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB already, so the request was not carried out: send it by itself", maxAnswers>>20)}
-	errLeftOut  = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB, so this one is left out; the request was carried out: send those with long answers by themselves", maxAnswers>>20)}
-)
-
-// A tally counts the bytes of the answers to a batch.
-type tally struct{ bytes atomic.Int64 }
-
-// full fails if the answers are so long that no further request is carried out.
-func (t *tally) full() error {
-	if t.bytes.Load() > maxAnswers {
-		return errNotBegun
-	}
-	return nil
-}
-
-// keep returns the answer to the request of the id, or an error instead of a long
-// answer once the answers together are too long.
-func (t *tally) keep(id json.RawMessage, answer []byte) []byte {
-	const long = 1 << 10
-	if t.bytes.Add(int64(len(answer))) > maxAnswers && len(answer) > long {
-		return Refusal(id, errLeftOut)
-	}
-	return answer
-}
+var errLeftOut = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the answers to the batch are longer than %d MiB, so this one is left out; the request was carried out: send those with long answers by themselves", maxAnswers>>20)}
 
 // Split returns the messages of a batch of at most most messages, or the fault
 // with the batch as a whole.
@@ -78,24 +54,17 @@ func Split(array []byte, most int) (entries [][]byte, err error) {
 // nil: "If the batch rpc call itself contains … no Response objects … the
 // server MUST NOT return an empty Array".
 func join(answers [][]byte) []byte {
-	size := 1
+	parts := [][]byte{[]byte("[")}
 	for _, answer := range answers {
-		size += len(answer) + 1
-	}
-	out := make([]byte, 0, size)
-	for _, answer := range answers {
-		if answer == nil {
-			continue
+		if answer != nil {
+			parts = append(parts, bytes.TrimSuffix(answer, []byte("\n")), []byte(","))
 		}
-		if out = append(out, ','); len(out) == 1 {
-			out[0] = '['
-		}
-		out = append(out, bytes.TrimSuffix(answer, []byte("\n"))...)
 	}
-	if len(out) == 0 {
+	if len(parts) == 1 {
 		return nil
 	}
-	return append(out, "]\n"...)
+	parts[len(parts)-1] = []byte("]\n")
+	return slices.Concat(parts...) // one copy: they may be long
 }
 
 // TakesBatches fails if the client may not send batches.
@@ -152,20 +121,18 @@ func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer
 // Run handles the requests and returns the array of answers, nil if there are no
 // answers. Those that were cancelled because ctx has ended are refused.
 func (b *Batch) Run(ctx context.Context) (array []byte) {
-	var said tally
+	const short = 1 << 10 // such answers are errors, or as small
+	var size atomic.Int64
 	var all errgroup.Group
 	all.SetLimit(batchWidth)
 	for i, r := range b.Requests {
 		all.Go(func() error {
-			var answer []byte
-			if full := said.full(); full != nil {
-				answer = r.Refuse(full)
-			} else {
-				answer = said.keep(r.ID, r.Run())
-				r.Trail.End() // it waits for the others
-			}
-			if answer == nil && ctx.Err() != nil {
+			answer := r.Run()
+			switch {
+			case answer == nil && ctx.Err() != nil:
 				answer = Refusal(r.ID, ErrClosed)
+			case size.Add(int64(len(answer))) > maxAnswers && len(answer) > short:
+				answer = Refusal(r.ID, errLeftOut)
 			}
 			b.answers[b.places[i]] = answer
 			return nil

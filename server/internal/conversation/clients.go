@@ -66,18 +66,10 @@ type Options struct {
 }
 
 // Budgets are common to the servers of one router.
-type Budgets struct {
-	suspended     *Quota
-	modern, plain *Budget // of clients without a session
-}
+type Budgets struct{ suspended *Quota }
 
 // NewBudgets returns the budgets of a router.
-func NewBudgets() *Budgets {
-	return &Budgets{
-		suspended: NewQuota(maxSuspended, maxAllSuspended),
-		modern:    NewBudget(maxVisitors), plain: NewBudget(maxVisitors),
-	}
-}
+func NewBudgets() *Budgets { return &Budgets{NewQuota(maxSuspended, maxAllSuspended, 0, 0)} }
 
 // Clients are all clients of a router.
 type Clients struct {
@@ -98,8 +90,8 @@ func New(o Options) *Clients {
 	}
 	return &Clients{
 		Options: o, suspended: &suspensions{prefix: prefix, quota: o.Budgets.suspended, byState: make(map[string]*suspension)}, open: make(map[*Conversation]bool),
-		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
-		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
+		modern: newVisitors(HTTP, session.Modern, described),
+		plain:  newVisitors(Plain, "", agent),
 	}
 }
 
@@ -179,8 +171,8 @@ func (cs *Clients) Suspended() int {
 // without a session. Requests that run go on.
 func (cs *Clients) End() {
 	cs.suspended.end()
-	cs.modern.byID.Clear()
-	cs.plain.byID.Clear()
+	cs.modern.clear()
+	cs.plain.clear()
 }
 
 // AbandonVisitorsOf gives up the suspended requests of these clients without a session.

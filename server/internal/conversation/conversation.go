@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -63,8 +61,8 @@ type Conversation struct {
 	askable                   signal.Change // when the client, or one of its requests, can take a question
 }
 
-// Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
-// or Refuse of the request must be called.
+// Begin lets a request in. Its messages go to w. Unless Begin fails, Run or Handle
+// of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
 	r := &c.visit
 	if !c.Visitor {
@@ -73,12 +71,6 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	r.Conversation, r.Message, r.writer = c, m, w
 	r.how, r.known = c.clients.Methods[m.Method]
 	r.Quick = r.how.Quick
-	if r.Method == "tools/call" {
-		r.Trail.Late = func(waitsFor string) {
-			c.clients.Log.Warn("a server's answer has not reached its client for a second",
-				zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
-		}
-	}
 	if err := admit(r); err != nil {
 		return nil, err
 	}

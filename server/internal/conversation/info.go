@@ -1,8 +1,8 @@
 package conversation
 
 import (
-	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -63,7 +63,7 @@ func agent(header []byte) (name, version string) {
 }
 
 const (
-	maxVisitors = 100              // clients without a session that all servers of the router remember
+	maxVisitors = 100              // clients without a session of one kind that a server remembers
 	visitorTime = 10 * time.Minute // for which they are, after their last request
 	maxIdentity = 1 << 10          // bytes by which they are told apart
 )
@@ -72,60 +72,69 @@ const (
 type visitors struct {
 	transport, revision string
 	read                func(identity []byte) (name, version string)
-	byID                *Map[visitorID, *ClientInfo]
+
+	mu   sync.Mutex // guards byID
+	byID map[visitorID]*ClientInfo
 }
 
 // A visitorID tells visitors apart. principal is a name.
 type visitorID struct{ principal, identity string }
 
-func newVisitors(b *Budget, transport, revision string, read func(identity []byte) (name, version string)) *visitors {
-	return &visitors{transport, revision, read, NewMap(b, dropLongestSilent)}
+func newVisitors(transport, revision string, read func(identity []byte) (name, version string)) *visitors {
+	return &visitors{transport: transport, revision: revision, read: read, byID: make(map[visitorID]*ClientInfo)}
 }
 
 // note counts a request of the client with the principal and the identity. It returns the client's name; "" if
 // the identity is too long.
 func (v *visitors) note(principal string, identity []byte, calls bool) (name string) {
 	cut := identity[:min(len(identity), maxIdentity)]
-	v.byID.Do(func(byID map[visitorID]*ClientInfo) {
-		info := byID[visitorID{principal, string(cut)}] // without a copy of cut
-		if info == nil {
-			dropSilent(byID)
-			info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
-			info.Name, info.Version = v.read(identity)
-			byID[visitorID{principal, string(cut)}] = info
-		}
-		if info.Last = time.Now(); calls {
-			info.Calls++
-		}
-		if len(cut) == len(identity) {
-			name = info.Name
-		}
-	})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	info := v.byID[visitorID{principal, string(cut)}] // without a copy of cut
+	if info == nil {
+		v.makeRoom()
+		info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
+		info.Name, info.Version = v.read(identity)
+		v.byID[visitorID{principal, string(cut)}] = info
+	}
+	if info.Last = time.Now(); calls {
+		info.Calls++
+	}
+	if len(cut) == len(identity) {
+		name = info.Name
+	}
 	return name
 }
 
-// dropLongestSilent drops the client that was silent for the longest.
-func dropLongestSilent(byID map[visitorID]*ClientInfo) {
+// makeRoom drops the clients that were silent for long, and the one that was for the longest if there are too many. v.mu must be held.
+func (v *visitors) makeRoom() {
 	var oldest visitorID
-	for id, info := range byID {
-		if first := byID[oldest]; first == nil || info.Last.Before(first.Last) {
+	for id, info := range v.byID {
+		if time.Since(info.Last) > visitorTime {
+			delete(v.byID, id)
+		} else if first := v.byID[oldest]; first == nil || info.Last.Before(first.Last) {
 			oldest = id
 		}
 	}
-	delete(byID, oldest)
+	if len(v.byID) >= maxVisitors {
+		delete(v.byID, oldest)
+	}
 }
 
-// dropSilent drops the clients that were silent for long.
-func dropSilent(byID map[visitorID]*ClientInfo) {
-	maps.DeleteFunc(byID, func(_ visitorID, info *ClientInfo) bool { return time.Since(info.Last) > visitorTime })
+func (v *visitors) clear() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.byID)
 }
 
+// all returns those that sent a request in the last minutes.
 func (v *visitors) all() (all []ClientInfo) {
-	v.byID.Do(func(byID map[visitorID]*ClientInfo) {
-		dropSilent(byID)
-		for _, info := range byID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, info := range v.byID {
+		if time.Since(info.Last) <= visitorTime {
 			all = append(all, *info)
 		}
-	})
+	}
 	return all
 }

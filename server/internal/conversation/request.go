@@ -19,9 +19,6 @@ type Request struct {
 
 	Quick bool // it is answered before the next message is looked at
 
-	// Trail follows the answer of a server's tool until the answer is written.
-	Trail session.Trail
-
 	how     Method
 	known   bool // how is set
 	modern  bool
@@ -120,7 +117,6 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 		open := r.Requests.remove(r)
 		r.end(nil)
 		if !open {
-			r.Trail.End()
 			if r.waiting != nil { // the client will not come back for it
 				r.clients.suspended.giveUp(errCancelled, r.waiting)
 			}
@@ -151,16 +147,6 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 func panicked(r *Request, p any) error {
 	r.clients.Log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
 	return Internal("internal error")
-}
-
-// Refuse closes the request without handling it, and returns the line that
-// answers it, nil if it was cancelled.
-func (r *Request) Refuse(err error) (line []byte) {
-	defer r.end(nil)
-	if !r.Requests.remove(r) {
-		return nil
-	}
-	return Refusal(r.ID, err)
 }
 
 // Cancel ends the request for a cause, which is then answered.

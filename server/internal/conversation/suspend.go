@@ -118,7 +118,7 @@ func (all *suspensions) enter(s *suspension) bool {
 	if all.byState[s.state] == s {
 		return true
 	}
-	if !all.quota.Take(s.principal) {
+	if !all.quota.Take(s.principal, 0) {
 		return false
 	}
 	all.byState[s.state] = s
@@ -238,7 +238,7 @@ func (all *suspensions) remove(s *suspension) {
 	defer all.mu.Unlock()
 	if all.byState[s.state] == s {
 		delete(all.byState, s.state)
-		all.quota.Release(s.principal)
+		all.quota.Release(s.principal, 0)
 	}
 }
 

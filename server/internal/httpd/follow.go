@@ -45,9 +45,9 @@ func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, repla
 	quiet := time.NewTicker(keepAlive)
 	defer quiet.Stop()
 	for err == nil {
-		events, more, changed := s.after(number)
-		if len(events) > 0 {
-			number, err = writeEvents(w, s, events)
+		messages, first, more, changed := s.after(number)
+		if len(messages) > 0 {
+			number, err = writeEvents(w, s, first, messages)
 			continue
 		}
 		if !more {
@@ -63,13 +63,13 @@ func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, repla
 	}
 }
 
-// writeEvents writes events of the stream, and returns the number of the last.
-func writeEvents(w http.ResponseWriter, s *stream, events []event) (last int, err error) {
-	for _, e := range events {
-		if err := writeEvent(w, s.eventID(e.number), e.message); err != nil {
+// writeEvents writes messages of the stream, as events from the first number on, and returns the number of the last.
+func writeEvents(w http.ResponseWriter, s *stream, first int, messages [][]byte) (last int, err error) {
+	for i, message := range messages {
+		last = first + i
+		if err := writeEvent(w, s.eventID(last), message); err != nil {
 			return last, err
 		}
-		last = e.number
 	}
 	if err := responseOf(w).control.Flush(); err != nil {
 		return last, err

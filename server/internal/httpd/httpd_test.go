@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,12 +31,72 @@ func TestStandingStreamIsFull(t *testing.T) {
 		t.Error("a question was lost in silence")
 	}
 	expect.OK(t, s.Send(note))
-	if events, more, _ := s.after(0); !more || len(events) != maxStandingMessages || events[0].number != maxStandingMessages+1 {
-		t.Errorf("%d events from %d on, %v", len(events), events[0].number, more)
+	if messages, first, more, _ := s.after(0); !more || len(messages) != maxStandingMessages || first != maxStandingMessages+1 {
+		t.Errorf("%d events from %d on, %v", len(messages), first, more)
 	}
 	s.wrote(maxStandingMessages + 1)
 	if err := s.Send(question); err != nil {
 		t.Error("no room, though one was read")
+	}
+}
+
+// Of the events that were written, the last ones are kept.
+func TestKeptEvents(t *testing.T) {
+	s := newStream("1")
+	for range 5 {
+		expect.OK(t, s.Send(make([]byte, maxKeptOpen*2/5)))
+	}
+	s.wrote(3)
+	for number, want := range map[int]bool{-1: false, 0: false, 1: true, 3: true, 5: true, 6: false} {
+		expect.Equal(t, s.keeps(number), want, "keeps what follows %d", number)
+	}
+	if messages, first, _, _ := s.after(1); len(messages) != 4 || first != 2 {
+		t.Errorf("%d events from %d on", len(messages), first)
+	}
+	s.wrote(5)
+	s.wrote(2)
+	if s.log.kept > maxKeptOpen || s.log.unread != 0 || !s.keeps(3) || s.keeps(2) {
+		t.Errorf("%d bytes are kept, %d unread", s.log.kept, s.log.unread)
+	}
+}
+
+// A session keeps the streams that ended last within its bounds, and those that are in use.
+func TestKeptStreams(t *testing.T) {
+	s := &httpSession{standing: newStream("0")}
+	one := func(end func(*stream)) {
+		st := s.newStream()
+		s.keep(st)
+		end(st)
+		s.trim()
+	}
+	kept := func() (names []string) {
+		for i := range s.lastStream {
+			if st, _, ok := s.find(strconv.Itoa(i+1) + "_0"); ok {
+				names = append(names, st.name)
+			}
+		}
+		return names
+	}
+	picture := func(st *stream) {
+		st.conclude(make([]byte, maxKept*2/5))
+		st.wrote(1) // which is not to say that the client has got it
+	}
+	one(func(*stream) {}) // its call goes on
+	one(func(st *stream) {
+		st.attach(new(attachment), false)
+		st.conclude(make([]byte, maxKept))
+	})
+	for range 3 {
+		one(picture)
+	}
+	one(func(st *stream) { st.conclude(make([]byte, maxKept+1)) })
+	one(func(st *stream) { st.conclude([]byte("short")) })
+	expect.List(t, kept(), []string{"1", "2", "4", "5", "7"}, "kept")
+	for range 2 * maxKeptStreams {
+		one(func(st *stream) { st.conclude(nil) })
+	}
+	if names := kept(); len(names) != maxKeptStreams+2 || names[1] != "2" {
+		t.Errorf("%d streams are kept: %v", len(names), names)
 	}
 }
 

@@ -43,6 +43,9 @@ func (p *reply) send() {
 		p.open()
 	}
 	alone := p.conclude(answer)
+	if p.session != nil {
+		defer p.session.trim()
+	}
 	p.of.work.answered(p.method())
 	switch q := requestOf(p.r); {
 	case p.written != nil:

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// maxKept bounds the bytes of events that are kept of one session, so that
-	// streams can be resumed, and maxKeptStreams the streams.
+	// maxKept bounds the bytes that are kept of one session, so that streams can be resumed,
+	// maxKeptStreams the streams, and maxKeptOpen the written bytes of one that has not ended.
 	maxKept        = 2 << 20
 	maxKeptStreams = 100
+	maxKeptOpen    = 128 << 10
 
 	// retry is after how many milliseconds a client shall resume a stream that
 	// was cut off.
@@ -190,41 +191,27 @@ func (s *httpSession) newStream() *stream {
 	return newStream(strconv.Itoa(s.lastStream))
 }
 
-// keep has a stream be kept from now on, for the client to resume.
+// keep has a stream be kept, for the client to resume.
 func (s *httpSession) keep(st *stream) {
-	st.mu.Lock()
-	st.kept = s.trim
-	st.mu.Unlock()
 	s.mu.Lock()
 	s.streams = append(s.streams, st)
 	s.mu.Unlock()
 	s.trim()
 }
 
-// trim forgets streams and events above the bounds: the oldest streams that have ended and that
-// no connection follows, and then the written events of the others.
+// trim forgets streams above the bounds, the oldest first, but none that a call or a connection uses.
 func (s *httpSession) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total, number := 0, len(s.streams)
-	for _, st := range s.streams {
-		size, _ := st.size()
-		total += size
-	}
-	s.streams = slices.DeleteFunc(s.streams, func(st *stream) bool {
+	room, number := maxKept, 0
+	for i, st := range slices.Backward(s.streams) {
 		size, inUse := st.size()
-		if total <= maxKept && number <= maxKeptStreams || inUse {
-			return false
+		if !inUse && (size > room || number >= maxKeptStreams) {
+			s.streams = slices.Delete(s.streams, i, i+1)
+			continue
 		}
-		total -= size
-		number--
-		return true
-	})
-	for _, st := range s.streams {
-		if total <= maxKept {
-			return
-		}
-		total -= st.shrink()
+		room -= size
+		number++
 	}
 }
 

@@ -30,15 +30,13 @@ var (
 // A stream has the messages for the response of one HTTP request; a standing stream
 // has those that belong to no request. It is a [conversation.Writer] that never
 // blocks: connections follow the stream, one at a time. If it has a name, a client
-// that was cut off can resume it, so written messages are kept until the session
-// forgets them.
+// that was cut off can resume it, so the last written messages are kept.
 type stream struct {
 	name     string // "" if it can't be resumed
 	standing bool
 
 	mu      sync.Mutex // guards the fields below
 	log     eventLog
-	kept    func()      // called when more is kept; may be nil
 	closed  bool        // no more messages
 	at      *attachment // the connection that follows the stream; may be nil
 	changed signal.Change
@@ -66,12 +64,9 @@ func newStream(name string) *stream { return &stream{name: name} }
 // Send implements [conversation.Writer].
 func (s *stream) Send(message []byte) error {
 	s.mu.Lock()
-	kept, owner := s.kept, s.owner
+	owner := s.owner
 	err := s.add(message)
 	s.mu.Unlock()
-	if kept != nil {
-		kept()
-	}
 	if err == conversation.ErrUnread {
 		owner.cut()
 	}
@@ -80,21 +75,20 @@ func (s *stream) Send(message []byte) error {
 
 // add appends a message. s.mu must be held.
 func (s *stream) add(message []byte) error {
-	log := &s.log
 	s.openNow() // first: if the client has left, the sender is to know
 	switch {
 	case s.closed:
 		return errStreamEnded
-	case s.standing && !log.makeRoom(len(message)):
+	case s.standing && !s.log.makeRoom(len(message)):
 		if conversation.IsNotification(message) {
-			return nil // the messages that wait already matter more
+			return nil // the questions that wait already matter more
 		}
 		return errStreamFull
-	case !s.standing && log.unread > 0 && (log.unread+len(message) > maxUnread || log.last-log.written >= maxUnreadMessages):
+	case !s.standing && s.log.isFull(len(message), maxUnread, maxUnreadMessages):
 		s.drop()
 		return conversation.ErrUnread
 	}
-	log.push(message)
+	s.log.push(message)
 	s.changed.Notify()
 	return nil
 }
@@ -126,6 +120,7 @@ func (s *stream) openNow() {
 // the stream, and will not. answer may be nil.
 func (s *stream) conclude(answer []byte) (alone bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch alone = s.opening; {
 	case alone:
 		s.opening = false
@@ -137,12 +132,7 @@ func (s *stream) conclude(answer []byte) (alone bool) {
 		s.closed = true
 		s.changed.Notify()
 	}
-	kept := s.kept
 	s.owner = nil // a session may keep the stream, and not its request
-	s.mu.Unlock()
-	if kept != nil {
-		kept()
-	}
 	return alone
 }
 
@@ -157,25 +147,30 @@ func (s *stream) drop() {
 	s.changed.Notify()
 }
 
-// after returns the events behind the numbered one, which is the last one that was written if it is
-// unwritten, and whether more may come.
-func (s *stream) after(number int) (events []event, more bool, changed <-chan struct{}) {
+// after returns the messages behind the numbered event, which is the last one that was written if it is
+// unwritten, with the number of the first, and whether more may come.
+func (s *stream) after(number int) (messages [][]byte, first int, more bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if number == unwritten {
 		number = s.log.written
 	}
-	return s.log.after(number), !s.closed, s.changed.Next()
+	number = max(number, s.log.forgot) // a stream that was dropped has nothing any more
+	return s.log.after(number), number + 1, !s.closed, s.changed.Next()
 }
 
 // wrote notes that all events up to the numbered one were written.
 func (s *stream) wrote(number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log.wrote(number)
-	if s.name == "" {
-		s.log.forgetWritten()
+	keep := maxKeptOpen
+	switch {
+	case s.name == "":
+		keep = 0
+	case s.closed: // it ends with the answer
+		keep = maxKept
 	}
+	s.log.wrote(number, keep)
 }
 
 // size returns how many bytes are kept, and whether the stream is in use: more may
@@ -183,21 +178,14 @@ func (s *stream) wrote(number int) {
 func (s *stream) size() (bytes int, inUse bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.log.size, !s.closed || s.at != nil
-}
-
-// shrink drops the events that were written, and returns how many bytes they had.
-func (s *stream) shrink() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.forgetWritten()
+	return s.log.kept + s.log.unread, !s.closed || s.at != nil
 }
 
 // keeps reports whether all events behind the numbered one are kept.
 func (s *stream) keeps(number int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.log.keeps(number)
+	return number >= s.log.forgot && number <= s.log.last()
 }
 
 // unwritten stands for the last event that was written.
@@ -236,96 +224,61 @@ func (s *stream) eventID(number int) string {
 	return s.name + "_" + strconv.Itoa(number)
 }
 
-// An event is a message with its number on the stream, from 1 on.
-type event struct {
-	number  int
-	message []byte
-}
-
-// An eventLog holds the events of a stream that are not forgotten yet. The zero value
+// An eventLog holds the messages of a stream that are not forgotten yet. Each is an event, with a number from 1 on. The zero value
 // is empty; the mutex of its stream guards it.
 type eventLog struct {
-	events  []event // in the order of their numbers
-	last    int     // number of the last event
-	forgot  int     // number of the last event that is not kept any more
-	written int     // number of the last event that was written
-	size    int     // bytes of events
-	unread  int     // bytes of the events that were not written
+	messages [][]byte // of the events behind forgot
+	forgot   int      // number of the last event that is not kept any more
+	written  int      // number of the last event that was written
+	kept     int      // bytes of the events that were written
+	unread   int      // bytes of the others
 }
 
-// push appends a message.
-func (l *eventLog) push(message []byte) {
-	l.last++
-	l.events = append(l.events, event{l.last, message})
-	l.size += len(message)
-	l.unread += len(message)
+// last returns the number of the last event.
+func (l *eventLog) last() int { return l.forgot + len(l.messages) }
+
+// isFull reports whether a message of the size exceeds the bounds of those that were not written.
+func (l *eventLog) isFull(size, bytes, messages int) bool {
+	return l.unread > 0 && (l.unread+size > bytes || l.last()-l.written >= messages)
 }
 
-// after returns the events behind the numbered one.
-func (l *eventLog) after(number int) []event { return slices.Clip(l.events[l.behind(number):]) }
-
-// behind returns the index of the first event behind the numbered one.
-func (l *eventLog) behind(number int) int {
-	i, _ := slices.BinarySearchFunc(l.events, number+1, func(e event, n int) int { return e.number - n })
-	return i
-}
-
-// wrote notes that all events up to the numbered one were written.
-func (l *eventLog) wrote(number int) {
-	for i := l.behind(l.written); i < len(l.events) && l.events[i].number <= number; i++ {
-		l.unread -= len(l.events[i].message)
-	}
-	l.written = max(l.written, number)
-}
-
-// keeps reports whether all events behind the numbered one are kept.
-func (l *eventLog) keeps(number int) bool { return number >= l.forgot && number <= l.last }
-
-// makeRoom forgets the events that were written, and then the oldest notifications,
-// until so many bytes have room. It reports false if that was not enough.
+// makeRoom forgets the oldest messages of a standing stream until so many bytes have room. It reports false if a question is the oldest that
+// was not written.
 func (l *eventLog) makeRoom(more int) bool {
-	for len(l.events) >= maxStandingMessages || len(l.events) > 0 && l.size+more > maxStanding {
-		i := 0
-		if l.events[0].number > l.written {
-			i = slices.IndexFunc(l.events, func(e event) bool { return conversation.IsNotification(e.message) })
-		}
-		if i < 0 {
+	for l.isFull(more, maxStanding, maxStandingMessages) {
+		if !conversation.IsNotification(l.messages[l.written-l.forgot]) {
 			return false
 		}
-		l.forget(i)
+		l.wrote(l.written+1, 0)
 	}
 	return true
 }
 
-// forget drops one event.
-func (l *eventLog) forget(i int) {
-	e := l.events[i]
-	l.size -= len(e.message)
-	if e.number > l.written {
-		l.unread -= len(e.message)
-	}
-	l.events = slices.Concat(l.events[:i], l.events[i+1:]) // a copy: a connection may be writing the old one
-	l.forgot = max(l.forgot, e.number)
+// push appends a message.
+func (l *eventLog) push(message []byte) {
+	l.messages = append(l.messages, message)
+	l.unread += len(message)
 }
 
-// forgetWritten drops the events that were written, and returns how many bytes they
-// had.
-func (l *eventLog) forgetWritten() (size int) {
-	end := l.behind(l.written)
-	if end == 0 {
-		return 0
+// after returns the messages behind the numbered event.
+func (l *eventLog) after(number int) [][]byte { return slices.Clip(l.messages[number-l.forgot:]) }
+
+// wrote notes that all events up to the numbered one were written. Of those, it keeps so many bytes.
+func (l *eventLog) wrote(number, keep int) {
+	for ; l.written < min(number, l.last()); l.written++ {
+		size := len(l.messages[l.written-l.forgot])
+		l.unread -= size
+		l.kept += size
 	}
-	for _, e := range l.events[:end] {
-		size += len(e.message)
+	old := 0
+	for ; l.kept > keep; old++ {
+		l.kept -= len(l.messages[old])
 	}
-	l.size -= size
-	l.forgot = l.events[end-1].number
-	l.events = slices.Clone(l.events[end:]) // so that the old ones can be collected
-	return size
+	if old > 0 {
+		l.messages = slices.Clone(l.messages[old:]) // so that the old ones can be collected
+		l.forgot += old
+	}
 }
 
 // clear forgets all events.
-func (l *eventLog) clear() {
-	l.events, l.size, l.unread = nil, 0, 0
-	l.forgot = l.last
-}
+func (l *eventLog) clear() { *l = eventLog{forgot: l.last(), written: l.last()} }

@@ -166,7 +166,6 @@ func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *ht
 		refuse(w, r, status, m.ID, err)
 		return
 	}
-	defer call.Trail.End()
 	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
 }
 
@@ -253,5 +252,6 @@ func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.log.Debug("a client resumes a stream", zap.String("after", id))
+	defer s.trim()
 	follow(w, r, st, number, true, hello)
 }

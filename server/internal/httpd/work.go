@@ -99,7 +99,6 @@ func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversati
 
 // finish undoes begin, when the answer is written.
 func (w *work) finish(call *conversation.Request) {
-	call.Trail.End()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, call)

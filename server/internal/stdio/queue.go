@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -29,18 +28,11 @@ type queue struct {
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond  // signalled when the queue gets shorter or ends
-	waiting  []outgoing
-	size     int              // bytes of waiting
-	writing  bool             // a goroutine writes
-	together []byte           // buffer of the goroutine that writes
-	trails   []*session.Trail // of the messages that are being written
+	waiting  [][]byte
+	size     int    // bytes of waiting
+	writing  bool   // a goroutine writes
+	together []byte // buffer of the goroutine that writes
 	err      error
-}
-
-// An outgoing message is to be written.
-type outgoing struct {
-	message []byte
-	trail   *session.Trail // of the answer; may be nil
 }
 
 func newQueue(out io.Writer, failed func(error)) *queue {
@@ -53,7 +45,7 @@ func newQueue(out io.Writer, failed func(error)) *queue {
 // other message waits. send fails if out failed, or the queue was closed.
 func (q *queue) send(message []byte) error {
 	patient := !conversation.IsNotification(message)
-	return q.put(outgoing{message: message}, putOptions{patient: patient, mayWrite: patient})
+	return q.put(message, putOptions{patient: patient, mayWrite: patient})
 }
 
 // putOptions limit a goroutine that puts a message into the queue.
@@ -68,9 +60,9 @@ type putOptions struct {
 // The wait for room has no time limit: it lasts while the client does not read, and ends
 // when Serve ends, which waits no longer than stuck for such a client. Only answers to
 // this client and questions to it wait; a call that asks has released its permit.
-func (q *queue) put(o outgoing, options putOptions) error {
+func (q *queue) put(message []byte, options putOptions) error {
 	q.mu.Lock()
-	for q.err == nil && q.full(len(o.message)) {
+	for q.err == nil && q.full(len(message)) {
 		if !options.patient {
 			q.mu.Unlock()
 			return nil
@@ -81,9 +73,8 @@ func (q *queue) put(o outgoing, options putOptions) error {
 		defer q.mu.Unlock()
 		return q.err
 	}
-	o.trail.Reached("earlier messages to be written")
-	q.waiting = append(q.waiting, o)
-	q.size += len(o.message)
+	q.waiting = append(q.waiting, message)
+	q.size += len(message)
 	idle := !q.writing
 	q.writing = true
 	q.mu.Unlock()
@@ -114,9 +105,6 @@ func (q *queue) write() {
 			q.failed(err)
 		}
 		q.mu.Lock()
-		for _, t := range q.trails {
-			t.End()
-		}
 		if err != nil {
 			q.stop(err)
 		}
@@ -130,18 +118,15 @@ func (q *queue) write() {
 // piece of at most maxTogether bytes. q.mu must be held.
 func (q *queue) next() (piece []byte) {
 	size, n := 0, 0
-	q.trails = q.trails[:0]
-	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n].message) <= maxTogether) {
-		size += len(q.waiting[n].message)
-		q.trails = append(q.trails, q.waiting[n].trail)
-		q.waiting[n].trail.Reached("the client to read it")
+	for n < len(q.waiting) && (n == 0 || size+len(q.waiting[n]) <= maxTogether) {
+		size += len(q.waiting[n])
 		n++
 	}
-	piece = q.waiting[0].message
+	piece = q.waiting[0]
 	if n > 1 {
 		q.together = q.together[:0]
 		for _, next := range q.waiting[:n] {
-			q.together = append(q.together, next.message...)
+			q.together = append(q.together, next...)
 		}
 		piece = q.together
 	}
@@ -153,9 +138,6 @@ func (q *queue) next() (piece []byte) {
 
 // stop ends the queue. q.mu must be held.
 func (q *queue) stop(err error) {
-	for _, o := range q.waiting {
-		o.trail.End()
-	}
 	q.err, q.waiting, q.size = err, nil, 0
 	q.changed.Broadcast()
 }

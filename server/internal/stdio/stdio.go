@@ -211,7 +211,7 @@ func (c *connection) begin(ctx context.Context, m conversation.Message) (*conver
 func (c *connection) answer(r *conversation.Request, mayWrite bool) {
 	defer c.answers.Done()
 	if line := r.Run(); line != nil {
-		c.queue.put(outgoing{line, &r.Trail}, putOptions{patient: true, mayWrite: mayWrite})
+		c.queue.put(line, putOptions{patient: true, mayWrite: mayWrite})
 	}
 }
 
@@ -231,7 +231,7 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte) (taken bool)
 	}
 	c.answers.Go(func() {
 		if array := b.Run(context.Background()); array != nil {
-			c.queue.put(outgoing{message: array}, putOptions{patient: true, mayWrite: true})
+			c.queue.put(array, putOptions{patient: true, mayWrite: true})
 		}
 	})
 	return true
@@ -241,7 +241,7 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte) (taken bool)
 // does not wait for the write. It waits while the queue is full: then no more is read
 // from a client that reads nothing.
 func (c *connection) reply(message []byte) {
-	c.queue.put(outgoing{message: message}, putOptions{patient: true})
+	c.queue.put(message, putOptions{patient: true})
 }
 
 // Send implements [conversation.Writer].

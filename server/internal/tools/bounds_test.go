@@ -185,7 +185,7 @@ func TestHandlersAreBounded(t *testing.T) {
 		t.Errorf("after the client has left: %.500s", got)
 	}
 
-	s.results = newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
+	s.results = &results{store: newStore(), exists: anyTool}
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
 	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {
@@ -213,17 +213,4 @@ func TestLongArgumentsAreNotRepeated(t *testing.T) {
 	if got = string(r.proposed(selector.RouteRequest{}, routed, nil)); len(got) > 2000 || !strings.Contains(got, "arguments are missing: b") {
 		t.Errorf("%.3000s", got)
 	}
-	many := json.RawMessage(`{` + strings.TrimSuffix(series(maxFilled+1), ",") + `}`)
-	if got := merged(json.RawMessage(`{}`), many); string(got) != `{}` {
-		t.Errorf("a client added %d bytes", len(got))
-	}
-}
-
-// series returns n members of an object, each with a comma.
-func series(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, `"k%d":1,`, i)
-	}
-	return b.String()
 }

@@ -257,7 +257,7 @@ func cannotAsk(c *toolCall) bool { return approval.PersonAt(c.From, "") == nil &
 
 // heldRun is the run of a held script.
 func (h *heldScript) heldRun(one selector.ScriptRun) selector.ScriptRun {
-	one.Call.From, one.Call.Trail = h, nil
+	one.Call.From = h
 	one.Called = func(_ context.Context, t *registry.NormalizedTool, r selector.Result, err error) {
 		h.note(t, errors.Join(err, r.Err))
 	}

@@ -110,18 +110,15 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if hidden = hidden || wire.IsObject(inner) && len(inner) > maxOwnArguments; hidden {
 		args = wire.SetMember(args, "arguments", []byte("{}"))
 	}
-	args, fault, how := unalias(own.Name, args)
 	checked := t.Router.Check(ctx, own.NormalizedTool, args)
 	switch {
-	case fault != "":
-		return t.refuse(own, c, began, "do not fit", fault)
 	case checked.Unchecked:
 		return t.refuse(own, c, began, "could not be compared with", append(checked.Faults, "arguments: send less, or try again")...)
 	case len(checked.Faults) > 0:
 		return t.refuse(own, c, began, "do not fit", checked.Faults...)
 	}
 	fixed := checked.Arguments
-	if c.repair(how, checked.Repaired); hidden {
+	if c.repaired = checked.Repaired; hidden {
 		fixed = wire.SetMember(fixed, "arguments", inner)
 	}
 	result, err := own.run(ctx, fixed, c)

@@ -1,14 +1,9 @@
 package tools
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -37,30 +32,4 @@ func placementOf(places []*registry.NormalizedTool, ambiguous bool) (p placement
 func (p placement) question(id string) string {
 	return fmt.Sprintf("several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run one of the ids %s with call_tool",
 		strings.Join(p.Places, ", "), strings.Join(append([]string{id}, p.OtherIDs...), ", "))
-}
-
-const (
-	listRoots = "roots/list"
-	rootsWait = 2 * time.Second // for a client to say its roots
-	maxRoots  = 50
-)
-
-// rootsOf returns the folders in which the client works; nil if it does not say.
-func rootsOf(ctx context.Context, from session.Client) (folders []string) {
-	if from == nil || !session.Answers(from.Capabilities(), listRoots) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, rootsWait)
-	defer cancel()
-	result, err := from.Ask(ctx, ownName, session.Message{Method: listRoots, Params: json.RawMessage(`{}`)})
-	if err != nil {
-		return nil
-	}
-	_ = wire.Elements(wire.Member(result, "roots"), func(root []byte) bool { // a client may have no roots
-		if uri, ok := wire.String(wire.Member(root, "uri")); ok {
-			folders = append(folders, uri)
-		}
-		return len(folders) < maxRoots
-	})
-	return folders
 }

@@ -43,7 +43,7 @@ func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.S
 // meta returns the keys for the result of one of our own tools.
 func (r *reporter) meta(t ownTool, c *toolCall, began time.Time, checked bool) json.RawMessage {
 	p := execute.Provenance{
-		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.Node, Version: r.Version,
+		Tool: &registry.NormalizedTool{Server: "metarouter", Name: t.Name}, Node: r.Node, Version: r.Version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
 	}

@@ -33,107 +33,145 @@ const (
 	keptOverhead    = 512
 )
 
-// results keeps texts that were longer than the limit.
-type results struct {
-	exists func(tool string) bool // reports whether the clients may still use the tool
-	share  *conversation.Share
-	links  links
-
-	mu    sync.Mutex  // guards the fields below
-	kept  []*keptText // the oldest first
-	sizes map[any]int // of the texts of each owner that has any
+// A store keeps texts that were longer than the limit, for the clients of all servers of a router.
+type store struct {
+	mu      sync.Mutex // guards the fields below
+	byOwner map[owner]*keptTexts
+	size    int // of all texts
 }
 
-// newResults returns a store for clients that may use the tools that exist.
-func newResults(b *conversation.Budget, exists func(tool string) bool) *results {
-	r := &results{exists: exists, sizes: make(map[any]int)}
-	r.share = b.Share(r.dropOldest)
-	return r
+// An owner is a client of one server.
+type owner struct {
+	server *results
+	client any // see Owner of [conversation.Request]
+}
+
+// keptTexts are those of one owner.
+type keptTexts struct {
+	texts []*keptText // the oldest first; never empty
+	size  int
 }
 
 type keptText struct {
-	uri   string
-	owner any
-	tool  string // the ID of the tool that gave it
-	text  string
-	timer *time.Timer
+	uri  string
+	tool string // the ID of the tool that gave it
+	text string
+
+	timer *time.Timer // forgets it
 }
 
 func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
-// keep keeps the text and returns its URI, "" if the text is too long to be kept.
-func (r *results) keep(owner any, tool, text string) string {
-	k := &keptText{uri: ResultScheme + rand.Text(), owner: owner, tool: tool, text: text}
-	if k.size() > maxKeptBytes {
-		return ""
+func newStore() *store { return &store{byOwner: make(map[owner]*keptTexts)} }
+
+// put takes in a text. It drops the oldest texts of the owner that it leaves no room for, and then those of the largest owner of the
+// largest server.
+func (s *store) put(of owner, k *keptText) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for own := s.byOwner[of]; own != nil && own.size+k.size() > maxKeptBytes; {
+		s.drop(of, 0)
 	}
-	r.put(k)
-	r.share.Fit()
-	return k.uri
+	own := s.byOwner[of]
+	if own == nil {
+		own = new(keptTexts)
+		s.byOwner[of] = own
+	}
+	own.texts = append(own.texts, k)
+	own.size += k.size()
+	s.size += k.size()
+	k.timer = time.AfterFunc(maxKeptTime, func() { s.expire(of, k) })
+	for s.size > maxAllKeptBytes {
+		s.drop(s.largest(k), 0)
+	}
 }
 
-// put takes in a text, and drops the oldest of the owner that it leaves no room for.
-func (r *results) put(k *keptText) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.sizes[k.owner]+k.size() > maxKeptBytes {
-		r.drop(slices.IndexFunc(r.kept, func(old *keptText) bool { return old.owner == k.owner }))
+// largest returns the owner with the most bytes of the server with the most, but not one that has the newest text alone. s.mu must be held.
+func (s *store) largest(newest *keptText) (of owner) {
+	sizes := make(map[*results]int)
+	for other, own := range s.byOwner {
+		sizes[other.server] += own.size
 	}
-	r.kept = append(r.kept, k)
-	r.sizes[k.owner] += k.size()
-	r.share.Add(k.size())
-	k.timer = time.AfterFunc(maxKeptTime, func() { r.dropAll(func(other *keptText) bool { return other == k }) })
+	most := new(keptTexts)
+	for other, own := range s.byOwner {
+		larger := cmp.Or(cmp.Compare(sizes[other.server], sizes[of.server]), cmp.Compare(own.size, most.size)) > 0
+		if larger && own.texts[0] != newest {
+			of, most = other, own
+		}
+	}
+	return of
 }
 
-// drop forgets the text of an index. r.mu must be held.
-func (r *results) drop(i int) {
-	k := r.kept[i]
+// drop forgets the text of an index. s.mu must be held.
+func (s *store) drop(of owner, i int) {
+	own := s.byOwner[of]
+	k := own.texts[i]
 	k.timer.Stop()
-	r.kept = slices.Delete(r.kept, i, i+1)
-	r.share.Add(-k.size())
-	if r.sizes[k.owner] -= k.size(); r.sizes[k.owner] == 0 {
-		delete(r.sizes, k.owner)
+	own.size -= k.size()
+	s.size -= k.size()
+	if own.texts = slices.Delete(own.texts, i, i+1); len(own.texts) == 0 {
+		delete(s.byOwner, of)
 	}
 }
 
-// dropOldest forgets the oldest text, if there is one.
-func (r *results) dropOldest() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.kept) > 0 {
-		r.drop(0)
-	}
-}
-
-// dropAll forgets some texts.
-func (r *results) dropAll(some func(*keptText) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := len(r.kept) - 1; i >= 0; i-- {
-		if some(r.kept[i]) {
-			r.drop(i)
+// expire forgets a text, unless it is forgotten already.
+func (s *store) expire(of owner, k *keptText) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own := s.byOwner[of]; own != nil {
+		if i := slices.Index(own.texts, k); i >= 0 {
+			s.drop(of, i)
 		}
 	}
 }
 
-// clear forgets all texts.
-func (r *results) clear() { r.dropAll(func(*keptText) bool { return true }) }
-
-// forget drops the texts of an owner that has left.
-func (r *results) forget(owner any) {
-	r.dropAll(func(k *keptText) bool { return k.owner == owner })
+// forget drops the texts of some owners.
+func (s *store) forget(some func(owner) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, own := range s.byOwner {
+		for some(of) && len(own.texts) > 0 {
+			s.drop(of, 0)
+		}
+	}
 }
 
-// find returns a text that the owner may read: the tool that gave it must still exist for the
-// owner.
-func (r *results) find(owner any, uri string) (text string, ok bool) {
-	var found keptText
-	r.mu.Lock()
-	if i := slices.IndexFunc(r.kept, func(k *keptText) bool { return k.uri == uri && k.owner == owner }); i >= 0 {
-		found = *r.kept[i]
+// results are the texts that are kept for the clients of one server.
+type results struct {
+	store  *store
+	exists func(tool string) bool // reports whether the clients may still use the tool
+	links  links
+}
+
+// keep keeps the text and returns its URI, "" if the text is too long to be kept.
+func (r *results) keep(client any, tool, text string) string {
+	k := &keptText{uri: ResultScheme + rand.Text(), tool: tool, text: text}
+	if k.size() > maxKeptBytes {
+		return ""
 	}
-	r.mu.Unlock()
-	if found.uri == "" || !r.exists(found.tool) {
+	r.store.put(owner{r, client}, k)
+	return k.uri
+}
+
+// clear forgets all texts.
+func (r *results) clear() { r.store.forget(func(of owner) bool { return of.server == r }) }
+
+// forget drops the texts of a client that has left.
+func (r *results) forget(client any) {
+	r.store.forget(func(of owner) bool { return of == owner{r, client} })
+}
+
+// find returns a text that the client may read: the tool that gave it must still exist for it.
+func (r *results) find(client any, uri string) (text string, ok bool) {
+	r.store.mu.Lock()
+	var found *keptText
+	if own := r.store.byOwner[owner{r, client}]; own != nil {
+		if i := slices.IndexFunc(own.texts, func(k *keptText) bool { return k.uri == uri }); i >= 0 {
+			found = own.texts[i]
+		}
+	}
+	r.store.mu.Unlock()
+	if found == nil || !r.exists(found.tool) {
 		return "", false
 	}
 	return found.text, true

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -17,7 +16,7 @@ func anyTool(string) bool { return true }
 // A text is not shown any more when the tool that gave it is not allowed any more.
 func TestKeptResultOfForbiddenTool(t *testing.T) {
 	allowed := "a:b"
-	r := newResults(conversation.NewBudget(maxAllKeptBytes), func(tool string) bool { return tool == allowed })
+	r := &results{store: newStore(), exists: func(tool string) bool { return tool == allowed }}
 	uri := r.keep("me", "a:b", "text")
 	allowed = "a:c"
 	if text, ok := r.find("me", uri); ok || text != "" {
@@ -28,14 +27,14 @@ func TestKeptResultOfForbiddenTool(t *testing.T) {
 // What is kept is its session's alone, and not for ever, nor without bound.
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
+		r := &results{store: newStore(), exists: anyTool}
 		held := func() (bytes, texts int) {
-			r.mu.Lock() // which timers want too
-			defer r.mu.Unlock()
-			for _, k := range r.kept {
-				bytes += len(k.text)
+			r.store.mu.Lock() // which timers want too
+			defer r.store.mu.Unlock()
+			for _, own := range r.store.byOwner {
+				bytes, texts = bytes+own.size, texts+len(own.texts)
 			}
-			return bytes, len(r.kept)
+			return bytes, texts
 		}
 		mine := r.keep("me", "a:b", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
@@ -70,7 +69,7 @@ func TestKeptResults(t *testing.T) {
 			t.Errorf("%d bytes are kept, in %d texts", bytes, texts)
 		}
 		r.forget(19)
-		if _, texts := held(); texts != 7 {
+		if _, texts := held(); texts != 9 { // 7 long ones, and those of you and me
 			t.Errorf("%d texts stay", texts)
 		}
 		time.Sleep(maxKeptTime)
@@ -85,7 +84,7 @@ func TestKeptResults(t *testing.T) {
 func TestPiecesOfInvalidText(t *testing.T) {
 	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
 	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
-	s := runner{Options: new(Options), results: newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)}
+	s := runner{Options: new(Options), results: &results{store: newStore(), exists: anyTool}}
 	var cut struct {
 		Meta struct{ Truncated *Truncation } `json:"_meta"`
 	}
@@ -106,30 +105,33 @@ func TestPiecesOfInvalidText(t *testing.T) {
 
 // Many short texts count for what it takes to keep them.
 func TestKeptShortResults(t *testing.T) {
-	r := newResults(conversation.NewBudget(maxAllKeptBytes), anyTool)
+	r := &results{store: newStore(), exists: anyTool}
 	for range maxKeptBytes / keptOverhead * 5 / 4 {
 		r.keep("me", "a:b", "short")
 	}
-	if n := len(r.kept); n > maxKeptBytes/keptOverhead {
+	if n := len(r.store.byOwner[owner{r, "me"}].texts); n > maxKeptBytes/keptOverhead {
 		t.Errorf("%d texts are kept", n)
 	}
 	r.forget("me")
-	if len(r.kept)+len(r.sizes) != 0 {
-		t.Errorf("%d texts stay", len(r.kept))
+	if len(r.store.byOwner)+r.store.size != 0 {
+		t.Errorf("%d bytes stay", r.store.size)
 	}
 }
 
 // The texts of many servers are within one bound, and what a server that keeps more and more can
 // evict is its own. A server that has ended keeps nothing.
 func TestKeptResultsOfManyServers(t *testing.T) {
-	b := NewBudgets()
+	common := newStore()
 	var servers []*results
 	for range 50 {
-		servers = append(servers, newResults(b.results, anyTool))
+		servers = append(servers, &results{store: common, exists: anyTool})
 	}
-	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 1<<20))
-	for i := range 200 {
-		servers[1].keep(i, "a:b", strings.Repeat("x", 4<<20))
+	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 5<<20))
+	for client := range 200 {
+		newest := servers[1].keep(client, "a:b", strings.Repeat("x", 4<<20-client))
+		if _, ok := servers[1].find(client, newest); !ok {
+			t.Fatalf("the text of client %d is dropped at once", client)
+		}
 	}
 	if _, ok := servers[0].find("me", modest); !ok {
 		t.Error("a server with more evicted it")
@@ -141,19 +143,11 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 	for _, r := range servers[2:] {
 		r.keep("me", "a:b", big)
 	}
-	held := func() (bytes int) {
-		for _, r := range servers {
-			for _, size := range r.sizes {
-				bytes += size
-			}
-		}
-		return bytes
-	}
-	if got := held(); got > maxAllKeptBytes || got < maxAllKeptBytes-6<<20 {
+	if got := common.size; got > maxAllKeptBytes || got < maxAllKeptBytes-6<<20 {
 		t.Errorf("%d bytes are kept", got)
 	}
 	for _, r := range servers {
 		(&Tools{results: r}).Clear()
 	}
-	expect.Equal(t, held(), 0, "bytes stay")
+	expect.Equal(t, common.size+len(common.byOwner), 0, "bytes stay")
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -87,23 +86,16 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 		return failure("route_task: a list of %d names is too long; send at most %d", n, taglist.Max), nil
 	}
 	before := r.Router.Snapshot()
-	settings := r.Settings()
 	request := selector.RouteRequest{
 		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities},
 		Call:  r.runner.callOf(c, nil, a.Arguments),
 
 		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call
 		Strict:    true,
-		Threshold: settings.RouteThreshold,
+		Threshold: r.Settings().RouteThreshold,
 		RunUnsure: a.RunAnyway,
 		RunUnsafe: a.AllowDestructive,
-		Folders:   func(ctx context.Context) []string { return rootsOf(ctx, c.From) },
 		Refresh:   func(ctx context.Context) bool { return r.Catalog.Settle(ctx, before) },
-	}
-	if settings.FillArguments {
-		request.Fill = func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
-			return fill(ctx, c, t, args, permitted)
-		}
 	}
 	routed, err := selector.Route(ctx, r.Router, request)
 	selection, tool := routed.Selection, routed.Selection.Tool

@@ -35,7 +35,7 @@ func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args js
 
 // callOf returns the call of a tool on behalf of the client.
 func (r *runner) callOf(c *toolCall, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
-	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName, Trail: &c.Trail, Repaired: c.repaired}
+	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName, Repaired: c.repaired}
 	if c.More {
 		call.Params = c.Params
 	}

@@ -51,7 +51,7 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	}
 	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error) {
 		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
-		run.Call.Repaired, run.Call.Trail = "", nil
+		run.Call.Repaired = ""
 		o := t.Scripts.RunScript(ctx, run)
 		return t.runner.limited(o.Result(), maxScriptResult, scriptTool, c.Owner()), nil
 	})
@@ -81,11 +81,11 @@ func (r *runner) resumes(c *toolCall, id string) string {
 
 // scriptOf is script for a client; h is the client if the script may be held, else nil.
 func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, h *heldScript, run runScript) (json.RawMessage, error) {
-	if !r.Budgets.scripts.Take(c.Principal) {
+	if !r.Budgets.scripts.Take(c.Principal, 0) {
 		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", maxScripts)
 		return selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}.Result(), nil
 	}
-	defer r.Budgets.scripts.Release(c.Principal)
+	defer r.Budgets.scripts.Release(c.Principal, 0)
 	one := selector.ScriptRun{Call: r.callOf(c, tool, nil), Tool: r.find}
 	if h != nil {
 		one = h.heldRun(one)

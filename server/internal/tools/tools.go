@@ -21,7 +21,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -79,7 +78,6 @@ type Options struct {
 // Settings may change while the router runs.
 type Settings struct {
 	RouteThreshold float64 // confidence below which route_task runs no tool by itself
-	FillArguments  bool    // route_task asks the person for missing arguments and for agreement
 	Rules          any     // that limit the clients, as JSON can write them
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 	Code           bool    // the mode is "code"
@@ -89,13 +87,13 @@ type Settings struct {
 
 // Budgets are common to the servers of one router.
 type Budgets struct {
-	results *conversation.Budget // in bytes
-	scripts *conversation.Quota  // that run or are suspended, by principal
+	results *store
+	scripts *conversation.Quota // that run or are suspended, by principal
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
-	return &Budgets{results: conversation.NewBudget(maxAllKeptBytes), scripts: conversation.NewQuota(maxScripts, math.MaxInt)}
+	return &Budgets{newStore(), conversation.NewQuota(maxScripts, math.MaxInt, 0, 0)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -117,19 +115,14 @@ type toolCall struct {
 	repaired string // the repairs of the arguments of one of our own tools
 }
 
-// repair notes repairs of the arguments.
-func (c *toolCall) repair(how ...string) {
-	c.repaired = prose.Clauses(append([]string{c.repaired}, how...)...)
-}
-
 // New returns the tools of a router.
 func New(o Options) *Tools {
 	t := &Tools{
 		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o},
-		results: newResults(o.Budgets.results, func(tool string) bool {
+		results: &results{store: o.Budgets.results, exists: func(tool string) bool {
 			_, ok := o.Router.Snapshot().Tool(tool)
 			return ok || tool == scriptTool && o.Settings().Scripts
-		}),
+		}},
 	}
 	t.runner = &runner{Options: &o, results: t.results}
 	found := &finder{&o}

@@ -43,7 +43,6 @@ type pendingRequest struct {
 	from     session.Client
 	token    json.RawMessage // the client's progress token; may be nil
 	answer   chan Reply      // receives at most one
-	trail    *session.Trail  // of the answer; may be nil
 	sent     Outgoing
 	doubted  atomic.Bool  // a line seemed to be its answer, and was no message
 	roots    bool         // the server has asked for the client's roots; guarded by Calls.mu

@@ -47,7 +47,7 @@ type agreement struct {
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
 func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, error) {
-	one := &pendingRequest{id: c.lastID.Add(1), began: time.Now(), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
+	one := &pendingRequest{id: c.lastID.Add(1), began: time.Now(), method: r.Method, from: r.From, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
@@ -214,9 +214,6 @@ func (c *Conn) Settle(id int64, r Reply) {
 	}
 	if r.Message.Fault != nil {
 		r = check(c, one.method, r)
-	}
-	if r.Err == nil {
-		one.trail.Answered("the call to go on") // first, since the call says where it is from then on
 	}
 	select {
 	case one.answer <- r:

@@ -71,7 +71,6 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		if err != nil || p.agreed.meta == nil || !asksInput(r, raw) {
 			return raw, err
 		}
-		r.Trail.Asks()
 		if err := p.Questions.allowRound(ctx, raw); err != nil {
 			return nil, err
 		}

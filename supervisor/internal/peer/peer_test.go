@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,7 +232,6 @@ func TestCallCancelled(t *testing.T) {
 	expect.Equal(t, <-notified, "notifications/cancelledtrue", "the server was notified of")
 }
 
-// The trail of a call begins with the server's answer, and not with the reason why none comes.
 // A call that is given up says that an event of its answer has no end, whichever stream it is on.
 func TestCallOfOpenEvent(t *testing.T) {
 	for name, open := range map[string]func(*Conn, *Outgoing){
@@ -265,36 +263,6 @@ type linkOf func(*Outgoing)
 
 func (f linkOf) Send(_ context.Context, o *Outgoing) error { f(o); return nil }
 func (f linkOf) SendLater(o *Outgoing) error               { f(o); return nil }
-
-func TestTrailOfACall(t *testing.T) {
-	for name, test := range map[string]struct {
-		settle func(*Peer, *script, int64)
-		late   int32
-	}{
-		"an answer": {func(_ *Peer, s *script, id int64) { s.write(`{"id":%d,"result":{}}`, id) }, 1},
-		"an error":  {func(_ *Peer, s *script, id int64) { s.write(`{"id":%d,"error":{"code":1,"message":"no"}}`, id) }, 1},
-		"no answer": {func(p *Peer, _ *script, id int64) { p.Settle(id, Reply{Err: session.ErrClosed}) }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, s := pair(t)
-				var late atomic.Int32
-				trail := &session.Trail{Late: func(string) { late.Add(1) }}
-				ended := make(chan error)
-				go func() {
-					_, err := p.Call(t.Context(), session.Request{Method: "m", Trail: trail})
-					ended <- err
-				}()
-				id, err := OurID(s.read().ID)
-				expect.OK(t, err)
-				test.settle(p, s, id)
-				<-ended
-				time.Sleep(time.Minute)
-				expect.Equal(t, late.Load(), test.late, "late … times")
-			})
-		})
-	}
-}
 
 func TestServerRequestsAnswered(t *testing.T) {
 	_, s := pair(t)

@@ -91,11 +91,11 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 		Threshold: q.router.Config().Router.RouteThreshold,
 		RunUnsure: in.Yes,
 		RunUnsafe: in.Yes,
-		Fill: func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
+		Arguments: func(t *registry.NormalizedTool, _ bool) json.RawMessage {
 			if typed, err := Merge(t.InputSchema, in.Arguments, in.Pairs); err == nil {
-				return typed, false
+				return typed
 			}
-			return arguments, false
+			return arguments
 		},
 	})
 	s, answer := routed.Selection, Answer{}

@@ -85,7 +85,7 @@ func TestDescribe(t *testing.T) {
     "docs\u001b[2J": {"url": "https://u:pw@example.com/mcp?key=secret", "headers": {"Authorization": "Bearer ab${TOKEN:-secret}cd", "X": "secret"}}
   },
   "metarouter": {
-    "mode": "auto", "fillArguments": true, "accessLog": "calls.log",
+    "mode": "auto", "accessLog": "calls.log",
     "http": {"addr": "0.0.0.0:1", "tokens": ["secret", "${TOKEN}"], "maxBody": 1},
     "classification": {"type": "mcp", "url": "https://classes.example", "categories": [{"name": "c", "system_prompt": "say \"x\""}]}
   }
@@ -112,7 +112,6 @@ func TestDescribe(t *testing.T) {
     headers.X      •••
   metarouter:
     mode           auto
-    fillArguments  true
     accessLog      calls.log
     http.addr      0.0.0.0:1
     http.tokens    ••• ${TOKEN}

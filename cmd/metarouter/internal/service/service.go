@@ -200,7 +200,7 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 		Mode: cmp.Or(rules.Mode(), v.Mode, c.Router.Mode), Names: cmp.Or(v.Names, c.Router.Names), Separator: c.Router.Separator,
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
-		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(cmp.Or(v.Mode, c.Router.Mode)),
+		RouteThreshold: c.Router.RouteThreshold, Scripts: rules.Scripts(cmp.Or(v.Mode, c.Router.Mode)),
 		FindTools:     c.Router.FindTools || v.FindTools,
 		Rules:         limits,
 		Profile:       strings.Join(applying, "+"),
