@@ -17,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // An Event is one act, or an attempt at one. All texts are bounded and cleaned when it is
@@ -124,6 +123,3 @@ func short(s string, limit int, mask func(string) string) string {
 	}
 	return s[:cut] + more
 }
-
-// hideForms hides texts that look like secrets.
-func hideForms(s string) string { return secret.Hide(s, "***") }

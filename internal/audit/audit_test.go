@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -153,7 +154,7 @@ func TestUnwritable(t *testing.T) {
 }
 
 func TestCleaned(t *testing.T) {
-	mask := func(s string) string { return strings.ReplaceAll(hideForms(s), "hunter2", "***") }
+	mask := func(s string) string { return strings.ReplaceAll(secret.Hide(s, "***"), "hunter2", "***") }
 	e := Event{
 		Action: Control, Outcome: Failed, Principal: "a\nb\x1b[31m", From: strings.Repeat("ü", 300),
 		Target: strings.Repeat("x", 5000) + "hunter2", Reason: "the password hunter2 and Bearer abcdefghijklmnop\u202e",

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 const (
@@ -37,16 +39,16 @@ type Options struct {
 
 // A Log writes events to a file. Its methods may be called by many goroutines at once.
 type Log struct {
-	mask  func(string) string
-	log   *zap.Logger
-	ended chan struct{} // closed when the writer has ended
-	stop  chan struct{} // closed when Close is called
-	ctx   context.Context
-	abort context.CancelFunc // ends a wait for the lock
+	mask   func(string) string
+	log    *zap.Logger
+	ended  chan struct{} // closed when the writer has ended
+	closed context.Context
+	close  context.CancelFunc
+	ctx    context.Context
+	abort  context.CancelFunc // ends a wait for the lock
 
-	mu     sync.Mutex // guards the fields below, and events from being closed while one is sent
-	closed bool
-	lost   int64 // events that are not written and not noted as missing
+	mu     sync.Mutex // guards lost, and events from being closed while one is sent
+	lost   int64      // events that are not written and not noted as missing
 	events chan Entry
 }
 
@@ -76,34 +78,36 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{mask: o.Mask, log: o.Log, ended: make(chan struct{}), stop: make(chan struct{}), events: make(chan Entry, queued)}
-	if l.mask == nil {
-		l.mask = hideForms
+	l := &Log{log: zap.NewNop(), mask: func(s string) string { return secret.Hide(s, "***") }, ended: make(chan struct{}), events: make(chan Entry, queued)}
+	if o.Mask != nil {
+		l.mask = o.Mask
 	}
-	if l.log == nil {
-		l.log = zap.NewNop()
+	if o.Log != nil {
+		l.log = o.Log.Named("audit")
 	}
-	l.log = l.log.Named("audit")
+	l.closed, l.close = context.WithCancel(context.Background())
 	l.ctx, l.abort = context.WithCancel(context.Background())
 	go l.run(f)
 	return l, nil
 }
 
 // Record writes an event soon. It waits for no disk: when too many events wait, the event is
-// lost, and the log says how many were.
+// lost, and the log says how many were. l may be nil, which records nothing.
 func (l *Log) Record(e Event) {
+	if l == nil {
+		return
+	}
 	entry := Entry{Time: now(), Event: e.cleaned(l.mask)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		l.lost++
-		return
+	if l.closed.Err() == nil {
+		select {
+		case l.events <- entry:
+			return
+		default:
+		}
 	}
-	select {
-	case l.events <- entry:
-	default:
-		l.lost++
-	}
+	l.lost++
 }
 
 // Exists reports whether there is a log at a path.
@@ -113,12 +117,14 @@ func Exists(path string) bool {
 }
 
 // Close writes the waiting events, until ctx ends. Later events are lost. The error says that
-// events are missing at the end; it is logged, too.
+// events are missing at the end; it is logged, too. l may be nil.
 func (l *Log) Close(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		close(l.stop)
+	if l.closed.Err() == nil {
+		l.close()
 		close(l.events)
 	}
 	l.mu.Unlock()
@@ -191,7 +197,7 @@ func (l *Log) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
-	case <-l.stop:
+	case <-l.closed.Done():
 		return false
 	}
 }

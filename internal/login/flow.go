@@ -119,7 +119,7 @@ func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *
 // without a token. If the server refuses only some requests, the source may know the issuer already.
 func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oauth.Challenge, error) {
 	challenge, refused, unasked := probe(ctx, c, f.server)
-	known := f.source.finder.known()
+	known := f.source.found.Load()
 	if known != nil && !refused {
 		return known, challenge, nil
 	}
@@ -137,7 +137,7 @@ func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oaut
 	if found.Issuer.TokenEndpoint == "" {
 		return nil, challenge, ErrNoOAuth
 	}
-	f.source.finder.learn(found)
+	f.source.found.Store(found)
 	return found, challenge, nil
 }
 

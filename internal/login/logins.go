@@ -22,7 +22,7 @@ const maxSources = 5000
 
 // Options configure [Logins].
 type Options struct {
-	Store *Store // nil keeps logins in memory only
+	Store *Store
 
 	// PublicURL returns the URL by which browsers reach the router's HTTP server, which may have a
 	// path below which it serves all of its own; "" if they can't. nil is "".
@@ -49,9 +49,6 @@ type Logins struct {
 
 // New returns the logins. Close must be called.
 func New(o Options) *Logins {
-	if o.Store == nil {
-		o.Store = newMemory()
-	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}

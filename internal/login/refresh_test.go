@@ -130,7 +130,7 @@ func TestNeverLoggedIn(t *testing.T) {
 	if issuer := f.mustNeed(s, status.NeverLoggedIn).Issuer; issuer != f.issuer.URL {
 		t.Errorf("the issuer is %q", issuer)
 	}
-	if s.finder.known() == nil {
+	if s.found.Load() == nil {
 		t.Error("the discovery is not kept for the login")
 	}
 	f.store(f.source()) // in another process

@@ -75,7 +75,7 @@ func (i *script) requests() int {
 // scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
 func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
 	t.Helper()
-	s := beside(t, newMemory(), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
+	s := beside(t, NewStore(t.TempDir()), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
 	if refresh != nil {
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
 		token := i.token("token 0")
@@ -251,7 +251,7 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 				wantToken(t, s, "token 0")
 				synctest.Wait()
 				before := time.Now()
-				s.tasks.life.close()
+				s.life.close()
 				if took := time.Since(before); took != test.closes {
 					t.Errorf("close took %v, want %v", took, test.closes)
 				}
@@ -338,7 +338,7 @@ func TestLoserDeletesNothing(t *testing.T) {
 	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
 		t.Fatal(err)
 	}
-	_ = s.lost(t.Context(), loser, false, errors.New("invalid_grant"))
+	_ = loginLost(t.Context(), s, loser, false, errors.New("invalid_grant"))
 	wantToken(t, s, "token 1")
 	if saved, err := s.account.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
 		t.Errorf("in the store there is %v, %v", saved, err)
@@ -358,7 +358,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token %d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := s.machine.last.Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := lastIssued(s).Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})

@@ -32,23 +32,18 @@ const (
 // A login is found by the URL of its server. The name of its issuer is in it: a server has one login
 // at a time.
 type Store struct {
-	folder string        // "" keeps the content in memory only
+	folder string        // "" keeps nothing
 	text   *vault.Text   // in the folder
 	wrote  signal.Change // of the content, by this store
 
-	mu     sync.Mutex // guards the fields below
-	kept   *content   // as it was read last, not changed any more; nil before
-	stamp  vault.Stamp
-	memory string                   // the content, without a folder
-	turns  map[string]chan struct{} // without a folder: each holds a value while the lock of the login with the ID is taken
+	mu    sync.Mutex // guards the fields below
+	kept  *content   // as it was read last, not changed any more; nil before
+	stamp vault.Stamp
 }
 
-// NewStore returns the store of the folder, next to the user's own configuration. It reads
+// NewStore returns the store of the folder, next to the user's own configuration; with "", no login can be kept. It reads
 // nothing.
 func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
-
-// newMemory returns a store that ends with the process.
-func newMemory() *Store { return &Store{turns: make(map[string]chan struct{})} }
 
 // A content is everything in a store.
 type content struct {
@@ -120,16 +115,14 @@ func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin
 
 func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 	if s.folder == "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return parse(s.memory)
+		return parse("")
 	}
 	stamp, err := s.text.Stamp() // before the file is read, so that a change between is seen
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	kept, same := s.kept, s.stamp == stamp
+	kept, same := s.kept, s.stamp.Same(stamp)
 	s.mu.Unlock()
 	if kept != nil && same && !fresh {
 		return kept, nil
@@ -162,7 +155,10 @@ var errUnchanged = errors.New("unchanged")
 // edit changes the content, while no other process does the same. The content stays as it is if
 // change returns an error; errUnchanged counts as success.
 func (s *Store) edit(ctx context.Context, change func(*content) error) error {
-	write := func(old string) (string, error) {
+	if s.folder == "" {
+		return errors.New("this user has no folder to keep logins in; set HOME")
+	}
+	err := s.text.Edit(ctx, func(old string) (string, error) {
 		c, err := parse(old)
 		if err == nil {
 			err = change(c)
@@ -172,28 +168,12 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 		}
 		data, err := json.Marshal(c)
 		return string(data), err
-	}
-	var err error
-	if s.folder != "" {
-		err = s.text.Edit(ctx, write)
-	} else {
-		err = s.editMemory(write)
-	}
+	})
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
 	if err == nil {
 		s.wrote.Notify()
-	}
-	return err
-}
-
-func (s *Store) editMemory(change func(string) (string, error)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text, err := change(s.memory)
-	if err == nil {
-		s.memory = text
 	}
 	return err
 }
@@ -263,33 +243,13 @@ func makeRoom[K comparable, V any](m map[K]V, key K, most int) {
 // lock takes the lock of the login with the ID, which all routers of the user share, until unlock is
 // called or the process ends. It waits while another one has it.
 func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) {
-	if s.folder != "" {
-		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
-	}
-	s.mu.Lock()
-	turn := s.turns[id]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		s.turns[id] = turn
-	}
-	s.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
 }
 
 // dropLock removes the lock of a login that has ended. A router that still waits for the lock finds
 // another login, or no login.
 func (s *Store) dropLock(id string) {
-	if s.folder != "" {
-		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.turns, id)
+	_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+hash(id)+".lock") }

@@ -32,11 +32,11 @@ func TestLoginsAreNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	stamp, err := logins.Stamp()
-	if err != nil || stamp == before {
+	if err != nil || stamp.Same(before) {
 		t.Errorf("the stamp is %v, %v", stamp, err)
 	}
 	expect.OK(t, logins.Edit(t.Context(), appending(" more")))
-	if now, err := logins.Stamp(); err != nil || now == stamp {
+	if now, err := logins.Stamp(); err != nil || now.Same(stamp) {
 		t.Errorf("after a change the stamp is %v, %v", now, err)
 	}
 	if text, err := Logins(folder).Get(t.Context()); text != "https://server.example more" || err != nil {
