@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -66,12 +65,12 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	case media != "application/json" && !strings.HasSuffix(media, "+json"):
 		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(media))
 	}
-	body, err := io.ReadAll(&bounded{resp.Body, maxDocument})
-	switch {
-	case errors.Is(err, errTooLong):
-		return errTooLong
-	case err != nil:
+	body, err := readAll(resp.Body, maxDocument)
+	if err != nil && err != errTooLong {
 		return unreachable(err)
+	}
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("its JSON can't be used: %s", clip(err.Error()))

@@ -85,18 +85,16 @@ func fits(kept Client, r Redirect) bool {
 
 // unknownClient advises a person if the issuer does not let clients register themselves.
 func unknownClient(s Settings, i Issuer, r Redirect, refused error) error {
-	why, back, entry := "does not let clients register themselves", "", `"clientId": "…"`
-	if refused != nil {
-		why = "refuses to register the router"
+	entry := `"clientId": "…"`
+	if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
+		r.URI = fmt.Sprintf("http://localhost:%s/callback", u.Port())
+		entry += `, "callbackPort": ` + u.Port()
 	}
+	back := ""
 	if r.URI != "" {
 		back = " with the redirect URI " + r.URI
-		if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
-			back = fmt.Sprintf(" with the redirect URI http://localhost:%s/callback", u.Port())
-			entry += `, "callbackPort": ` + u.Port()
-		}
 	}
-	err := fmt.Errorf(`the issuer %s %s: register a client there by hand%s, and put "oauth": {%s} into the server's entry`, oneLine(i.ID), why, back, entry)
+	err := fmt.Errorf(`the issuer %s does not register the router: register a client there by hand%s, and put "oauth": {%s} into the server's entry`, oneLine(i.ID), back, entry)
 	if refused != nil {
 		err = fmt.Errorf("%w: %w", err, refused)
 	}

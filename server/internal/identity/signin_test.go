@@ -373,7 +373,7 @@ func TestSignInRefused(t *testing.T) {
 		{"a long query", 414, "too long", and("&x=" + strings.Repeat("x", maxCallback)), nil},
 		{"a query that is none", 400, "be read", and("&%zz"), nil},
 		{"no administrator", 403, "groups=ops", nil, func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil }},
-		{"no scope for it", 403, "grant: mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
+		{"no scope for it", 403, "mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
 		{"a token that lets no one in", 403, refusal.Reason, nil, func(*clientauth.Proof) error { return refusal }},
 		{"an issuer without keys", 503, "be checked now", nil, func(*clientauth.Proof) error { return errors.New("no keys") }},
 		{"a token of another issuer", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil }},
