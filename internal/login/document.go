@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -56,12 +57,8 @@ func isLocal(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return !ip.IsGlobalUnicast() || ip.IsPrivate()
 	}
-	for _, end := range []string{".local", ".localhost", ".internal", ".lan", ".home.arpa"} {
-		if strings.HasSuffix(host, end) {
-			return true
-		}
-	}
-	return !strings.Contains(host, ".")
+	_, end, ok := strings.Cut(host, ".")
+	return !ok || slices.Contains([]string{"local", "localhost", "internal", "lan", "arpa"}, end[strings.LastIndexByte(end, '.')+1:])
 }
 
 // publicURL returns the URL by which browsers reach the router's HTTP server, "" if they can't.

@@ -157,8 +157,8 @@ var errClosed = errors.New("the router has ended; begin the login again")
 
 // A life is how long the logins of a router go on.
 type life struct {
-	ctx   context.Context // ends with close
-	stop  context.CancelFunc
+	ctx   context.Context // ends with close, for errClosed
+	stop  context.CancelCauseFunc
 	late  context.Context // of refreshes, which may go on for closeTime then
 	abort context.CancelFunc
 
@@ -169,7 +169,7 @@ type life struct {
 
 func newLife() *life {
 	l := &life{}
-	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	l.late, l.abort = context.WithCancel(context.Background())
 	return l
 }
@@ -201,7 +201,7 @@ func (l *life) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.stop()
+	l.stop(errClosed)
 	late := time.AfterFunc(closeTime, l.abort)
 	defer late.Stop()
 	l.work.Wait()

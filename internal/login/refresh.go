@@ -71,8 +71,11 @@ func (s *Source) replaceRefused(ctx context.Context, l *storedLogin, token strin
 		return err
 	}
 	now := wall()
-	age, life := ageOf(l.Token, now), now.Sub(l.Token.Obtained)
-	isNew := age == young && life >= 0 && life < newTime(l.Token)
+	newTime, life := youngTime, now.Sub(l.Token.Obtained)
+	if !l.Token.Expires.IsZero() {
+		newTime = min(youngTime, l.Token.Expires.Sub(l.Token.Obtained)/2)
+	}
+	isNew := ageOf(l.Token, now) == young && life >= 0 && life < newTime
 	if !isNew && l.Token.Refresh != "" {
 		_, err := s.nextToken(ctx, l, &c)
 		return err
@@ -86,14 +89,6 @@ func (s *Source) replaceRefused(ctx context.Context, l *storedLogin, token strin
 	why := ended(l)
 	_, err := s.account.store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Token.Access, l.Ended = "", why })
 	return errors.Join(s.account.needed(why, l, nil), err)
-}
-
-// newTime returns how long after its issue the token is new.
-func newTime(t oauth.Token) time.Duration {
-	if t.Expires.IsZero() {
-		return youngTime
-	}
-	return min(youngTime, t.Expires.Sub(t.Obtained)/2)
 }
 
 // moved returns an error if the server trusts another issuer than the login's.
@@ -138,7 +133,7 @@ func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, err
 			return s.account.usable(now)
 		}
 	}
-	token, err := s.issuer.refresh(ctx, s.server, now.record)
+	token, err := s.issuer.refresh(ctx, s.server, *now)
 	if err != nil {
 		return nil, refreshFailed(ctx, s, now, interrupted, err)
 	}
@@ -222,7 +217,7 @@ func (r remote) discover(ctx context.Context, s oauth.Server, c oauth.Challenge)
 	return oauth.Discover(ctx, r.http, s, c)
 }
 
-func (r remote) refresh(ctx context.Context, s oauth.Server, of record) (oauth.Token, error) {
+func (r remote) refresh(ctx context.Context, s oauth.Server, of storedLogin) (oauth.Token, error) {
 	return grantor(r.http, s.Settings, of.Found, withSecret(s, of.Client)).Refresh(ctx, of.Token)
 }
 

@@ -45,7 +45,7 @@ const (
 // An issuer gives a source its tokens. Tests replace it.
 type issuer interface {
 	discover(ctx context.Context, s oauth.Server, c oauth.Challenge) (*oauth.Found, error)
-	refresh(ctx context.Context, s oauth.Server, r record) (oauth.Token, error)
+	refresh(ctx context.Context, s oauth.Server, l storedLogin) (oauth.Token, error)
 	credentials(ctx context.Context, s oauth.Server, f oauth.Found, scopes []string) (oauth.Token, error)
 }
 
@@ -229,8 +229,8 @@ func (s *Source) Changed(ctx context.Context) <-chan struct{} {
 
 // save replaces the server's login in the store, under the lock of refreshes. Changed fires, and
 // no login is needed any more.
-func (s *Source) save(ctx context.Context, r record) error {
-	if err := s.account.save(ctx, r); err != nil {
+func (s *Source) save(ctx context.Context, l storedLogin) error {
+	if err := s.account.save(ctx, l); err != nil {
 		return err
 	}
 	s.outage.begin(nil)

@@ -33,7 +33,7 @@ func (i *script) discover(context.Context, oauth.Server, oauth.Challenge) (*oaut
 	return &oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://issuer.example", TokenEndpoint: "https://issuer.example/token"}}, nil
 }
 
-func (i *script) refresh(ctx context.Context, _ oauth.Server, r record) (oauth.Token, error) {
+func (i *script) refresh(ctx context.Context, _ oauth.Server, r storedLogin) (oauth.Token, error) {
 	t, err := i.next(ctx)
 	t.Refresh = r.Token.Refresh
 	return t, err
@@ -80,7 +80,7 @@ func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string)
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
 		token := i.token("token 0")
 		token.Refresh = *refresh
-		expect.OK(t, s.save(t.Context(), record{Found: *found, Token: token}))
+		expect.OK(t, s.save(t.Context(), storedLogin{Found: *found, Token: token}))
 	}
 	return s
 }
@@ -306,7 +306,7 @@ func TestChanged(t *testing.T) {
 		default:
 		}
 		other := beside(t, s.account.store, s.server, nil)
-		expect.OK(t, other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}))
+		expect.OK(t, other.save(t.Context(), storedLogin{Token: oauth.Token{Access: "token"}}))
 		<-changed
 		wantToken(t, s, "token")
 		again := s.Changed(t.Context())

@@ -52,17 +52,13 @@ type content struct {
 	Clients map[string]oauth.Client `json:"clients"`  // by key of the issuer and the origin of the server
 }
 
-// A record is a login in the store.
-type record struct {
+// A storedLogin is the login at a server, with the state of its refreshes.
+type storedLogin struct {
 	Found  oauth.Found  `json:"found"`  // so that a refresh needs no discovery
 	Client oauth.Client `json:"client"` // that the token was issued to
 	Token  oauth.Token  `json:"token"`
 	Who    string       `json:"who,omitempty"` // the name of the principal, for persons; "" is the local user
-}
 
-// A storedLogin is the login at a server, with the state of its refreshes.
-type storedLogin struct {
-	record
 	ID         string             `json:"id"`                   // random, of the login; it stays when the token is refreshed
 	Generation string             `json:"generation"`           // random, of the token
 	Refreshing bool               `json:"refreshing,omitempty"` // a router asks for the next token, or ended while it did
@@ -104,13 +100,12 @@ func hash(parts ...string) string {
 // changed, or if fresh is true.
 func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin, error) {
 	c, err := s.read(ctx, fresh)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if l, ok := c.Logins[key]; ok {
+			return &l, nil
+		}
 	}
-	if l, ok := c.Logins[key]; ok {
-		return &l, nil
-	}
-	return nil, nil
+	return nil, err
 }
 
 func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {

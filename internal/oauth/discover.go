@@ -102,7 +102,7 @@ func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 		case errors.Is(err, errAbsent):
 		case err != nil:
 			return nil, fmt.Errorf("the issuer %s can't be asked whether %s describes it: %w", shown(i.ID), shown(at), err)
-		case hostOf(self.TokenEndpoint) != hostOf(i.TokenEndpoint):
+		case Origin(self.TokenEndpoint) != Origin(i.TokenEndpoint):
 			return nil, fmt.Errorf("%s describes the issuer %s with the token endpoint %s, the issuer itself with %s",
 				shown(at), shown(i.ID), shown(i.TokenEndpoint), shown(self.TokenEndpoint))
 		}

@@ -66,11 +66,8 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(media))
 	}
 	body, err := readAll(resp.Body, maxDocument)
-	if err != nil && err != errTooLong {
-		return unreachable(err)
-	}
 	if err != nil {
-		return err
+		return unreachable(err)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("its JSON can't be used: %s", clip(err.Error()))
@@ -164,6 +161,9 @@ func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
 func unreachable(err error) error {
 	if block, ok := errors.AsType[*blockedError](err); ok {
 		return block
+	}
+	if err == errTooLong {
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, urls.Cause(err))
 }

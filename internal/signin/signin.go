@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -94,17 +95,11 @@ func (l *Logins) add(state string, p *pending) {
 	if l.pending == nil {
 		l.pending = make(map[string]*pending)
 	}
-	oldest := state
+	maps.DeleteFunc(l.pending, func(_ string, q *pending) bool { return p.begun.Sub(q.begun) >= Life })
 	l.pending[state] = p
-	for other, q := range l.pending {
-		if p.begun.Sub(q.begun) >= Life {
-			delete(l.pending, other)
-		} else if q.begun.Before(l.pending[oldest].begun) {
-			oldest = other
-		}
-	}
 	if len(l.pending) > maxPending {
-		delete(l.pending, oldest)
+		older := func(a, b string) int { return l.pending[a].begun.Compare(l.pending[b].begun) }
+		delete(l.pending, slices.MinFunc(slices.Collect(maps.Keys(l.pending)), older))
 	}
 }
 

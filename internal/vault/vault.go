@@ -276,16 +276,13 @@ func readPrivate(path string) ([]byte, error) {
 // hold values that may be removed by now, or a key. The lock must be held. It keeps temporary
 // files of other programs, and ignores errors: the next edit tries again.
 func (v *Vault) removeTemporary() {
-	paths, err := filepath.Glob(filepath.Join(v.folder, "tmp-*"))
-	if err != nil {
-		return // the name of the folder has characters of patterns
-	}
+	paths, _ := filepath.Glob(filepath.Join(v.folder, "tmp-*")) // none if the name of the folder has characters of patterns
 	for _, path := range paths {
 		data, err := readPrivate(path)
 		if err != nil {
 			continue
 		}
-		if _, err := v.of.parseKey(strings.TrimSpace(string(data))); err == nil || strings.HasPrefix(string(data), v.of.format()) {
+		if _, err := v.readKey(path); err == nil || strings.HasPrefix(string(data), v.of.format()) {
 			_ = os.Remove(path)
 		}
 	}

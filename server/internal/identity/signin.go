@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
@@ -42,13 +43,12 @@ func (l *login) signIns(r *Rules) []clientauth.Issuer {
 // begin sends a browser to an issuer, after a click on our own page.
 func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	public := c.Rules.PublicURL
-	ours, err := url.Parse(public)
 	issuers := l.signIns(c.Rules)
-	if err != nil || len(issuers) == 0 {
+	if len(issuers) == 0 {
 		l.ask(w, c, http.StatusNotFound, "This router has no issuer to log in at. Load the page again.")
 		return
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != originOf(ours) || site != "" && site != "same-origin" {
+	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != oauth.Origin(public) || site != "" && site != "same-origin" {
 		l.ask(w, c, http.StatusForbidden, "A login at an issuer begins and ends at "+public+". Open that page, and log in there.")
 		return
 	}
@@ -187,32 +187,18 @@ func isSecure(r *http.Request, rules *Rules, atPublic bool) bool {
 	if r.TLS != nil {
 		return true
 	}
-	ours, err := url.Parse(rules.PublicURL)
-	if err != nil || ours.Scheme != "https" {
+	public := oauth.Origin(rules.PublicURL)
+	if !strings.HasPrefix(public, "https://") {
 		return false
 	}
-	public := originOf(ours)
-	return atPublic || originOf(&url.URL{Scheme: "https", Host: r.Host}) == public ||
+	return atPublic || oauth.Origin("https://"+r.Host) == public ||
 		r.Header.Get("Origin") == public || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
-}
-
-// originOf returns the origin of a URL as browsers write it.
-func originOf(u *url.URL) string {
-	host := strings.ToLower(u.Host)
-	for scheme, port := range map[string]string{"http": ":80", "https": ":443"} {
-		if u.Scheme == scheme {
-			host = strings.TrimSuffix(host, port)
-		}
-	}
-	return u.Scheme + "://" + host
 }
 
 // hostOf returns the host of an issuer, as the page names it.
 func hostOf(issuer string) string {
-	if u, err := url.Parse(issuer); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return issuer
+	_, host, _ := strings.Cut(oauth.Origin(issuer), "://")
+	return host
 }
 
 // sentence returns an error as a sentence for a person.
