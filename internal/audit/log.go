@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,8 +48,8 @@ type Log struct {
 	ctx    context.Context
 	abort  context.CancelFunc // ends a wait for the lock
 
-	mu     sync.Mutex // guards lost, and events from being closed while one is sent
-	lost   int64      // events that are not written and not noted as missing
+	lost   atomic.Int64 // events that are not written and not noted as missing
+	mu     sync.Mutex   // guards events from being closed while one is sent
 	events chan Entry
 }
 
@@ -107,7 +108,7 @@ func (l *Log) Record(e Event) {
 		default:
 		}
 	}
-	l.lost++
+	l.lost.Add(1)
 }
 
 // Exists reports whether there is a log at a path.
@@ -129,25 +130,19 @@ func (l *Log) Close(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	defer l.abort()
+	var err error
 	select {
 	case <-l.ended:
-		if n := l.missing(0); n > 0 {
-			l.log.Error("events are missing at the end of the audit log: they could not be written", zap.Int64("events", n))
-			return fmt.Errorf("%d events could not be written", n)
+		if n := l.lost.Load(); n > 0 {
+			err = fmt.Errorf("%d events could not be written", n)
 		}
-		return nil
 	case <-ctx.Done():
-		l.log.Error("the last events may be missing in the audit log", zap.Error(ctx.Err()))
-		return ctx.Err()
+		err = ctx.Err()
 	}
-}
-
-// missing adds to the number of lost events, and returns it.
-func (l *Log) missing(more int64) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lost += more
-	return l.lost
+	if err != nil {
+		l.log.Error("events are missing at the end of the audit log", zap.Error(err))
+	}
+	return err
 }
 
 // run writes events as they come, until there are no more.
@@ -161,7 +156,7 @@ func (l *Log) run(f *file) {
 		l.write(f, entries)
 		l.pause(breath)
 	}
-	if l.missing(0) > 0 {
+	if l.lost.Load() > 0 {
 		l.write(f, nil)
 	}
 }
@@ -171,14 +166,14 @@ func (l *Log) run(f *file) {
 func (l *Log) write(f *file, entries []Entry) {
 	var complained time.Time
 	for {
-		lost := l.missing(0)
+		lost := l.lost.Load()
 		all := entries
 		if lost > 0 {
 			all = append(slices.Clip(entries), entryOf(Gap, fmt.Sprintf("%d events are missing: they could not be written fast enough, or at all", lost)))
 		}
 		err := f.append(l.ctx, all)
 		if err == nil {
-			l.missing(-lost)
+			l.lost.Add(-lost)
 			return
 		}
 		if time.Since(complained) >= complainEach {
@@ -186,7 +181,7 @@ func (l *Log) write(f *file, entries []Entry) {
 			l.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
 		}
 		if !l.pause(retryPause) {
-			l.missing(int64(len(entries)))
+			l.lost.Add(int64(len(entries)))
 			return
 		}
 	}

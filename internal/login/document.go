@@ -1,7 +1,6 @@
 package login
 
 import (
-	"encoding/json"
 	"net"
 	"net/url"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // Document returns the client ID metadata document (draft-ietf-oauth-client-id-metadata-document)
@@ -19,7 +19,7 @@ func (l *Logins) Document() []byte {
 	if public == "" {
 		return nil
 	}
-	text, err := json.Marshal(struct {
+	return wire.Marshal(struct {
 		ClientID string `json:"client_id"`
 		oauthex.ClientRegistrationMetadata
 	}{public + DocumentPath, oauthex.ClientRegistrationMetadata{
@@ -32,10 +32,6 @@ func (l *Logins) Document() []byte {
 		TokenEndpointAuthMethod: "none",
 		ApplicationType:         "native",
 	}})
-	if err != nil {
-		panic(err) // there are only texts
-	}
-	return text
 }
 
 // documentURL returns the URL of a client ID metadata document that an issuer can read: from the

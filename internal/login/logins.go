@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // maxSources bounds the sources of tokens that are kept. One that is dropped is made again; no login depends on it.
@@ -67,11 +67,7 @@ func (l *Logins) Close() { l.life.close() }
 type settingsKey [sha256.Size]byte
 
 func settingsKeyOf(s oauth.Server) settingsKey {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // there are only texts and numbers
-	}
-	return sha256.Sum256(text)
+	return sha256.Sum256(wire.Marshal(s))
 }
 
 // Source returns the source of tokens for the server, which all sessions with it share.

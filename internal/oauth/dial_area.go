@@ -22,15 +22,7 @@ const (
 )
 
 func (a area) String() string {
-	switch a {
-	case public:
-		return "public"
-	case private:
-		return "in a private network"
-	case loopback:
-		return "of this machine"
-	}
-	return "link-local, reserved or of a cloud's metadata service"
+	return [...]string{"public", "in a private network", "of this machine", "link-local, reserved or of a cloud's metadata service"}[a]
 }
 
 var (

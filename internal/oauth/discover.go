@@ -76,7 +76,7 @@ func (d *discovery) byHand(ctx context.Context, at string, challenge Challenge) 
 	}
 	found := &Found{Resource: d.identifier(), Issuer: *issuer, Asserted: true}
 	if r, err := d.resource(ctx, challenge.MetadataURL); err == nil {
-		found.Resource, found.Scopes = r.Resource, namedScopes(r.ScopesSupported)
+		found.Resource, found.Scopes = r.Resource, ValidScopes(r.ScopesSupported)
 	}
 	return found, ctx.Err()
 }
@@ -124,7 +124,7 @@ func (d *discovery) usable(ctx context.Context, i *Issuer, silent bool) error {
 				"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(i.ID))
 		}
 	}
-	i.Scopes = namedScopes(i.Scopes)
+	i.Scopes = ValidScopes(i.Scopes)
 	return d.fetcher.checkEndpoints(ctx, i, needed...)
 }
 
@@ -229,7 +229,7 @@ func (d *discovery) byResource(ctx context.Context, r *oauthex.ProtectedResource
 		}
 		switch {
 		case err == nil:
-			return &Found{Resource: r.Resource, Scopes: namedScopes(r.ScopesSupported), Issuer: *issuer, Asserted: true}, nil
+			return &Found{Resource: r.Resource, Scopes: ValidScopes(r.ScopesSupported), Issuer: *issuer, Asserted: true}, nil
 		case errors.Is(err, errAbsent):
 			err = fmt.Errorf("the issuer %s describes itself nowhere: %w", shown(id), err)
 		}

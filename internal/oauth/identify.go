@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/mcp-metarouter/metarouter/internal/urls"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
@@ -112,10 +112,7 @@ func register(ctx context.Context, c *http.Client, s Settings, i Issuer, r Redir
 		return Client{}, fmt.Errorf(`the issuer %s knows no client that registers itself without a key (it lists %s): register a client there by hand, and put "oauth": {"clientId": "…", "privateKey": "…"} into the server's entry`,
 			oneLine(i.ID), oneLine(strings.Join(i.AuthMethods, ", ")))
 	}
-	body, err := json.Marshal(metadata(methods[0], s, i, r))
-	if err != nil {
-		return Client{}, fmt.Errorf("describe the client: %w", err)
-	}
+	body := wire.Marshal(metadata(methods[0], s, i, r))
 	answer, err := post(ctx, c, "registration", i.RegistrationEndpoint, http.Header{"Content-Type": {"application/json"}}, string(body), nil)
 	if err != nil {
 		return Client{}, err

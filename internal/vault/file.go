@@ -14,6 +14,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A kind is the purpose of a vault.
@@ -101,19 +103,11 @@ func (of kind) open(f *file, k *key) (values map[string]string, err error) {
 }
 
 // seal returns the text of a file.
-func (of kind) seal(k *key, values map[string]string) ([]byte, error) {
+func (of kind) seal(k *key, values map[string]string) []byte {
 	names := append([]string{}, slices.Sorted(maps.Keys(values))...)
-	head, err := json.Marshal(header{Key: k.id(), Names: names})
-	if err != nil {
-		return nil, err
-	}
-	plain, err := json.Marshal(values)
-	if err != nil {
-		return nil, err
-	}
-	clear := fmt.Appendf(nil, "%s%s\n%s\n", of.format(), version, head)
-	sealed := k.cipher().Seal(nil, nil, plain, clear)
-	return append(base64.StdEncoding.AppendEncode(clear, sealed), '\n'), nil
+	clear := fmt.Appendf(nil, "%s%s\n%s\n", of.format(), version, wire.Marshal(header{Key: k.id(), Names: names}))
+	sealed := k.cipher().Seal(nil, nil, wire.Marshal(values), clear)
+	return append(base64.StdEncoding.AppendEncode(clear, sealed), '\n')
 }
 
 // A key encrypts a file.

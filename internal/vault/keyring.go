@@ -39,28 +39,18 @@ func systemKeyring(getenv func(string) string) (keyring, bool) {
 	if getenv(KeyringVariable) == "off" {
 		return nil, false
 	}
-	switch runtime.GOOS {
-	case "darwin", "windows":
-		return system{}, true
-	}
-	return system{}, hasBus(getenv)
+	return system{}, runtime.GOOS == "darwin" || runtime.GOOS == "windows" || hasBus(getenv)
 }
 
 // hasBus reports whether there is a session bus to connect to. Without one, the library
 // would start one, which would outlive this process.
 func hasBus(getenv func(string) string) bool {
-	switch address := getenv("DBUS_SESSION_BUS_ADDRESS"); {
-	case address == "autolaunch:" || strings.HasPrefix(address, "disabled:"):
-		return false
-	case address != "":
-		return true
+	if address := getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" {
+		return address != "autolaunch:" && !strings.HasPrefix(address, "disabled:")
 	}
 	folder := getenv("XDG_RUNTIME_DIR")
-	if folder == "" {
-		return false
-	}
 	_, err := os.Stat(filepath.Join(folder, "bus"))
-	return err == nil
+	return folder != "" && err == nil
 }
 
 // errNoAnswer is a keyring that hangs, or waits for the user.

@@ -18,7 +18,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
@@ -162,8 +162,7 @@ func SetUser(ctx context.Context, v *Vault, principal, name, value string) error
 				own++
 			}
 			if strings.HasPrefix(other, "user.") {
-				text, _ := json.Marshal(kept) // as in the file
-				all, size = all+1, size+len(other)+len(text)
+				all, size = all+1, size+len(other)+len(wire.Marshal(kept)) // as in the file
 			}
 		}
 		if principal != "" && (own > maxOwn || all > maxNames/2 || size > maxFile/4) {
@@ -232,12 +231,9 @@ func (v *Vault) edit(ctx context.Context, change func(map[string]string) error) 
 		}
 		v.key.Store(made)
 	}
-	data, err := v.of.seal(v.key.Load(), values)
-	if err == nil && (len(data) > maxFile || len(values) > maxNames) {
-		err = fmt.Errorf("no more %s fit: there are at most %d, and %d MiB; remove some", v.of.noun, maxNames, maxFile>>20)
-	}
-	if err != nil {
-		return false, err
+	data := v.of.seal(v.key.Load(), values)
+	if len(data) > maxFile || len(values) > maxNames {
+		return false, fmt.Errorf("no more %s fit: there are at most %d, and %d MiB; remove some", v.of.noun, maxNames, maxFile>>20)
 	}
 	return keptInFile, safefile.Write(filepath.Join(v.folder, v.of.file()), data, true)
 }
