@@ -202,7 +202,7 @@ func ownVault() (*vault.Vault, error) {
 	return vault.Of(own), err
 }
 
-// ownLogins returns the user's store of logins, which keeps none if the place of it is not known.
+// ownLogins returns the user's store of logins, in memory only if the place of it is not known.
 func ownLogins() *login.Store {
 	own, err := configpath.Own()
 	if err != nil {

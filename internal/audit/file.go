@@ -121,7 +121,9 @@ func (f *file) end() (at chain, size int64, err error) {
 	of := f.path
 	line, size, half, err := lastLine(of)
 	if half > 0 {
-		err = os.Truncate(of, size)
+		if err := os.Truncate(of, size); err != nil {
+			return chain{}, 0, err
+		}
 		f.note(Gap, fmt.Sprintf("an incomplete line of %d bytes was cut off: a process ended while it wrote", half))
 	}
 	if older := oldFiles(f.path); err == nil && size == 0 && len(older) > 0 { // a process ended before it wrote to the new file
@@ -149,8 +151,12 @@ func (f *file) end() (at chain, size int64, err error) {
 	return at, size, nil
 }
 
-// note adds an entry by which the log speaks of itself.
-func (f *file) note(action, reason string) { f.notes = append(f.notes, entryOf(action, reason)) }
+// note adds an entry by which the log speaks of itself; once, if what could not be written is tried again.
+func (f *file) note(action, reason string) {
+	if n := len(f.notes); n == 0 || f.notes[n-1].Reason != reason {
+		f.notes = append(f.notes, entryOf(action, reason))
+	}
+}
 
 // lastLine returns the last complete line of a file, nil without one, the size up to its end,
 // and the size of the incomplete line after it. A line that is too long is cut.

@@ -138,7 +138,7 @@ func TestFull(t *testing.T) {
 		t.Fatalf("%s, %v", out, err)
 	}
 	report, err := Verify(t.Context(), path, "")
-	if err != nil || report.Events != 20 || report.Gaps != 0 {
+	if err != nil || report.Events != 20 || len(report.Gaps) != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	text, err := os.ReadFile(path)

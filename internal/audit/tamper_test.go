@@ -133,7 +133,7 @@ func TestAfterCrash(t *testing.T) {
 	edit(t, o.File, func(l []string) []string { return []string{l[0], l[1][:50]} })
 	write(t, o, "again")
 	report, err := Verify(t.Context(), o.File, "")
-	if err != nil || report.Events != 7 || report.Gaps != 1 {
+	if err != nil || report.Events != 7 || len(report.Gaps) != 1 || !strings.Contains(report.Gaps[0], "an incomplete line of 50 bytes was cut off") {
 		t.Errorf("half a line: %+v, %v", report, err)
 	}
 	o = newLog(t)

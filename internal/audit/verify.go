@@ -17,12 +17,12 @@ import (
 type Report struct {
 	Files   int
 	Events  int64
-	Removed int64  // events before the first one, which were in files that are no longer kept
-	First   string // the time of the first event
-	Last    string // the time of the last event
-	Hash    string // of the last line
-	After   int64  // events after the line of the given hash
-	Gaps    int    // lines by which the log itself says that something is missing
+	Removed int64    // events before the first one, which were in files that are no longer kept
+	First   string   // the time of the first event
+	Last    string   // the time of the last event
+	Hash    string   // of the last line
+	After   int64    // events after the line of the given hash
+	Gaps    []string // where the log itself says that something is missing, and why: the first 100
 }
 
 // Verify reads a log with all files that are kept, the oldest first. hash, if it is not "", must be
@@ -172,8 +172,8 @@ func (v *verifier) next(l line) error {
 		v.After++
 	}
 	v.found = v.found || v.want != "" && v.Hash == v.want
-	if e.Action == Gap {
-		v.Gaps++
+	if e.Action == Gap && len(v.Gaps) < 100 {
+		v.Gaps = append(v.Gaps, fmt.Sprintf("%s:%d: %s", l.file, l.number, e.Reason))
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,7 +160,12 @@ func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*
 	}
 	n := slices.IndexFunc(accepted, func(i Issuer) bool { return i.URL == j.issuer })
 	if n < 0 {
-		return nil, invalid("its issuer is %s, which this router does not know", shown(j.issuer))
+		why := "which this router does not know"
+		bare := strings.TrimSuffix(j.issuer, "/")
+		if slices.ContainsFunc(accepted, func(i Issuer) bool { return strings.TrimSuffix(i.URL, "/") == bare }) {
+			why = "which differs from the configured url by a slash at the end"
+		}
+		return nil, invalid("its issuer is %s, %s", shown(j.issuer), why)
 	}
 	t, err := v.issuer(accepted[n], accepted).verify(ctx, j, v.turns)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxKept bounds the verdicts that are kept. Each takes at most some 40 KiB: a token, and what its issuer says of it.
+// maxKept bounds the verdicts that are kept. Each takes at most some 80 KiB: a token, and what its issuer says of it.
 const maxKept = 2000
 
 // A verdict is what is kept of a token.
@@ -57,7 +57,9 @@ func (c *cache) put(key [sha256.Size]byte, v verdict, last time.Duration) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	if len(c.byKey) >= maxKept {
-		maps.DeleteFunc(c.byKey, func(_ [sha256.Size]byte, k kept) bool { return !now.Before(k.until) })
+		maps.DeleteFunc(c.byKey, func(_ [sha256.Size]byte, k kept) bool {
+			return !now.Before(k.until) || k.token != nil && hasExpired(k.token.Expires)
+		})
 		if len(c.byKey) > maxKept*9/10 { // rare, since this looked at all
 			clear(c.byKey)
 		}

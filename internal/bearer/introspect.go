@@ -22,7 +22,7 @@ const (
 	maxUnseen     = 4                // of these, about tokens that were not seen
 	unseenRate    = 10               // a second, at an issuer
 	unseenBurst   = 20
-	maxTokenReply = 16 << 10 // bytes
+	maxTokenReply = 64 << 10 // bytes
 )
 
 // questions bounds those about tokens (RFC 7662) that one issuer is asked.

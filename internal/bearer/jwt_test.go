@@ -176,7 +176,7 @@ func TestRefused(t *testing.T) {
 		{"key for encryption", sign(forEncryption, jose.RS256, nil, claims(nil)), "no key of its issuer"},
 		{"short RSA key", sign(weak, jose.RS256, nil, claims(nil)), "no key of its issuer"},
 		{"other issuer", es(nil, object{"iss": "https://evil.example.com"}), "its issuer is https://evil.example.com, which this router does not know"},
-		{"issuer with a slash", es(nil, object{"iss": idpURL + "/"}), "which this router does not know"},
+		{"issuer with a slash", es(nil, object{"iss": idpURL + "/"}), "differs from the configured url by a slash"},
 		{"issuer in capitals", es(nil, object{"iss": "https://ID.example.com"}), "does not know"},
 		{"issuer is not text", es(nil, object{"iss": 1}), "(iss)"},
 		{"no issuer", es(nil, object{"iss": nil}), "names its issuer"},

@@ -345,6 +345,29 @@ func TestLoserDeletesNothing(t *testing.T) {
 	}
 }
 
+// TestNoFolder checks that logins and tokens of machines work without a folder to keep them in.
+func TestNoFolder(t *testing.T) {
+	store := NewStore("")
+	server := oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us", ClientSecret: "secret"}}
+	machine := beside(t, store, server, &script{life: time.Hour})
+	expect.OK(t, machine.Refused(t.Context(), "", unauthorized)) // which pins the client to its issuer
+	wantToken(t, machine, "token 1")
+	user := server
+	user.Principal, user.Settings = "alice", oauth.Settings{}
+	s := beside(t, store, user, &script{life: time.Hour})
+	expired := oauth.Token{Access: "token 0", Refresh: "refresh", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)}
+	expect.OK(t, s.save(t.Context(), storedLogin{Token: expired}))
+	wantToken(t, s, "token 1")
+	l, err := s.account.forget(t.Context())
+	expect.OK(t, err)
+	if after, err := s.account.saved(t.Context()); l == nil || after != nil || err != nil {
+		t.Errorf("forgotten: %v, then %v, %v", l, after, err)
+	}
+	c, err := store.read(t.Context(), true)
+	expect.OK(t, err)
+	expect.Equal(t, len(c.Pins), 1, "pins")
+}
+
 // TestMachineScopes checks that a token for more scopes keeps those of the last one.
 func TestMachineScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

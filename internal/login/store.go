@@ -32,18 +32,23 @@ const (
 // A login is found by the URL of its server. The name of its issuer is in it: a server has one login
 // at a time.
 type Store struct {
-	folder string        // "" keeps nothing
+	folder string        // "" keeps the content in memory only
 	text   *vault.Text   // in the folder
 	wrote  signal.Change // of the content, by this store
 
 	mu    sync.Mutex // guards the fields below
 	kept  *content   // as it was read last, not changed any more; nil before
 	stamp vault.Stamp
+
+	memory string        // the content, without a folder
+	turn   chan struct{} // without a folder, it holds a value while the lock of a login is taken
 }
 
-// NewStore returns the store of the folder, next to the user's own configuration; with "", no login can be kept. It reads
-// nothing.
-func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
+// NewStore returns the store of the folder, next to the user's own configuration; with "", one that ends with the process.
+// It reads nothing.
+func NewStore(folder string) *Store {
+	return &Store{folder: folder, text: vault.Logins(folder), turn: make(chan struct{}, 1)}
+}
 
 // A content is everything in a store.
 type content struct {
@@ -110,7 +115,9 @@ func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin
 
 func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 	if s.folder == "" {
-		return parse("")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return parse(s.memory)
 	}
 	stamp, err := s.text.Stamp() // before the file is read, so that a change between is seen
 	if err != nil {
@@ -150,10 +157,7 @@ var errUnchanged = errors.New("unchanged")
 // edit changes the content, while no other process does the same. The content stays as it is if
 // change returns an error; errUnchanged counts as success.
 func (s *Store) edit(ctx context.Context, change func(*content) error) error {
-	if s.folder == "" {
-		return errors.New("this user has no folder to keep logins in; set HOME")
-	}
-	err := s.text.Edit(ctx, func(old string) (string, error) {
+	write := func(old string) (string, error) {
 		c, err := parse(old)
 		if err == nil {
 			err = change(c)
@@ -163,7 +167,18 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 		}
 		data, err := json.Marshal(c)
 		return string(data), err
-	})
+	}
+	var err error
+	if s.folder != "" {
+		err = s.text.Edit(ctx, write)
+	} else {
+		s.mu.Lock()
+		var text string
+		if text, err = write(s.memory); err == nil {
+			s.memory = text
+		}
+		s.mu.Unlock()
+	}
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
@@ -238,13 +253,23 @@ func makeRoom[K comparable, V any](m map[K]V, key K, most int) {
 // lock takes the lock of the login with the ID, which all routers of the user share, until unlock is
 // called or the process ends. It waits while another one has it.
 func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) {
-	return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
+	if s.folder != "" {
+		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // dropLock removes the lock of a login that has ended. A router that still waits for the lock finds
 // another login, or no login.
 func (s *Store) dropLock(id string) {
-	_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
+	if s.folder != "" {
+		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
+	}
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+hash(id)+".lock") }

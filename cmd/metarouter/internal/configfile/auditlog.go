@@ -75,8 +75,8 @@ func VerifyAudit(ctx context.Context, out *console.Console, file, head string) e
 	if report.Removed > 0 {
 		out.Note("note: %s before the first one were in files that are no longer kept", console.Counted(int(report.Removed), "event"))
 	}
-	if report.Gaps > 0 {
-		out.Note("note: %s of the log say that events are missing: look for 'gap' in 'metarouter audit'", console.Counted(report.Gaps, "line"))
+	for _, gap := range report.Gaps {
+		out.Note("note: %s", gap)
 	}
 	return nil
 }

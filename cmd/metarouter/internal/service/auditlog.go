@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // openAudit opens the log that the configuration asks for; nil without one. Only a file that it names must be usable: a
@@ -71,5 +74,17 @@ func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
 // summary says in a few words how two configurations differ, by names alone, and identifies the
 // text of the second one by its hash.
 func summary(before, after config.Config) string {
-	return strings.Join(append([]string{"hash " + after.Text.Digest()}, admin.Edited(before, after)...), "; ")
+	parts := append([]string{"hash " + after.Text.Digest()}, admin.Edited(before, after)...)
+	var settings []string
+	was, is := reflect.ValueOf(before.Router), reflect.ValueOf(after.Router)
+	for i := range was.NumField() {
+		f := was.Type().Field(i)
+		if f.IsExported() && f.Name != "Profiles" && !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+			settings = append(settings, cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)))
+		}
+	}
+	if len(settings) > 0 {
+		parts = append(parts, "settings changed: "+prose.List(settings, 10))
+	}
+	return strings.Join(parts, "; ")
 }

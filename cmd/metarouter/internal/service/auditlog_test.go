@@ -35,8 +35,9 @@ func TestSummary(t *testing.T) {
 		Mode: "direct", Cluster: &config.Cluster{URLs: []string{"y"}, Name: "a", Trusted: []string{"k"}}, HTTP: config.HTTP{Addr: "127.0.0.1:2", PublicURL: "https://a.example", Issuers: make([]config.Issuer, 1), TLSKey: "k"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
 	}}
 	after.Router.Cluster.TLS.CA = "c"
+	after.Router.Audit.Off = true
 	_, got, _ := strings.Cut(summary(before, after), "; ")
-	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work"
+	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, audit, http, cluster"
 	expect.Equal(t, got, want)
 	var recorded []audit.Event
 	r := &editRecord{record: func(e audit.Event) { recorded = append(recorded, e) }, last: before}
