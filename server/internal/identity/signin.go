@@ -124,6 +124,9 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	switch {
 	case refused:
 		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + "."
+		if len(refusal.Scopes) > 0 {
+			e.Reason += " The issuer has to grant: " + strings.Join(refusal.Scopes, ", ") + "."
+		}
 		return http.StatusForbidden, e
 	case err != nil:
 		e.Outcome, e.Reason = audit.Failed, "The token of the issuer can't be checked now: "+cleaned.Text(err.Error())

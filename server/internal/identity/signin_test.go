@@ -349,7 +349,7 @@ func TestSignInRefused(t *testing.T) {
 	at := func(path string, cookie []string) func(string, []string) (string, []string) {
 		return func(string, []string) (string, []string) { return path, cookie }
 	}
-	refusal := &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile"}
+	refusal := &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile", Scopes: []string{"mcp:call"}}
 	const unknown = "has begun no such login"
 	for _, tt := range []struct {
 		name   string
@@ -374,7 +374,7 @@ func TestSignInRefused(t *testing.T) {
 		{"a query that is none", 400, "be read", and("&%zz"), nil},
 		{"no administrator", 403, "groups=ops", nil, func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil }},
 		{"no scope for it", 403, "mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
-		{"a token that lets no one in", 403, refusal.Reason, nil, func(*clientauth.Proof) error { return refusal }},
+		{"a token that lets no one in", 403, refusal.Reason + ". The issuer has to grant: mcp:call.", nil, func(*clientauth.Proof) error { return refusal }},
 		{"an issuer without keys", 503, "be checked now", nil, func(*clientauth.Proof) error { return errors.New("no keys") }},
 		{"a token of another issuer", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil }},
 		{"a token by another configuration", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Revision = "2"; return nil }},
