@@ -28,6 +28,7 @@ var errOtherLogin = errors.New("its user has logged out, or in again")
 type user struct {
 	principal string          // "" is the local user
 	claims    string          // of its token, as [session.Caller] has them
+	exchange  *exchange       // of its token; nil if the entry has none
 	secrets   *resolve.Server // resolves the values of its sessions; set with life
 	life      context.Context // of its sessions; nil before the first one is opened
 	source    source          // of its tokens; nil before, or without logins
@@ -57,10 +58,15 @@ func personal(ctx context.Context, p *pool, entry config.Server, from session.Cl
 	if variant := variantOf(from, p.opener.name); variant != nil {
 		entry, of.variant = variant.Entry, variant.key()
 	}
+	exchange, key, err := exchangeFor(ctx, p.opener, entry, who)
+	if err != nil {
+		return nil, err
+	}
+	of.user += key
 	open := func() (*instance, error) {
 		return p.ofClient(ctx, nil, nil, of, terms{
 			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
-			user: &user{principal: who.Principal, claims: who.Claims},
+			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange},
 		})
 	}
 	in, err := open()

@@ -112,7 +112,7 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 		}
 		return nil, true
 	}
-	c.proof, c.proves = &proof, i.tokenProves(c.Rules, token, resource, proof)
+	c.proof, c.token, c.proves = &proof, token, i.tokenProves(c.Rules, token, resource, proof)
 	return g, true
 }
 
