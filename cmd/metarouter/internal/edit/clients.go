@@ -1,7 +1,6 @@
 package edit
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -20,7 +19,7 @@ type ImportOptions struct {
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
-func Import(ctx context.Context, e *Editor, client string, o ImportOptions) error {
+func Import(e *Editor, client string, o ImportOptions) error {
 	c, _ := clients.Find(client)
 	sources, err := clientSources(e, c, o)
 	if err != nil {
@@ -48,9 +47,7 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
 		return err
 	}
-	if err := e.Offer(ctx, paths, done.Login); err != nil {
-		return err
-	}
+	e.noteNext(done.Login...)
 	configs := e.Flags()
 	how := "" // install prints the lines
 	if c.Rewrites() {
