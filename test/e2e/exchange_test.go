@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,7 +37,12 @@ func TestExchange(t *testing.T) {
 			"oauth": map[string]any{"grant": "client_credentials", "clientId": "router", "clientSecret": "secret-of-router"},
 		}
 	}
+	kept := issuer.Protect(t, fakeissuer.Protection{Flags: []string{"-tools", "headers"}, AnyToken: true})
+	cached, long := remote(kept.URL, resource.URL), remote(kept.URL, resource.URL)
+	cached["cache"], long["maxResultTokens"] = "1h", 20
 	m.setup = prepare(t, entries{
+		"cached":  cached,
+		"long":    long,
 		"remote":  remote(resource.URL, resource.URL),
 		"wrong":   remote(other.URL, other.URL),
 		"claimed": {"url": claimed.URL, "headers": map[string]string{"X-Account": "${claim:realm.employee}"}},
@@ -93,6 +99,32 @@ func TestExchange(t *testing.T) {
 	expect.Equal(t, whoami(s, "remote"), "ann")
 	exchanged(1, "after a refusal")
 
+	ann, bob := client(m.token("ann"), "legacy"), client(m.token("bob"), "legacy")
+	for name, s := range map[string]*session{"ann": ann, "bob": bob} {
+		expect.Equal(t, whoami(s, "cached"), name)
+		before, _ := kept.Requests()
+		expect.Equal(t, whoami(s, "cached"), name)
+		after, _ := kept.Requests()
+		expect.Equal(t, after, before, "requests for a cached result")
+	}
+	exchanged(2, "tokens of two users")
+	for _, era := range []string{"legacy", "modern"} {
+		ann, bob := client(m.token("ann"), era), client(m.token("bob"), era)
+		said, err := ann.call(within(t), "long__headers", map[string]any{})
+		expect.OK(t, err)
+		uri := regexp.MustCompile(`metarouter-result:[^\\"]+`).FindString(string(said))
+		rest := map[string]any{"uri": uri}
+		read := func(s *session) string {
+			raw, err := s.call(within(t), "read_result", rest)
+			expect.OK(t, err)
+			return string(raw)
+		}
+		expect.Contains(t, read(ann), "X-Account: ann", "%s", era)
+		if stolen := read(bob); strings.Contains(stolen, "ann") || !strings.Contains(stolen, `"isError":true`) {
+			t.Errorf("%s: the kept result of another user: %s", era, stolen)
+		}
+	}
+	exchanges = issuer.Counts().Exchanges
 	s.client.(*mcptest.HTTPClient).Header = bearer(m.token("ann"))
 	expect.Equal(t, whoami(s, "remote"), "ann")
 	exchanged(1, "a session goes on with another token")
