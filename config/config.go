@@ -349,7 +349,8 @@ func (s Server) Hash() string {
 		Headers   map[string]string `json:",omitempty"`
 		Scripts   []stored.Script   `json:",omitempty"`
 		PerUser   bool              `json:",omitempty"`
-	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts, s.PerUser})
+		Exchange  *Exchange         `json:",omitempty"`
+	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts, s.PerUser, s.Exchange})
 	if err != nil {
 		panic(err) // strings always marshal
 	}
