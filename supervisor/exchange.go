@@ -18,17 +18,22 @@ import (
 )
 
 const (
-	exchangeTime = 30 * time.Second // for which an issuer is asked
-	exchangeRest = 3 * time.Second  // for which it is left alone after a failure
-	exchangeSoon = 30 * time.Second // before its end, or a fifth of its life if that is less, a token is replaced
+	exchangeTime  = 30 * time.Second // for which an issuer is asked
+	exchangeRest  = 3 * time.Second  // for which it is left alone after a failure
+	exchangeCheck = time.Minute      // after which it is asked again whether a session's access token is still valid
+	exchangeSoon  = 30 * time.Second // before its end, or a fifth of its life if that is less, a token is replaced
 )
+
+// errTokenOver ends the sessions of an access token.
+var errTokenOver = errors.New("the access token of its user is not valid any more; send the request again with another one")
 
 // An exchange is the source of the tokens of one session, which are issued in exchange for the access token of its user (RFC 8693).
 // Each access token has a session of its own, and the session alone keeps what it got: so no token passes from one principal, or
 // from one access token, to another.
 type exchange struct {
-	ask  oauth.Exchange
-	turn *semaphore.Weighted // of 1, for the fields below
+	ask    oauth.Exchange
+	proves func(context.Context) bool // as Proves of [session.Subject]
+	turn   *semaphore.Weighted        // of 1, for the fields below
 
 	token  oauth.Token // zero before the first one
 	again  bool        // it replaced one that the server had refused
@@ -38,7 +43,7 @@ type exchange struct {
 
 // newExchange returns the exchange of the user's token for one for the server of the entry.
 func newExchange(entry config.Exchange, s session.Subject) *exchange {
-	return &exchange{turn: semaphore.NewWeighted(1), ask: oauth.Exchange{
+	return &exchange{turn: semaphore.NewWeighted(1), proves: s.Proves, ask: oauth.Exchange{
 		Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, Subject: s.Token,
 		Audience: entry.Audience, Resource: entry.Resource, Scopes: entry.Scopes,
 	}}
@@ -84,6 +89,9 @@ func (e *exchange) next(ctx context.Context, again bool) error {
 	if e.failed != nil && time.Since(e.asked) < exchangeRest {
 		return e.failed
 	}
+	if !e.isProven(ctx) {
+		return errTokenOver
+	}
 	bounded, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
 	t, err := e.ask.Token(bounded)
@@ -96,6 +104,11 @@ func (e *exchange) next(ctx context.Context, again bool) error {
 	}
 	e.token, e.again = t, again
 	return nil
+}
+
+// isProven reports whether the access token is still valid. e may be nil.
+func (e *exchange) isProven(ctx context.Context) bool {
+	return e == nil || e.proves == nil || e.proves(ctx)
 }
 
 // Changed implements source: another access token has another session.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package supervisor
 
 import (
@@ -10,10 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -100,6 +104,9 @@ func TestExchangeTokens(t *testing.T) {
 	expect.Error(t, err, "in exchange for yours: it refuses with invalid_grant \"not …\"; log in to the issuer again")
 	_, again := e.Token(ctx)
 	expect.Equal(t, again, err, "an issuer that was just asked")
+	e.failed, e.proves, i.refuses = nil, func(context.Context) bool { return false }, ""
+	_, err = e.Token(ctx)
+	expect.Equal(t, err, errTokenOver, "an access token that is over")
 	expect.Equal(t, len(i.asked), 6, "requests")
 	for _, shown := range []string{fmt.Sprintf("%v %+v", e.ask, &e.ask), fmt.Sprint(session.Subject{Token: "ann"})} {
 		if strings.Contains(shown, "ann") || strings.Contains(shown, "hunter2") {
@@ -132,4 +139,77 @@ func TestExchangeRefusals(t *testing.T) {
 	cancel(errors.New("the client has left"))
 	_, err = i.of().Token(ctx)
 	expect.Error(t, err, "the client has left")
+}
+
+// with returns a context of ann's request with an access token.
+func with(ctx context.Context, token string, proves func(context.Context) bool) context.Context {
+	return session.WithSubject(ctx, session.Subject{Principal: "ann", Token: token, Issuer: "https://a.example", Proves: proves})
+}
+
+// The session of an access token ends with the token, also if it has subscriptions.
+func TestExchangeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo", "-resources", "1")
+		entry.Exchange, entry.IdleTimeout = new(config.Exchange), time.Hour
+		f := supervise(t, entry)
+		f.await("s", status.Ready)
+		checks := 0
+		ann := person{clientOf("a"), "ann", ""}
+		open := func(token string) *instance {
+			s, err := f.Session(with(t.Context(), token, func(context.Context) bool { checks++; return checks < 3 }), "s", ann)
+			expect.OK(t, err)
+			return s.(*instance)
+		}
+		in := open("one")
+		expect.Equal(t, open("one"), in, "the session of the same token")
+		<-in.done
+		expect.Equal(t, checks, 3, "checks")
+		expect.Equal(t, in.err, errTokenOver)
+		checks = 0
+		if open("two") == open("three") {
+			t.Error("two tokens have one session")
+		}
+		_, err := f.Session(with(t.Context(), "two", nil), "s", person{clientOf("b"), "bob", ""})
+		expect.Error(t, err, "and you have none")
+	})
+}
+
+// A session that could not be opened is opened again after a rest, and at once for another token or after an edit.
+func TestExchangeRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo")
+		entry.Exchange = new(config.Exchange)
+		f := supervise(t, entry)
+		f.await("s", status.Ready)
+		entry.Command = "/not/there"
+		f.apply(entry)
+		f.await("s", status.Failed)
+		p := f.servers.get("s").pool
+		of := func(token string) *clientSession {
+			_, err := f.Session(with(t.Context(), token, nil), "s", person{clientOf("a"), "ann", ""})
+			expect.Error(t, err, "")
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for of, c := range p.byUse {
+				if _, key, _ := exchangeFor(with(t.Context(), token, nil), p.opener, entry, session.Caller{Principal: "ann"}); strings.HasSuffix(of.user, key) {
+					return c
+				}
+			}
+			return nil
+		}
+		first := of("one")
+		if first == nil || of("one") != first || of("two") == first {
+			t.Errorf("the failed session of one token is not kept for that token: %v", first)
+		}
+		<-time.After(exchangeRest)
+		synctest.Wait()
+		second := of("one")
+		if second == nil || second == first {
+			t.Error("it is not opened again after a rest")
+		}
+		p.renew(errEdited)
+		if of("one") == second {
+			t.Error("it is not opened again after an edit")
+		}
+	})
 }

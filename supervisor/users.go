@@ -183,12 +183,17 @@ func endLeastUsed(p *pool, keeping use, these string) bool {
 	return true
 }
 
-// keep returns when a client's session is to end, or has ended: with its life, or when its user does not use it or has another login.
+// keep returns when a client's session is to end, or has ended: with its life, or when its user does not use it or has another login or
+// no valid access token.
 func keep(life context.Context, p *pool, of use, c *clientSession) {
 	var changed <-chan struct{}
 	who := c.on.user
 	if of.isFirst() && who.source != nil {
 		changed = who.source.Changed(life)
+	}
+	var proof <-chan time.Time
+	if of.isFirst() && who.exchange != nil {
+		proof = time.Tick(exchangeCheck)
 	}
 	unused := time.After(unusedIn(p, of, c))
 	for {
@@ -203,6 +208,11 @@ func keep(life context.Context, p *pool, of use, c *clientSession) {
 				return
 			}
 			changed = who.source.Changed(life)
+		case <-proof:
+			if !who.exchange.isProven(life) {
+				c.end(errTokenOver)
+				return
+			}
 		case <-unused:
 			wait := unusedIn(p, of, c)
 			if wait <= 0 && c.in.Calls.RefuseUnlessBusy() {

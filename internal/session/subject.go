@@ -13,6 +13,8 @@ type Subject struct {
 	Issuer    string // its URL
 
 	ClientID, ClientSecret string // of the router at the issuer; may be ""
+
+	Proves func(context.Context) bool // reports whether the token still proves the principal; nil if it does for good
 }
 
 type subjectKey struct{}

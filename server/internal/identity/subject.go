@@ -14,5 +14,6 @@ func (c *Sender) WithSubject(ctx context.Context) context.Context {
 	i := c.Rules.issuers[c.proof.Issuer]
 	return session.WithSubject(ctx, session.Subject{
 		Principal: c.Principal.Hash, Token: c.token, Issuer: i.URL, ClientID: i.ClientID, ClientSecret: i.ClientSecret,
+		Proves: c.proves,
 	})
 }
