@@ -146,10 +146,10 @@ func with(ctx context.Context, token string, proves func(context.Context) bool) 
 	return session.WithSubject(ctx, session.Subject{Principal: "ann", Token: token, Issuer: "https://a.example", Proves: proves})
 }
 
-// The session of an access token ends with the token, also if it has subscriptions.
+// The session of an access token ends with the token, also if it has subscriptions, and cuts no call.
 func TestExchangeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		entry := fake("s", "-tools", "echo", "-resources", "1")
+		entry := fake("s", "-tools", "echo,sleep", "-resources", "1")
 		entry.Exchange, entry.IdleTimeout = new(config.Exchange), time.Hour
 		f := supervise(t, entry)
 		f.await("s", status.Ready)
@@ -162,14 +162,19 @@ func TestExchangeEnds(t *testing.T) {
 		}
 		in := open("one")
 		expect.Equal(t, open("one"), in, "the session of the same token")
+		_, err := in.Subscribe(t.Context(), "fake://text")
+		expect.OK(t, err)
+		expect.Equal(t, len(in.Subscriptions.Wanted()), 1, "subscriptions")
+		_, err = in.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"sleep","arguments":{"ms":210000}}`), From: ann})
+		expect.OK(t, err, "a call that the token does not outlive")
 		<-in.done
-		expect.Equal(t, checks, 3, "checks")
+		expect.Equal(t, checks, 4, "checks")
 		expect.Equal(t, in.err, errTokenOver)
 		checks = 0
 		if open("two") == open("three") {
 			t.Error("two tokens have one session")
 		}
-		_, err := f.Session(with(t.Context(), "two", nil), "s", person{clientOf("b"), "bob", ""})
+		_, err = f.Session(with(t.Context(), "two", nil), "s", person{clientOf("b"), "bob", ""})
 		expect.Error(t, err, "and you have none")
 	})
 }

@@ -209,7 +209,7 @@ func keep(life context.Context, p *pool, of use, c *clientSession) {
 			}
 			changed = who.source.Changed(life)
 		case <-proof:
-			if !who.exchange.isProven(life) {
+			if !who.exchange.isProven(life) && c.in.Calls.RefuseUnlessBusy() {
 				c.end(errTokenOver)
 				return
 			}
