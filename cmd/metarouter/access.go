@@ -27,7 +27,7 @@ up to 5 minutes for you. A line on stdout is the URL to open; all else is on std
 The login is kept encrypted next to your own configuration, and is renewed until
 'metarouter logout' ends it.`
 	cmd.Flags().BoolVar(&o.NoBrowser, "no-browser", false, "Only print the URL, for a browser of this machine. By default the browser is opened, unless you are logged in over SSH or there is no terminal.")
-	cmd.Flags().BoolVar(&o.Paste, "paste", false, "Read the URL at which the browser ends from stdin, for a browser on another machine. By default the browser comes back by itself.")
+	cmd.Flags().BoolVar(&o.Paste, "paste", false, "Ask for the URL at which the browser ends, or read it from stdin, for a browser on another machine. By default the browser comes back by itself; on a terminal, the URL can be pasted all the same.")
 	cmd.Flags().BoolVar(&o.Device, "device", false, "Print a URL, and on a second line of stdout a code to enter there, on any device. Not all servers can do this. By default the browser needs no code.")
 	cmd.Flags().StringArrayVar(&o.Scopes, "scope", nil, "Ask for this `scope` besides those that the server names and those of the last login. Repeat the flag for several.")
 	return cmd

@@ -17,7 +17,7 @@ type ImportOptions struct {
 	Choice        clients.Choice // between entries of one name
 }
 
-// Import copies the servers of a client into our configuration, and says how to log in to those that may
+// Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
 func Import(e *Editor, client string, o ImportOptions) error {
 	c, _ := clients.Find(client)

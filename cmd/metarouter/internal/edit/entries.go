@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 )
 
-// Add puts an entry into the configuration in use, and says how to log in to the server if that may be
+// Add puts an entry into the configuration in use, and offers to log in to the server if that may be
 // needed. text returns the entry as it is written into the file at path.
 func Add(e *Editor, name string, text func(path string) string, replace bool) error {
 	files, err := e.inUse()
