@@ -61,10 +61,10 @@ func (e *NeededError) Command() string {
 
 // A State says how the login of a server is.
 type State struct {
-	LoggedIn bool               `json:"logged_in"`
-	Issuer   string             `json:"issuer,omitempty"`
-	Scopes   []string           `json:"scopes,omitempty"`
-	Expires  time.Time          `json:"expires,omitzero"` // of the access token; zero if unknown
-	Renews   bool               `json:"renews"`           // there is a refresh token
-	Why      status.LoginReason `json:"needed,omitempty"` // why a login is needed; "" if it is not, as far as is known
+	LoggedIn bool
+	Issuer   string
+	Scopes   []string
+	Expires  time.Time          // of the access token; zero if unknown
+	Renews   bool               // there is a refresh token
+	Why      status.LoginReason // why a login is needed; "" if it is not, as far as is known
 }

@@ -21,6 +21,9 @@ type subjectKey struct{}
 
 // WithSubject returns the context of a request that was sent with the token.
 func WithSubject(ctx context.Context, s Subject) context.Context {
+	if s.Token == "" {
+		return ctx
+	}
 	return context.WithValue(ctx, subjectKey{}, s)
 }
 

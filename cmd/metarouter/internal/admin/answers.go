@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -108,7 +108,17 @@ type ServerDetails struct {
 	StrayLines int64     `json:"stray_lines,omitempty"`
 	Stderr     []string  `json:"stderr"` // its last lines
 
-	Login *adapter.LoginState `json:"login,omitempty"` // nil if it has no login, and needs none as far as is known
+	Login *LoginDetails `json:"login,omitempty"` // nil if it has no login, and needs none as far as is known
+}
+
+// A LoginDetails describes the login at a server.
+type LoginDetails struct {
+	LoggedIn bool               `json:"logged_in"`
+	Issuer   string             `json:"issuer,omitempty"`
+	Scopes   []string           `json:"scopes,omitempty"`
+	Expires  time.Time          `json:"expires,omitzero"` // of the access token
+	Renews   bool               `json:"renews"`           // the router renews the token by itself
+	Needed   status.LoginReason `json:"needed,omitempty"` // why a person must log in
 }
 
 // GET /dashboard/servers/NAME/hints answers with Hints.

@@ -35,7 +35,7 @@ const (
 
 // A loginInfo is the login at a server, for the page.
 type loginInfo struct {
-	*adapter.LoginState
+	*LoginDetails
 	Needed string `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
 }
 
@@ -65,9 +65,9 @@ func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 	}
 	next := knownLogin{state: s.State, since: s.Since, at: now}
 	if details := a.loginDetails(context.Background(), s, loginTime); details != nil {
-		next.info = &loginInfo{LoginState: details}
-		if details.Why != "" {
-			next.info.Needed = details.Why.Text()
+		next.info = &loginInfo{LoginDetails: details}
+		if details.Needed != "" {
+			next.info.Needed = details.Needed.Text()
 		}
 	}
 	a.logins.Store(s.Name, next)
@@ -76,7 +76,7 @@ func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 
 // loginDetails returns how the login at a server is, as far as the keyring says so within a time; nil if
 // there is nothing to say.
-func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within time.Duration) *adapter.LoginState {
+func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within time.Duration) *LoginDetails {
 	if s.Transport == string(config.Stdio) || s.Node() != "" {
 		return nil
 	}
@@ -93,8 +93,7 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	if !state.LoggedIn && state.Why == "" {
 		return nil
 	}
-	state.Issuer = plain.Text(state.Issuer)
-	return &state
+	return &LoginDetails{state.LoggedIn, plain.Text(state.Issuer), state.Scopes, state.Expires, state.Renews, state.Why}
 }
 
 func beginLogin(ctx context.Context, q *query, name string) (any, error) {

@@ -116,8 +116,8 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 			facts = append(facts, [2]string{"scopes", strings.Join(l.Scopes, " ")})
 		}
 	}
-	if l.Why != "" && s.State != string(status.NeedsAuth) { // else its last error says so
-		facts = append(facts, [2]string{"needs", "a login, since " + l.Why.Text() + "; run: metarouter login " + commandline.Quote(s.Name)})
+	if l.Needed != "" && s.State != string(status.NeedsAuth) { // else its last error says so
+		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + commandline.Quote(s.Name)})
 	}
 	return facts
 }
@@ -174,7 +174,7 @@ func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	}
 	add("repairs", s.Repairs)
 	add("last error", s.LastError)
-	if s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Why == "") {
+	if s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == "") {
 		add("", "'metarouter doctor' says what to do")
 	}
 	return facts

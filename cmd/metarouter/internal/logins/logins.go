@@ -163,6 +163,13 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
 	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
+	if err == nil && state.LoggedIn && !state.Renews {
+		note := "note: the issuer gave no refresh token, so the login ends with its token"
+		if !state.Expires.IsZero() {
+			note += ", " + console.Until(state.Expires, time.Now())
+		}
+		out.Note("%s", note)
+	}
 	return nil
 }
 
