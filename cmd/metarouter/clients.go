@@ -26,7 +26,7 @@ func oneClient(_ *cobra.Command, args []string) error {
 }
 
 func newImportCommand(local *service.Runner) *cobra.Command {
-	e, o := edit.Editor{Source: local.Files}, edit.ImportOptions{}
+	e, o := editorOf(local), edit.ImportOptions{}
 	var overwrite, rename bool
 	cmd := newCommand("import CLIENT", "Copy a client's servers into your configuration",
 		`  metarouter import claude-desktop            # show what would change
@@ -38,7 +38,7 @@ func newImportCommand(local *service.Runner) *cobra.Command {
 			} else if rename {
 				o.Choice = clients.TakeBoth
 			}
-			return edit.Import(&e, args[0], o)
+			return edit.Import(ctx, &e, args[0], o)
 		})
 	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
 into your own configuration, or into the file of --config (the last one, if there are

@@ -10,8 +10,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
+
+// editorOf returns the editor of commands that offer logins.
+func editorOf(local *service.Runner) edit.Editor {
+	return edit.Editor{Source: local.Files, Offer: func(ctx context.Context, files, names []string) error {
+		return logins.Offer(ctx, local, files, names)
+	}}
+}
 
 func newInitCommand(files *configfile.Source) *cobra.Command {
 	e := edit.Editor{Source: files}
@@ -30,7 +38,7 @@ It prints the file. --write writes it.`
 }
 
 func newAddCommand(local *service.Runner) *cobra.Command {
-	e, flags, replace := edit.Editor{Source: local.Files}, clients.EntryFlags{}, false
+	e, flags, replace := editorOf(local), clients.EntryFlags{}, false
 	var cmd *cobra.Command
 	const use = "add NAME -- COMMAND [ARGUMENT…] | add NAME URL"
 	cmd = newCommand(use, "Add a server to the configuration",
@@ -38,7 +46,7 @@ func newAddCommand(local *service.Runner) *cobra.Command {
   metarouter add memory --write -- npx -y @modelcontextprotocol/server-memory    # change it, and keep a copy
   metarouter add github -e 'GITHUB_TOKEN=${GITHUB_TOKEN}' --write -- npx -y @modelcontextprotocol/server-github
   metarouter add docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}' --write`,
-		cobra.ArbitraryArgs, func(_ context.Context, given []string) error {
+		cobra.ArbitraryArgs, func(ctx context.Context, given []string) error {
 			dash := cmd.ArgsLenAtDash()
 			name, entry, err := flags.Entry(given, dash)
 			if err != nil {
@@ -47,7 +55,7 @@ func newAddCommand(local *service.Runner) *cobra.Command {
 			if entry.Cwd != "" {
 				e.Console.Note("note: the server starts in %s, since its command has a path that is relative to it", entry.Cwd)
 			}
-			if err := edit.Add(&e, name, entry.Text, replace); err != nil {
+			if err := edit.Add(ctx, &e, name, entry.Text, replace); err != nil {
 				return err
 			}
 			for _, option := range []string{"write", "replace", "config"} {
@@ -72,11 +80,11 @@ the URL of a server on the network. A line for 'claude mcp add' works too.
 }
 
 func newAddJSONCommand(local *service.Runner) *cobra.Command {
-	e, replace := edit.Editor{Source: local.Files}, false
+	e, replace := editorOf(local), false
 	cmd := newCommand("add-json NAME JSON", "Add a server to the configuration, as an entry in JSON",
 		`  metarouter add-json docs '{"url": "https://example.com/mcp"}' --write`,
-		arguments(2, 2, "name the server, and write its entry as an object of JSON"), func(_ context.Context, args []string) error {
-			return edit.Add(&e, args[0], func(string) string { return args[1] }, replace)
+		arguments(2, 2, "name the server, and write its entry as an object of JSON"), func(ctx context.Context, args []string) error {
+			return edit.Add(ctx, &e, args[0], func(string) string { return args[1] }, replace)
 		})
 	cmd.Long = "Adds a server to the configuration in use. JSON is what stands after the server's name in the file.\n\n" + aboutAdd
 	addAddFlags(cmd, &e, &replace)

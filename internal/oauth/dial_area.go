@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -124,9 +125,9 @@ func reachOf(s Server) *reach {
 	return r
 }
 
-// names reports whether the configuration names the URL's origin.
+// names reports whether the configuration names the URL's host and port.
 func (r *reach) names(u *url.URL) bool {
-	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameOrigin(u, named) })
+	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameHost(u, named) })
 }
 
 // area returns the area of the most private URL that the configuration names. A name has
@@ -194,8 +195,8 @@ func (r *reach) check(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// SameOrigin reports whether two URLs have the same scheme, host and port.
-func SameOrigin(a, b *url.URL) bool { return originOf(a) == originOf(b) }
+// SameHost reports whether two URLs have the same host and port.
+func SameHost(a, b *url.URL) bool { return hostPort(a) == hostPort(b) }
 
 // originOf returns the scheme, host and port of a URL, in one spelling.
 func originOf(u *url.URL) string {
@@ -214,4 +215,21 @@ func Origin(raw string) string {
 		return raw
 	}
 	return originOf(u)
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" && strings.EqualFold(u.Scheme, "https") {
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(port, "80"))
+}
+
+// hostOf returns the host and port of a URL; "" without one.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return hostPort(u)
 }

@@ -96,13 +96,13 @@ func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 	if err != nil || len(i.ID) > maxURL {
 		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(i.ID))
 	}
-	if place, err := url.Parse(at); err == nil && !SameOrigin(place, u) {
+	if place, err := url.Parse(at); err == nil && originOf(place) != originOf(u) {
 		self, err := d.fetcher.issuer(ctx, i.ID)
 		switch {
 		case errors.Is(err, errAbsent):
 		case err != nil:
 			return nil, fmt.Errorf("the issuer %s can't be asked whether %s describes it: %w", shown(i.ID), shown(at), err)
-		case Origin(self.TokenEndpoint) != Origin(i.TokenEndpoint):
+		case hostOf(self.TokenEndpoint) != hostOf(i.TokenEndpoint):
 			return nil, fmt.Errorf("%s describes the issuer %s with the token endpoint %s, the issuer itself with %s",
 				shown(at), shown(i.ID), shown(i.TokenEndpoint), shown(self.TokenEndpoint))
 		}
@@ -206,7 +206,7 @@ func (d *discovery) resource(ctx context.Context, named string) (*oauthex.Protec
 // server's path is or is below of. An identifier with a query must have the server's.
 func ofServer(server *url.URL, resource string) bool {
 	r, err := url.Parse(resource)
-	if err != nil || len(resource) > maxURL || r.Fragment != "" || r.User != nil || r.Opaque != "" || !SameOrigin(r, server) ||
+	if err != nil || len(resource) > maxURL || r.Fragment != "" || r.User != nil || r.Opaque != "" || originOf(r) != originOf(server) ||
 		r.RawQuery != "" && r.RawQuery != server.RawQuery {
 		return false
 	}

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -19,7 +20,7 @@ type ImportOptions struct {
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
-func Import(e *Editor, client string, o ImportOptions) error {
+func Import(ctx context.Context, e *Editor, client string, o ImportOptions) error {
 	c, _ := clients.Find(client)
 	sources, err := clientSources(e, c, o)
 	if err != nil {
@@ -47,7 +48,9 @@ func Import(e *Editor, client string, o ImportOptions) error {
 	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
 		return err
 	}
-	e.noteNext(done.Login...)
+	if err := e.Offer(ctx, paths, done.Login); err != nil {
+		return err
+	}
 	configs := e.Flags()
 	how := "" // install prints the lines
 	if c.Rewrites() {

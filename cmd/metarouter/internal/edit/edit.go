@@ -4,6 +4,7 @@
 package edit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,19 +33,15 @@ const notWritten = "nothing was written; add --write"
 type Editor struct {
 	*configfile.Source
 	Write bool // --write: else the change is only shown
+
+	// Offer offers the logins at servers of files that were just written, of [Add] and [Import].
+	Offer func(ctx context.Context, files, names []string) error
 }
 
 // noteLogin names servers that may need a login.
 func (e *Editor) noteLogin(names []string) {
 	if len(names) > 0 {
 		e.Console.Note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
-	}
-}
-
-// noteNext says how to log in to servers that were just written.
-func (e *Editor) noteNext(names ...string) {
-	for _, name := range names {
-		e.Console.Note("next: metarouter login %s%s", commandline.Quote(name), e.Flags())
 	}
 }
 

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +19,7 @@ import (
 
 // Add puts an entry into the configuration in use, and offers to log in to the server if that may be
 // needed. text returns the entry as it is written into the file at path.
-func Add(e *Editor, name string, text func(path string) string, replace bool) error {
+func Add(ctx context.Context, e *Editor, name string, text func(path string) string, replace bool) error {
 	files, err := e.inUse()
 	if err != nil {
 		return err
@@ -46,8 +47,9 @@ func Add(e *Editor, name string, text func(path string) string, replace bool) er
 	noteOwnFile(e, f.Path)
 	used, err := e.apply(f)
 	if used && login && err == nil {
-		e.noteNext(name)
-	} else if used && err == nil {
+		return e.Offer(ctx, pathsOf(files), []string{name})
+	}
+	if used && err == nil {
 		e.Console.Note("next: metarouter tools %s%s", commandline.Quote(name), e.Flags())
 	}
 	return err

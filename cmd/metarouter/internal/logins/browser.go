@@ -30,24 +30,32 @@ func noBrowser(getenv func(string) string, system string) string {
 	return ""
 }
 
-// openBrowser starts a program that opens a page. The program goes on when this one ends: it may be the browser itself.
-func openBrowser(page string, getenv func(string) string) error {
+// openBrowser opens a page. The channel gets an error if the program that opens it ends with one, and is
+// closed when the program has ended: this may be the browser itself, so do not wait for it. The
+// program goes on when this one ends.
+func openBrowser(page string, getenv func(string) string) (<-chan error, error) {
 	if err := check(page); err != nil {
-		return err
+		return nil, err
 	}
 	all := openers(page, getenv)
 	i := slices.IndexFunc(all, func(words []string) bool { _, err := exec.LookPath(words[0]); return err == nil })
 	if i < 0 {
-		return fmt.Errorf("no program that opens pages is on the PATH, such as %s", all[len(all)-1][0])
+		return nil, fmt.Errorf("no program that opens pages is on the PATH, such as %s", all[len(all)-1][0])
 	}
 	words := all[i]
 	cmd := exec.Command(words[0], words[1:]...)
 	detach(cmd)
-	err := cmd.Start()
-	if err == nil {
-		go cmd.Wait()
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
-	return err
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		if err := cmd.Wait(); err != nil {
+			ended <- fmt.Errorf("%s: %w", words[0], err)
+		}
+	}()
+	return ended, nil
 }
 
 // check returns an error for a page that no program may get: its URL is no web page, or could be

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
-	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // Over SSH and without a display no browser is opened, unless BROWSER says how.
@@ -77,14 +76,15 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// The program gets the page as one argument, whatever a shell would do with it.
+// The program gets the page as one argument, whatever a shell would do with it, and what it ends
+// with is reported.
 func TestOpen(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the browser is a shell script")
 	}
 	folder := t.TempDir()
 	script, got := filepath.Join(folder, "browser"), filepath.Join(folder, "got")
-	expect.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nprintf '%s|' \"$@\" > "+got+"\n"), 0o700))
+	expect.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nprintf '%s|' \"$@\" > "+got+"\nexit 3\n"), 0o700))
 	const page = "https://issuer.example/?a=$(id)&b=;c|d"
 	getenv := func(name string) string {
 		if name == "BROWSER" {
@@ -92,12 +92,14 @@ func TestOpen(t *testing.T) {
 		}
 		return ""
 	}
-	expect.OK(t, openBrowser(page, getenv))
-	var text []byte
-	mcptest.WaitFor(t, "the page", func() bool { text, _ = os.ReadFile(got); return strings.HasSuffix(string(text), "|") })
-	expect.Equal(t, string(text), page+"|")
+	ended, err := openBrowser(page, getenv)
+	expect.OK(t, err)
+	expect.Error(t, <-ended, "exit status 3", "the end")
+	if text, err := os.ReadFile(got); err != nil || string(text) != page+"|" {
+		t.Errorf("the program got %q %v", text, err)
+	}
 	os.Remove(got)
-	if err := openBrowser("file:///etc/passwd", getenv); err == nil {
+	if _, err := openBrowser("file:///etc/passwd", getenv); err == nil {
 		t.Error("a file was opened")
 	}
 	if _, err := os.Stat(got); err == nil {

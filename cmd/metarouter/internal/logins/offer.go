@@ -6,16 +6,53 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
+
+// Offer offers the logins at servers of the configuration files that were just written: on a
+// terminal it asks once, else it prints the commands. A login that fails is no error.
+func Offer(ctx context.Context, local *service.Runner, files, names []string) error {
+	out := local.Files.Console
+	if len(names) == 0 {
+		return nil
+	}
+	if !out.CanAsk() {
+		for _, name := range names {
+			out.Note("next: metarouter login %s%s", commandline.Quote(name), local.Files.Flags())
+		}
+		return nil
+	}
+	yes, err := out.Confirm(ctx, fmt.Sprintf("Log in to %s now? [y/N]", strings.Join(names, ", ")))
+	if err != nil {
+		return console.Interrupted
+	}
+	there := *local.Files
+	there.Paths = files
+	for _, name := range names {
+		if yes {
+			err := LogIn(ctx, &service.Runner{Files: &there, Version: local.Version, Debug: local.Debug}, name, Options{})
+			if ctx.Err() != nil {
+				return console.Interrupted
+			}
+			if err == nil {
+				continue
+			}
+			out.Note("%v", err)
+		}
+		out.Note("to log in later: metarouter login %s%s", commandline.Quote(name), local.Files.Flags())
+	}
+	return nil
+}
 
 // List prints the logins at remote servers, also those of users of a router.
 func List(ctx context.Context, out *console.Console) error {
