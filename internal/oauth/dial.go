@@ -158,7 +158,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 		return blocked("it redirects more than %d times", maxRedirects)
 	case before.URL.Scheme == "https" && next.URL.Scheme != "https":
 		return blocked("it redirects from https to %s", shown(next.URL.String()))
-	case next.Context().Value(awayKey{}) == nil && !SameHost(next.URL, via[0].URL):
+	case next.Context().Value(awayKey{}) == nil && !SameOrigin(next.URL, via[0].URL):
 		*next = *next.WithContext(context.WithValue(next.Context(), awayKey{}, true))
 	}
 	return nil

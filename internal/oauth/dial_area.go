@@ -118,7 +118,7 @@ func reachOf(s Server) *reach {
 
 // names reports whether the configuration names the URL's host and port.
 func (r *reach) names(u *url.URL) bool {
-	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameHost(u, named) })
+	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameOrigin(u, named) })
 }
 
 // area returns the area of the most private URL that the configuration names. A name has
@@ -186,8 +186,8 @@ func (r *reach) check(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// SameHost reports whether two URLs have the same scheme, host and port.
-func SameHost(a, b *url.URL) bool { return originOf(a) == originOf(b) }
+// SameOrigin reports whether two URLs have the same scheme, host and port.
+func SameOrigin(a, b *url.URL) bool { return originOf(a) == originOf(b) }
 
 // originOf returns the scheme, host and port of a URL, in one spelling.
 func originOf(u *url.URL) string {

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
@@ -540,4 +541,33 @@ func TestSignInsAreBounded(t *testing.T) {
 		g.revoke(ErrRevoked)
 		check(begin(), false, "without the right")
 	})
+}
+
+// What a request is sent with proves its principal until the issuer refuses it, to several goroutines at once.
+func TestSubject(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	c := &Sender{Rules: s.rules.Load(), Resource: "/mcp"}
+	expect.Equal(t, session.SubjectOf(c.WithSubject(t.Context()), "").Token, "", "without a token")
+	r.Header.Set("Authorization", "Bearer the-token")
+	s.who.Identify(r, c)
+	ctx := c.WithSubject(t.Context())
+	subject := session.SubjectOf(ctx, s.proof.Principal.Hash)
+	expect.Equal(t, subject.Token+" "+subject.Issuer+" "+subject.ClientID+" "+subject.ClientSecret, "the-token "+s.issuer.URL+" router client-secret")
+	expect.Equal(t, session.SubjectOf(ctx, "x").Token, "", "for another principal")
+	proves := func(want bool) {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { expect.Equal(t, subject.Proves(t.Context()), want) })
+		}
+		all.Wait()
+	}
+	proves(true)
+	s.change(func(*clientauth.Proof) error { return errors.New("the issuer does not answer") })
+	proves(true)
+	s.change(func(p *clientauth.Proof) error { p.Principal.Hash = "another"; return nil })
+	proves(false)
+	s.change(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 401} })
+	proves(false)
 }
