@@ -202,11 +202,11 @@ func ownVault() (*vault.Vault, error) {
 	return vault.Of(own), err
 }
 
-// ownLogins returns the user's store of logins, nil if the place of it is not known.
+// ownLogins returns the user's store of logins, in memory only if the place of it is not known.
 func ownLogins() *login.Store {
 	own, err := configpath.Own()
 	if err != nil {
-		return nil
+		return login.NewStore("")
 	}
 	return login.NewStore(filepath.Dir(own))
 }

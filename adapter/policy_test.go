@@ -21,12 +21,16 @@ func TestPolicies(t *testing.T) {
 		"c": {"command": "z", "group": "g", "priority": 2, "retry": "never"},
 		"d": {"command": "x"},
 		"e": {"command": "x", "env": {"TOKEN": "1"}},
-		"f": {"command": "w"}
+		"f": {"command": "w"},
+		"shared": {"url": "https://a.example/mcp"},
+		"read": {"url": "https://a.example/mcp", "credentials": "user", "exchange": {"scope": "read"}},
+		"write": {"url": "https://a.example/mcp", "credentials": "user", "exchange": {"scope": "write"}},
+		"logins": {"url": "https://a.example/mcp", "credentials": "user"}
 	}}`), 0o600))
 	c, err := config.Load(file)
 	expect.OK(t, err)
 	all := policies(c.Servers)
-	for name, want := range map[string]string{"a": "c b / d", "b": "c a /", "c": "b a /", "d": "/ a", "e": "/", "f": "/"} {
+	for name, want := range map[string]string{"a": "c b / d", "b": "c a /", "c": "b a /", "d": "/ a", "e": "/", "f": "/", "shared": "/", "read": "/", "write": "/", "logins": "/"} {
 		p := all[name]
 		expect.Equal(t, strings.TrimSpace(strings.Join(p.StandIns, " ")+" / "+strings.Join(p.Twins, " ")), want, "%s", name)
 	}

@@ -74,7 +74,10 @@ type Server struct {
 	URL     string
 	Headers map[string]string `key:"headers"`
 	OAuth   *OAuth            `key:"oauth"` // nil if absent
-	PerUser bool              // each principal has a login and a session of its own: "credentials" is "user"
+	PerUser bool              // each principal has a login and a session of its own: "credentials" is "user", without an Exchange
+
+	// Exchange says what the access token of each principal is exchanged for (RFC 8693), with a session of its own; nil if absent.
+	Exchange *Exchange `key:"exchange"`
 
 	Scripts []stored.Script // its tools, of the transport Scripts alone; sorted by name
 
@@ -306,7 +309,7 @@ func (s Server) SameSecrets(t Server) bool {
 
 // Personal reports whether each user of the router has a session of their own with the server, which is remote.
 func (s Server) Personal() bool {
-	return s.PerUser || slices.ContainsFunc(s.References, reference.Reference.Personal)
+	return s.PerUser || s.Exchange != nil || slices.ContainsFunc(s.References, reference.Reference.Personal)
 }
 
 // Launch returns the values of the entry that may be secrets.
@@ -327,7 +330,8 @@ func (s Server) Hash() string {
 		Headers   map[string]string `json:",omitempty"`
 		Scripts   []stored.Script   `json:",omitempty"`
 		PerUser   bool              `json:",omitempty"`
-	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts, s.PerUser})
+		Exchange  *Exchange         `json:",omitempty"`
+	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts, s.PerUser, s.Exchange})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

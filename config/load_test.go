@@ -439,6 +439,8 @@ func TestHash(t *testing.T) {
 		"cwd":       func(s *Server) { s.Cwd = "/y" },
 		"url":       func(s *Server) { s.URL = "y" },
 		"headers":   func(s *Server) { s.Headers = map[string]string{"K": "1"} },
+		"users":     func(s *Server) { s.PerUser = true },
+		"exchange":  func(s *Server) { s.Exchange = new(Exchange) },
 	} {
 		b := a
 		change(&b)

@@ -110,12 +110,32 @@ func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
 	}
 }
 
-// checkCredentials notes that each user logs in to the server. A mistake must not have users share one login.
-func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Object) {
-	if s.PerUser = keys.Credentials == "user"; !s.PerUser {
-		return
+// An Exchange says what the access token of a user is exchanged for. Each value may be "" or nil, and is left out then.
+type Exchange struct {
+	Audience string   `key:"audience"`
+	Resource string   `key:"resource"`
+	Scopes   []string `key:"scope,text"`
+}
+
+func (e *Exchange) decode(d *decoder, _ int, v hujson.Value) error {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return errors.New(nodeAt(d.level).Says)
 	}
-	m, _ := jsonc.Member(o, "credentials")
+	*e = Exchange{}
+	d.object(o, d.keys(e, nil))
+	return nil
+}
+
+// checkCredentials notes that each user logs in to the server, or gets a token in exchange. A mistake must not have users share one login.
+func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Object) {
+	m, exchanges := jsonc.Member(o, "exchange")
+	if s.PerUser = keys.Credentials == "user" && !exchanges; !s.PerUser && !exchanges {
+		return
+	} else if keys.Credentials != "user" {
+		d.mistake(m.Name.StartOffset, `"exchange" gives each user a token of their own; write "credentials": "user" next to it, or remove it`)
+	}
+	m, _ = jsonc.Member(o, "credentials")
 	at := m.Name.StartOffset
 	for name := range s.Headers {
 		if http.CanonicalHeaderKey(name) == "Authorization" {
@@ -129,6 +149,7 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 		d.mistake(at, `"credentials": "user" works only for a remote server, since one process of a stdio server serves all users; remove it, or write "url"`)
 	case s.Service != "":
 		d.mistake(at, `"credentials": "user" and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`)
+	case exchanges: // the login is for lists alone
 	case s.OAuth != nil && s.OAuth.Grant == clientCredentials:
 		d.mistake(at, `"credentials": "user" needs a login of each user, and "grant": "client_credentials" has none; remove one of them`)
 	case s.OAuth != nil && s.OAuth.Grant == deviceCode:

@@ -149,6 +149,7 @@ var readers = map[string][]string{
 	"profile":        {"/metarouter/profiles/*/"},
 	"Profile":        {"/metarouter/profiles/*/"},
 	"OAuth":          {"/mcpServers/*/oauth/"},
+	"Exchange":       {"/mcpServers/*/exchange/"},
 	"Token":          {"/metarouter/http/tokens/*/"},
 	"issuersField":   {"/metarouter/http/oauth/"},
 	"Issuer":         {"/metarouter/http/oauth/issuers/*/"},

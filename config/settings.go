@@ -139,5 +139,8 @@ func RestartKeys(a, b Router) (all []string) {
 			all = append(all, "http."+key)
 		}
 	}
+	if a.Audit != b.Audit {
+		all = append(all, "audit")
+	}
 	return all
 }

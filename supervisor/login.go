@@ -93,7 +93,12 @@ type tokens struct {
 // tokensOf returns the tokens of a session with the server of a resolved entry; nil if there are no logins. The opener
 // keeps those of the session from which lists are read for the life of the server.
 func (o *opener) tokensOf(ctx context.Context, resolved config.Server, on terms) (transport.Tokens, error) {
-	if o.sources == nil {
+	switch {
+	case resolved.Exchange != nil && !on.shared && (on.user == nil || on.user.exchange == nil):
+		return nil, errEdited // since the session was asked for
+	case resolved.Exchange != nil && !on.shared:
+		return &tokens{source: on.user.exchange, secrets: o.secretsOf(on), noted: o.options.OnToken}, nil
+	case o.sources == nil:
 		return nil, nil
 	}
 	personal := on

@@ -74,6 +74,12 @@ type clientSession struct {
 	end   context.CancelCauseFunc
 }
 
+// rests reports whether the session could not be opened, and its issuer and server are left alone for [exchangeRest]. c is ready.
+func (c *clientSession) rests() bool {
+	u := c.on.user
+	return c.err != nil && u != nil && u.exchange != nil && u.life.Err() == nil
+}
+
 var errReleased = errors.New("its client has left")
 
 // session returns the session for the client: shared, or one in the client's era, or
@@ -147,7 +153,7 @@ func (o *opener) asks(in *instance, capabilities json.RawMessage) []string {
 func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, of use, on terms) (*instance, error) {
 	p.mu.Lock()
 	c := p.byUse[of]
-	if c != nil && signal.IsClosed(c.ready) && (c.err != nil || !c.in.Usable()) {
+	if c != nil && signal.IsClosed(c.ready) && !c.rests() && (c.err != nil || !c.in.Usable()) {
 		c = nil
 	}
 	if c == nil {
@@ -200,7 +206,9 @@ func (p *pool) serveClient(life context.Context, c *clientSession, shared *insta
 	defer c.end(nil)
 	c.in, c.err = p.opener.openNext(life, shared, c.on)
 	close(c.ready)
-	if c.err == nil {
+	if c.rests() {
+		signal.Within(life.Done(), exchangeRest)
+	} else if c.err == nil {
 		if keep(life, p, of, c); life.Err() != nil {
 			if context.Cause(life) != errReleased {
 				c.in.drain(p.opener.ending)

@@ -28,6 +28,7 @@ var errOtherLogin = errors.New("its user has logged out, or in again")
 type user struct {
 	principal string          // "" is the local user
 	claims    string          // of its token, as [session.Caller] has them
+	exchange  *exchange       // of its token; nil if the entry has none
 	secrets   *resolve.Server // resolves the values of its sessions; set with life
 	life      context.Context // of its sessions; nil before the first one is opened
 	source    source          // of its tokens; nil before, or without logins
@@ -57,10 +58,15 @@ func personal(ctx context.Context, p *pool, entry config.Server, from session.Cl
 	if variant := variantOf(from, p.opener.name); variant != nil {
 		entry, of.variant = variant.Entry, variant.key()
 	}
+	exchange, key, err := exchangeFor(ctx, p.opener, entry, who)
+	if err != nil {
+		return nil, err
+	}
+	of.user += key
 	open := func() (*instance, error) {
 		return p.ofClient(ctx, nil, nil, of, terms{
 			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
-			user: &user{principal: who.Principal, claims: who.Claims},
+			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange},
 		})
 	}
 	in, err := open()
@@ -177,12 +183,17 @@ func endLeastUsed(p *pool, keeping use, these string) bool {
 	return true
 }
 
-// keep returns when a client's session is to end, or has ended: with its life, or when its user does not use it or has another login.
+// keep returns when a client's session is to end, or has ended: with its life, or when its user does not use it or has another login or
+// no valid access token.
 func keep(life context.Context, p *pool, of use, c *clientSession) {
 	var changed <-chan struct{}
 	who := c.on.user
 	if of.isFirst() && who.source != nil {
 		changed = who.source.Changed(life)
+	}
+	var proof <-chan time.Time
+	if of.isFirst() && who.exchange != nil {
+		proof = time.Tick(exchangeCheck)
 	}
 	unused := time.After(unusedIn(p, of, c))
 	for {
@@ -197,6 +208,11 @@ func keep(life context.Context, p *pool, of use, c *clientSession) {
 				return
 			}
 			changed = who.source.Changed(life)
+		case <-proof:
+			if !who.exchange.isProven(life) && c.in.Calls.RefuseUnlessBusy() {
+				c.end(errTokenOver)
+				return
+			}
 		case <-unused:
 			wait := unusedIn(p, of, c)
 			if wait <= 0 && c.in.Calls.RefuseUnlessBusy() {

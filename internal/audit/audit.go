@@ -14,10 +14,9 @@ package audit
 import (
 	"context"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // An Event is one act, or an attempt at one. All texts are bounded and cleaned when it is
@@ -108,22 +107,10 @@ func (e Event) cleaned(mask func(string) string) Event {
 
 // short returns the beginning of a text as one line, without secrets.
 func short(s string, limit int, mask func(string) string) string {
-	const more = "…"
-	whole := len(s) <= maxMasked
-	s = mask(strings.ToValidUTF8(s[:min(len(s), maxMasked)], "�"))
-	if !whole {
-		limit = min(limit, max(len(s)-cutMargin, len(more)))
+	cut := len(s) > maxMasked
+	s = plain.Line(mask(strings.ToValidUTF8(s[:min(len(s), maxMasked)], "�")))
+	if cut {
+		s = prose.Cut(s, max(len(s)-cutMargin, len("…")))
 	}
-	s = plain.Line(s)
-	if whole && len(s) <= limit {
-		return s
-	}
-	cut := min(limit-len(more), len(s))
-	for cut > 0 && cut < len(s) && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + more
+	return prose.Cut(s, limit)
 }
-
-// hideForms hides texts that look like secrets.
-func hideForms(s string) string { return secret.Hide(s, "***") }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -147,13 +148,13 @@ func TestUnwritable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l.Close(ctx)
-	expect.Equal(t, l.missing(0), 1, "events are missing")
+	expect.Equal(t, l.lost.Load(), 1, "events are missing")
 	expect.OK(t, os.Remove(path))
 	write(t, Options{File: path}, "b")
 }
 
 func TestCleaned(t *testing.T) {
-	mask := func(s string) string { return strings.ReplaceAll(hideForms(s), "hunter2", "***") }
+	mask := func(s string) string { return strings.ReplaceAll(secret.Hide(s, "***"), "hunter2", "***") }
 	e := Event{
 		Action: Control, Outcome: Failed, Principal: "a\nb\x1b[31m", From: strings.Repeat("ü", 300),
 		Target: strings.Repeat("x", 5000) + "hunter2", Reason: "the password hunter2 and Bearer abcdefghijklmnop\u202e",

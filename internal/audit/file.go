@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,30 +74,30 @@ func (f *file) append(ctx context.Context, entries []Entry) error {
 		lines = append(append(lines, line...), '\n')
 		at = chain{e.Seq, hashOf(line)}
 	}
-	if err := f.write(lines); err != nil {
+	if err := f.write(lines, size); err != nil {
 		return err
 	}
 	f.last, f.notes = at, nil
-	f.prune()
+	older := oldFiles(f.path)
+	for _, name := range older[:max(0, len(older)+1-f.maxFiles)] {
+		os.Remove(name)
+	}
 	return nil
 }
 
-// write writes whole lines with one system call. If not all of them can be written, the file stays as it was.
-func (f *file) write(lines []byte) error {
+// write writes whole lines with one system call to the file, which has this size. If not all of them can be written, the file
+// stays as it was.
+func (f *file) write(lines []byte, size int64) error {
 	w, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	info, err := w.Stat()
-	if err != nil {
-		return err
-	}
 	if _, err = w.Write(lines); err == nil {
 		err = w.Sync()
 	}
 	if err != nil { // the lines will be written again
-		return errors.Join(err, os.Truncate(f.path, info.Size()))
+		return errors.Join(err, os.Truncate(f.path, size))
 	}
 	return nil
 }
@@ -117,112 +118,90 @@ func (f *file) open() (*os.File, error) {
 // end returns the state after the last line, and the size of the file. It cuts off an incomplete
 // line and renames a damaged file, and notes that.
 func (f *file) end() (at chain, size int64, err error) {
-	w, err := f.open()
-	if err != nil {
-		return chain{}, 0, err
-	}
-	w.Close()
-	line, size, half, err := lastLine(f.path)
-	if err != nil {
-		return chain{}, 0, err
-	}
+	of := f.path
+	line, size, half, err := lastLine(of)
 	if half > 0 {
-		if err := os.Truncate(f.path, size); err != nil {
+		if err := os.Truncate(of, size); err != nil {
 			return chain{}, 0, err
 		}
 		f.note(Gap, fmt.Sprintf("an incomplete line of %d bytes was cut off: a process ended while it wrote", half))
 	}
-	of := f.path
-	if older := oldFiles(f.path); size == 0 && len(older) > 0 { // a process ended before it wrote to the new file
+	if older := oldFiles(f.path); err == nil && size == 0 && len(older) > 0 { // a process ended before it wrote to the new file
 		of = older[len(older)-1]
-		if line, _, _, err = lastLine(of); err != nil {
-			return chain{}, 0, err
+		line, _, _, err = lastLine(of)
+	}
+	if err != nil {
+		return chain{}, 0, err
+	}
+	if line != nil {
+		e, err := parse(line)
+		if err != nil {
+			f.note(Tampered, "the last line of "+filepath.Base(of)+" is damaged; the numbers begin again")
+			if f.last = (chain{}); of != f.path {
+				return chain{}, 0, nil
+			}
+			return chain{}, 0, f.shift()
 		}
-	}
-	if line == nil {
-		f.compare(chain{})
-		return chain{}, size, nil
-	}
-	e, err := parse(line)
-	if err == nil {
 		at = chain{e.Seq, hashOf(line)}
-		f.compare(at)
-		return at, size, nil
 	}
-	f.note(Tampered, "the last line of "+filepath.Base(of)+" is damaged; the numbers begin again")
-	f.last = chain{}
-	if of != f.path {
-		return chain{}, 0, nil
-	}
-	return chain{}, 0, f.shift()
-}
-
-// compare notes that the log ends before the last line of this process.
-func (f *file) compare(at chain) {
 	if at.seq < f.last.seq || at.seq == f.last.seq && at != f.last {
 		f.note(Tampered, fmt.Sprintf("a router wrote up to line %d with the hash %s; then the last line was %d", f.last.seq, f.last.hash, at.seq))
 		f.last = at
 	}
+	return at, size, nil
 }
 
-// note adds an entry by which the log speaks of itself.
-func (f *file) note(action, reason string) { f.notes = append(f.notes, entryOf(action, reason)) }
+// note adds an entry by which the log speaks of itself; once, if what could not be written is tried again.
+func (f *file) note(action, reason string) {
+	if n := len(f.notes); n == 0 || f.notes[n-1].Reason != reason {
+		f.notes = append(f.notes, entryOf(action, reason))
+	}
+}
 
 // lastLine returns the last complete line of a file, nil without one, the size up to its end,
 // and the size of the incomplete line after it. A line that is too long is cut.
 func lastLine(path string) (line []byte, size, half int64, err error) {
 	r, err := safefile.OpenOwn(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, 0, nil
+	}
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	defer r.Close()
-	info, err := r.Stat()
+	size, err = r.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	from := max(0, info.Size()-maxTail)
-	b, err := io.ReadAll(io.NewSectionReader(r, from, info.Size()-from))
-	if err != nil {
-		return nil, 0, 0, err
-	}
+	from := max(0, size-maxTail)
+	b, err := io.ReadAll(io.NewSectionReader(r, from, size-from))
 	end := bytes.LastIndexByte(b, '\n')
-	if end < 0 && from > 0 { // no line of ours is so long
-		return b, info.Size(), 0, nil
+	switch {
+	case err != nil:
+		return nil, 0, 0, err
+	case end < 0 && from > 0: // no line of ours is so long
+		return b, size, 0, nil
+	case end < 0:
+		return nil, 0, size, nil
 	}
-	size, half = from+int64(end+1), int64(len(b)-end-1)
-	if end < 0 {
-		return nil, size, half, nil
-	}
-	return b[bytes.LastIndexByte(b[:end], '\n')+1 : end : end], size, half, nil
+	return b[bytes.LastIndexByte(b[:end], '\n')+1 : end : end], from + int64(end+1), int64(len(b) - end - 1), nil
 }
 
 // shift renames the full file. Windows does not rename a file that another program reads.
 func (f *file) shift() error {
 	next := 1
 	if older := oldFiles(f.path); len(older) > 0 {
-		next = numberOf(f.path, older[len(older)-1]) + 1
+		next += numberOf(f.path, older[len(older)-1])
 	}
 	return os.Rename(f.path, f.path+"."+strconv.Itoa(next))
 }
 
-// prune removes the oldest files.
-func (f *file) prune() {
-	older := oldFiles(f.path)
-	for _, name := range older[:max(0, len(older)+1-f.maxFiles)] {
-		os.Remove(name)
-	}
-}
-
 // oldFiles returns the renamed files of a log, the oldest first.
 func oldFiles(path string) (older []string) {
-	folder, base := filepath.Split(path)
-	entries, err := os.ReadDir(filepath.Clean(folder))
-	if err != nil {
-		return nil
-	}
+	entries, _ := os.ReadDir(filepath.Dir(path))
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), base+".") && numberOf(base, entry.Name()) > 0 {
-			older = append(older, filepath.Join(folder, entry.Name()))
+		if name := filepath.Join(filepath.Dir(path), entry.Name()); numberOf(path, name) > 0 {
+			older = append(older, name)
 		}
 	}
 	slices.SortFunc(older, func(a, b string) int { return cmp.Compare(numberOf(path, a), numberOf(path, b)) })
@@ -231,10 +210,9 @@ func oldFiles(path string) (older []string) {
 
 // numberOf returns the number of a renamed file, 0 for other names.
 func numberOf(path, renamed string) int {
-	digits := strings.TrimPrefix(renamed, path+".")
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || strconv.Itoa(n) != digits {
-		return 0
+	digits, _ := strings.CutPrefix(renamed, path+".")
+	if n, err := strconv.Atoi(digits); err == nil && strconv.Itoa(n) == digits {
+		return max(n, 0)
 	}
-	return n
+	return 0
 }

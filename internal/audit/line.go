@@ -1,12 +1,13 @@
 package audit
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // timeFormat is RFC 3339 in UTC with milliseconds.
@@ -35,15 +36,7 @@ func entryOf(action, reason string) Entry {
 }
 
 // line returns an entry as a line of JSON, without its end.
-func (e Entry) line() []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e); err != nil {
-		panic(err) // there are only texts and numbers
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
+func (e Entry) line() []byte { return wire.Marshal(e) }
 
 var errNoEntry = errors.New("it is no event of this log")
 

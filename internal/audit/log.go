@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 const (
@@ -37,16 +40,16 @@ type Options struct {
 
 // A Log writes events to a file. Its methods may be called by many goroutines at once.
 type Log struct {
-	mask  func(string) string
-	log   *zap.Logger
-	ended chan struct{} // closed when the writer has ended
-	stop  chan struct{} // closed when Close is called
-	ctx   context.Context
-	abort context.CancelFunc // ends a wait for the lock
+	mask   func(string) string
+	log    *zap.Logger
+	ended  chan struct{} // closed when the writer has ended
+	closed context.Context
+	close  context.CancelFunc
+	ctx    context.Context
+	abort  context.CancelFunc // ends a wait for the lock
 
-	mu     sync.Mutex // guards the fields below, and events from being closed while one is sent
-	closed bool
-	lost   int64 // events that are not written and not noted as missing
+	lost   atomic.Int64 // events that are not written and not noted as missing
+	mu     sync.Mutex   // guards events from being closed while one is sent
 	events chan Entry
 }
 
@@ -76,34 +79,36 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{mask: o.Mask, log: o.Log, ended: make(chan struct{}), stop: make(chan struct{}), events: make(chan Entry, queued)}
-	if l.mask == nil {
-		l.mask = hideForms
+	l := &Log{log: zap.NewNop(), mask: func(s string) string { return secret.Hide(s, "***") }, ended: make(chan struct{}), events: make(chan Entry, queued)}
+	if o.Mask != nil {
+		l.mask = o.Mask
 	}
-	if l.log == nil {
-		l.log = zap.NewNop()
+	if o.Log != nil {
+		l.log = o.Log.Named("audit")
 	}
-	l.log = l.log.Named("audit")
+	l.closed, l.close = context.WithCancel(context.Background())
 	l.ctx, l.abort = context.WithCancel(context.Background())
 	go l.run(f)
 	return l, nil
 }
 
 // Record writes an event soon. It waits for no disk: when too many events wait, the event is
-// lost, and the log says how many were.
+// lost, and the log says how many were. l may be nil, which records nothing.
 func (l *Log) Record(e Event) {
+	if l == nil {
+		return
+	}
 	entry := Entry{Time: now(), Event: e.cleaned(l.mask)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		l.lost++
-		return
+	if l.closed.Err() == nil {
+		select {
+		case l.events <- entry:
+			return
+		default:
+		}
 	}
-	select {
-	case l.events <- entry:
-	default:
-		l.lost++
-	}
+	l.lost.Add(1)
 }
 
 // Exists reports whether there is a log at a path.
@@ -113,35 +118,31 @@ func Exists(path string) bool {
 }
 
 // Close writes the waiting events, until ctx ends. Later events are lost. The error says that
-// events are missing at the end; it is logged, too.
+// events are missing at the end; it is logged, too. l may be nil.
 func (l *Log) Close(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		close(l.stop)
+	if l.closed.Err() == nil {
+		l.close()
 		close(l.events)
 	}
 	l.mu.Unlock()
 	defer l.abort()
+	var err error
 	select {
 	case <-l.ended:
-		if n := l.missing(0); n > 0 {
-			l.log.Error("events are missing at the end of the audit log: they could not be written", zap.Int64("events", n))
-			return fmt.Errorf("%d events could not be written", n)
+		if n := l.lost.Load(); n > 0 {
+			err = fmt.Errorf("%d events could not be written", n)
 		}
-		return nil
 	case <-ctx.Done():
-		l.log.Error("the last events may be missing in the audit log", zap.Error(ctx.Err()))
-		return ctx.Err()
+		err = ctx.Err()
 	}
-}
-
-// missing adds to the number of lost events, and returns it.
-func (l *Log) missing(more int64) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lost += more
-	return l.lost
+	if err != nil {
+		l.log.Error("events are missing at the end of the audit log", zap.Error(err))
+	}
+	return err
 }
 
 // run writes events as they come, until there are no more.
@@ -155,7 +156,7 @@ func (l *Log) run(f *file) {
 		l.write(f, entries)
 		l.pause(breath)
 	}
-	if l.missing(0) > 0 {
+	if l.lost.Load() > 0 {
 		l.write(f, nil)
 	}
 }
@@ -165,14 +166,14 @@ func (l *Log) run(f *file) {
 func (l *Log) write(f *file, entries []Entry) {
 	var complained time.Time
 	for {
-		lost := l.missing(0)
+		lost := l.lost.Load()
 		all := entries
 		if lost > 0 {
 			all = append(slices.Clip(entries), entryOf(Gap, fmt.Sprintf("%d events are missing: they could not be written fast enough, or at all", lost)))
 		}
 		err := f.append(l.ctx, all)
 		if err == nil {
-			l.missing(-lost)
+			l.lost.Add(-lost)
 			return
 		}
 		if time.Since(complained) >= complainEach {
@@ -180,7 +181,7 @@ func (l *Log) write(f *file, entries []Entry) {
 			l.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
 		}
 		if !l.pause(retryPause) {
-			l.missing(int64(len(entries)))
+			l.lost.Add(int64(len(entries)))
 			return
 		}
 	}
@@ -191,7 +192,7 @@ func (l *Log) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
-	case <-l.stop:
+	case <-l.closed.Done():
 		return false
 	}
 }

@@ -25,37 +25,16 @@ type Report struct {
 	Gaps    []string // where the log itself says that something is missing, and why: the first 100
 }
 
-// maxGaps bounds the gaps of a report.
-const maxGaps = 100
-
-// A Fault is the error about a log that is not intact.
-type Fault struct {
-	File    string
-	Line    int // counted from 1; 0 for the whole file
-	Problem string
-}
-
-func (f *Fault) Error() string {
-	if f.Line == 0 {
-		return f.File + ": " + f.Problem
-	}
-	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Problem)
-}
-
 // Verify reads a log with all files that are kept, the oldest first. hash, if it is not "", must be
-// the hash of a line of the log, or of the last line before it. The error is a [*Fault] at the first
-// place where the log is not intact; others are about reading. A log without any file is
-// [fs.ErrNotExist].
+// the hash of a line of the log, or of the last line before it. The error names the first place
+// where the log is not intact, or is about reading. A log without any file is [fs.ErrNotExist].
 func Verify(ctx context.Context, path, hash string) (Report, error) {
 	v := verifier{want: hash}
-	err := read(ctx, path, func(l line) error { return v.next(l) })
-	switch {
-	case err != nil:
-		return v.Report, err
-	case hash != "" && !v.found:
-		return v.Report, &Fault{path, 0, "no line has the hash " + hash + ": the log was cut or written again after the hash was noted, or its file is no longer kept"}
+	err := read(ctx, path, v.next)
+	if err == nil && hash != "" && !v.found {
+		err = fmt.Errorf("%s: no line has the hash %s: the log was cut or written again after the hash was noted, or its file is no longer kept", path, hash)
 	}
-	return v.Report, nil
+	return v.Report, err
 }
 
 // Last returns the last entries of a log, at most n, the oldest first. Damaged lines are left out.
@@ -79,33 +58,38 @@ type line struct {
 	half   bool
 }
 
+// fault returns the error about a line that is not intact.
+func (l line) fault(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", l.file, l.number, fmt.Sprintf(format, args...))
+}
+
 // read calls do with each line, the oldest first, until do returns an error.
 func read(ctx context.Context, path string, do func(line) error) error {
 	// The current file first: a writer may rename it, and then goes on in another one.
 	current, err := safefile.OpenOwn(path, os.O_RDONLY)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	older := oldFiles(path)
-	if current != nil {
+	if err == nil {
 		defer current.Close()
-	} else if len(older) == 0 {
+	} else if len(older) == 0 || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, name := range older {
 		f, err := safefile.OpenOwn(name, os.O_RDONLY)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // it was removed just now, as the oldest
+		if errors.Is(err, fs.ErrNotExist) { // it was removed just now, as the oldest
 			continue
-		case err != nil:
-			return err
-		case current != nil && isSame(f, current): // it was renamed just now
-			f.Close()
-			return eachLine(ctx, current, path, do)
 		}
-		err = eachLine(ctx, f, name, do)
+		if err != nil {
+			return err
+		}
+		renamed := current != nil && isSame(f, current) // just now
+		if !renamed {
+			err = eachLine(ctx, f, name, do)
+		}
 		if f.Close(); err != nil {
 			return err
+		}
+		if renamed {
+			break
 		}
 	}
 	if current == nil {
@@ -135,7 +119,7 @@ func eachLine(ctx context.Context, f *os.File, name string, do func(line) error)
 		case errors.Is(err, io.EOF):
 			return do(line{text, name, number, true})
 		case errors.Is(err, bufio.ErrBufferFull):
-			return &Fault{name, number, fmt.Sprintf("the line is longer than any event (%d bytes): it was edited, or is damaged", maxLine)}
+			return line{file: name, number: number}.fault("the line is longer than any event (%d bytes): it was edited, or is damaged", maxLine)
 		case err != nil:
 			return err
 		}
@@ -158,21 +142,26 @@ type verifier struct {
 // next checks a line.
 func (v *verifier) next(l line) error {
 	if l.half {
-		return &Fault{l.file, l.number, "the line has no end: it was cut, or a process ended while it wrote; the next event that is written notes that"}
+		return l.fault("the line has no end: it was cut, or a process ended while it wrote; the next event that is written notes that")
 	}
 	e, err := parse(l.text)
 	if err != nil {
-		return &Fault{l.file, l.number, "this is no event: the line was edited, or is damaged"}
+		return l.fault("this is no event: the line was edited, or is damaged")
 	}
 	if v.Events == 0 {
 		if e.Seq > 1 && !e.Rotated {
-			return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but the log begins with it: lines before it were removed", e.Seq)}
+			return l.fault("this is event %d, but the log begins with it: lines before it were removed", e.Seq)
 		}
 		v.at, v.Removed, v.First = chain{e.Seq - 1, e.Prev}, e.Seq-1, e.Time
 		v.found = v.want != "" && e.Prev == v.want
 	}
-	if err := v.compare(l, e); err != nil {
-		return err
+	switch expected := v.at.seq + 1; {
+	case e.Seq != expected:
+		return l.fault("this is event %d, but event %d belongs here: lines were removed, repeated, or put into another order", e.Seq, expected)
+	case e.Prev != v.at.hash:
+		return l.fault("it has the hash of another text than event %d before it has: one of the two was edited", e.Seq-1)
+	case e.Action == Tampered:
+		return l.fault("the router noted that another program had changed the log: %s", e.Reason)
 	}
 	if v.file != l.file {
 		v.Files++
@@ -183,21 +172,8 @@ func (v *verifier) next(l line) error {
 		v.After++
 	}
 	v.found = v.found || v.want != "" && v.Hash == v.want
-	if e.Action == Gap && len(v.Gaps) < maxGaps {
+	if e.Action == Gap && len(v.Gaps) < 100 {
 		v.Gaps = append(v.Gaps, fmt.Sprintf("%s:%d: %s", l.file, l.number, e.Reason))
-	}
-	return nil
-}
-
-// compare checks the number and the hash that a line has.
-func (v *verifier) compare(l line, e Entry) error {
-	switch expected := v.at.seq + 1; {
-	case e.Seq != expected:
-		return &Fault{l.file, l.number, fmt.Sprintf("this is event %d, but event %d belongs here: lines were removed, repeated, or put into another order", e.Seq, expected)}
-	case e.Prev != v.at.hash:
-		return &Fault{l.file, l.number, fmt.Sprintf("it has the hash of another text than event %d before it has: one of the two was edited", e.Seq-1)}
-	case e.Action == Tampered:
-		return &Fault{l.file, l.number, "the router noted that another program had changed the log: " + e.Reason}
 	}
 	return nil
 }

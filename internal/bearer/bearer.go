@@ -27,7 +27,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -66,7 +65,7 @@ type Options struct {
 // once.
 type Verifier struct {
 	Options
-	kept   *cache
+	kept   cache
 	turns  turns
 	work   *work
 	asking singleflight.Group // questions about tokens, by their hash
@@ -83,17 +82,13 @@ func New(o Options) *Verifier {
 	if o.Client == nil {
 		o.Client = client
 	}
-	return &Verifier{Options: o, kept: newCache(maxKept, maxBytes), turns: newTurns(), work: newWork(), known: map[Issuer]*issuer{}}
+	return &Verifier{Options: o, turns: newTurns(), work: newWork(), known: map[Issuer]*issuer{}}
 }
 
 // client returns the client for an issuer. Its URLs are the configuration's, so that they may have
 // any address; the URLs in its metadata may not be more private.
 func client(i Issuer) *http.Client {
-	name := i.URL
-	if u, err := url.Parse(i.URL); err == nil {
-		name = u.Host
-	}
-	return oauth.NewHTTPClient(oauth.Server{Name: name, URL: i.URL, Settings: oauth.Settings{AuthServerMetadataURL: i.KeysURL}})
+	return oauth.NewHTTPClient(oauth.Server{URL: i.URL, Settings: oauth.Settings{AuthServerMetadataURL: i.KeysURL}})
 }
 
 // Close ends the requests to issuers and waits for them. Tokens that need one can't be judged any more.
@@ -165,23 +160,19 @@ func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*
 	}
 	n := slices.IndexFunc(accepted, func(i Issuer) bool { return i.URL == j.issuer })
 	if n < 0 {
-		return nil, stranger(j.issuer, accepted)
+		why := "which this router does not know"
+		bare := strings.TrimSuffix(j.issuer, "/")
+		if slices.ContainsFunc(accepted, func(i Issuer) bool { return strings.TrimSuffix(i.URL, "/") == bare }) {
+			why = "which differs from the configured url by a slash at the end"
+		}
+		return nil, invalid("its issuer is %s, %s", shown(j.issuer), why)
 	}
 	t, err := v.issuer(accepted[n], accepted).verify(ctx, j, v.turns)
 	if err != nil {
 		return nil, err
 	}
-	v.kept.put(sum, verdict{token: t, issuer: t.issuer, fresh: time.Now().Add(keepTime)}, keepTime, len(token))
+	v.kept.put(sum, verdict{token: t, issuer: t.issuer, fresh: time.Now().Add(keepTime)}, keepTime)
 	return t, nil
-}
-
-// stranger refuses a token of an issuer that is not accepted.
-func stranger(id string, accepted []Issuer) error {
-	bare := strings.TrimSuffix(id, "/")
-	if slices.ContainsFunc(accepted, func(i Issuer) bool { return strings.TrimSuffix(i.URL, "/") == bare }) {
-		return invalid("its issuer is %s, which differs from the configured url by a slash at the end", shown(id))
-	}
-	return invalid("its issuer is %s, which this router does not know", shown(id))
 }
 
 // An InvalidError says why a token is refused, without the token. The Reason is printable ASCII

@@ -8,10 +8,8 @@ import (
 	"time"
 )
 
-const (
-	maxKept  = 10_000   // verdicts
-	maxBytes = 32 << 20 // of their tokens
-)
+// maxKept bounds the verdicts that are kept. Each takes at most some 80 KiB: a token, and what its issuer says of it.
+const maxKept = 2000
 
 // A verdict is what is kept of a token.
 type verdict struct {
@@ -38,21 +36,13 @@ func (v *verdict) counts(ctx context.Context) (bool, error) {
 
 // A cache keeps verdicts by the hash of the token, each for its time. When it is full of those, it drops all.
 type cache struct {
-	most, mostBytes int
-
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // guards byKey
 	byKey map[[sha256.Size]byte]kept
-	bytes int
 }
 
 type kept struct {
 	verdict
 	until time.Time
-	bytes int
-}
-
-func newCache(most, mostBytes int) *cache {
-	return &cache{most: most, mostBytes: mostBytes, byKey: map[[sha256.Size]byte]kept{}}
 }
 
 func (c *cache) get(key [sha256.Size]byte) (verdict, bool) {
@@ -62,28 +52,20 @@ func (c *cache) get(key [sha256.Size]byte) (verdict, bool) {
 	return k.verdict, ok && time.Now().Before(k.until)
 }
 
-// put keeps a verdict, which takes so many bytes.
-func (c *cache) put(key [sha256.Size]byte, v verdict, last time.Duration, bytes int) {
+func (c *cache) put(key [sha256.Size]byte, v verdict, last time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bytes -= c.byKey[key].bytes
-	delete(c.byKey, key)
 	now := time.Now()
-	if len(c.byKey) >= c.most || c.bytes+bytes > c.mostBytes {
+	if len(c.byKey) >= maxKept {
 		maps.DeleteFunc(c.byKey, func(_ [sha256.Size]byte, k kept) bool {
-			over := !now.Before(k.until)
-			if over {
-				c.bytes -= k.bytes
-			}
-			return over
+			return !now.Before(k.until) || k.token != nil && hasExpired(k.token.Expires)
 		})
-		if len(c.byKey) > c.most*9/10 || c.bytes+bytes > c.mostBytes*9/10 { // rare, since this looked at all
+		if len(c.byKey) > maxKept*9/10 { // rare, since this looked at all
 			clear(c.byKey)
-			c.bytes = 0
 		}
 	}
-	if bytes <= c.mostBytes {
-		c.byKey[key] = kept{v, now.Add(last), bytes}
-		c.bytes += bytes
+	if c.byKey == nil {
+		c.byKey = make(map[[sha256.Size]byte]kept)
 	}
+	c.byKey[key] = kept{v, now.Add(last)}
 }

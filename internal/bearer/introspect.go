@@ -61,7 +61,7 @@ func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte
 		i := v.issuer(settings, accepted)
 		t, err := i.question(token, seen != nil)
 		if err == nil {
-			v.kept.put(sum, verdict{token: t, issuer: i, fresh: time.Now().Add(keepTime)}, seenTime, len(token)+t.size())
+			v.kept.put(sum, verdict{token: t, issuer: i, fresh: time.Now().Add(keepTime)}, seenTime)
 			return t, nil
 		}
 		if _, is := errors.AsType[*InvalidError](err); !is {
@@ -74,11 +74,11 @@ func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte
 	if first == nil {
 		return nil, invalid("it is no signed JWT that names its issuer (iss)")
 	}
-	last, bytes := inactiveTime, len(sum)
+	last := inactiveTime
 	if seen != nil { // it stays known as the issuer's own
-		last, bytes = seenTime, len(token)+seen.size()
+		last = seenTime
 	}
-	v.kept.put(sum, verdict{token: seen, refused: refused, issuer: first, fresh: time.Now().Add(inactiveTime)}, last, bytes)
+	v.kept.put(sum, verdict{token: seen, refused: refused, issuer: first, fresh: time.Now().Add(inactiveTime)}, last)
 	return nil, refused
 }
 

@@ -369,7 +369,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 	if n := b.count("/introspect") - asked; n != 0 {
 		t.Errorf("an issuer is shown %d tokens that may be those of the one before it", n)
 	}
-	first.kept.put(sha256.Sum256([]byte("opaque")), verdict{token: &verified{Token: new(Token), issuer: first.issuer(first.accepted[1], first.accepted)}, issuer: first.issuer(first.accepted[1], first.accepted)}, seenTime, 0)
+	first.kept.put(sha256.Sum256([]byte("opaque")), verdict{token: &verified{Token: new(Token), issuer: first.issuer(first.accepted[1], first.accepted)}, issuer: first.issuer(first.accepted[1], first.accepted)}, seenTime)
 	if got, err = first.Verify(t.Context(), "opaque", resource); err != nil || got.Issuer != b.url {
 		t.Errorf("a token that the second issuer knew, while the first is down: %+v, %v", got, err)
 	}

@@ -142,12 +142,8 @@ func (k *keys) run(ctx context.Context, end func(), done chan struct{}) {
 	k.mu.Unlock()
 	close(done)
 
-	failed := "the keys of the issuer can't be read; those that are known stay in use"
-	if old == nil {
-		failed = "the keys of the issuer can't be read, and none are known yet: its tokens can't be verified"
-	}
 	if k.work.ctx.Err() == nil {
-		report(k.log, before, err, failed, "the keys of the issuer can be read again")
+		report(k.log, before, err, "the keys of the issuer can't be read; those that are known, if any, stay in use", "the keys of the issuer can be read again")
 	}
 	if err == nil && len(set.all) == 0 && (old == nil || len(old.all) > 0) {
 		k.log.Warn("the issuer has no key that can verify tokens: all are refused", zap.Int("unusable", left))

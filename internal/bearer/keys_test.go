@@ -106,7 +106,7 @@ func TestIssuerDownFromTheStart(t *testing.T) {
 		if n := s.count("/.well-known/openid-configuration") + s.count("/.well-known/oauth-authorization-server"); n > 60 {
 			t.Errorf("%d requests in a minute", n)
 		}
-		if logs := s.logs(); len(logs) != 1 || !strings.Contains(logs[0], "none are known yet") {
+		if logs := s.logs(); len(logs) != 1 || !strings.Contains(logs[0], "the keys of the issuer can't be read") {
 			t.Errorf("the log is %q", logs)
 		}
 		s.set(func() { s.down = nil })

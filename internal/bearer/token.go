@@ -47,14 +47,6 @@ func (t *Token) Values(claim string) []string {
 	return all
 }
 
-// size returns how many bytes the claims take.
-func (t *Token) size() (n int) {
-	for name, raw := range t.Claims {
-		n += len(name) + len(raw)
-	}
-	return n
-}
-
 // lookUp returns the member of an object that the name leads to.
 func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bool) {
 	if raw, ok := object[name]; ok {

@@ -75,44 +75,30 @@ func TestScopes(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		key := func(n int) (k [32]byte) { k[0] = byte(n); return k }
-		c := newCache(3, 100)
-		put := func(n int, last time.Duration, bytes int) { c.put(key(n), verdict{}, last, bytes) }
-		check := func(want ...int) {
+		key := func(n int) (k [32]byte) { k[0], k[1] = byte(n), byte(n>>8); return k }
+		var c cache
+		check := func(n int, want bool) {
 			t.Helper()
-			var got []int
-			for n := range 10 {
-				if _, ok := c.get(key(n)); ok {
-					got = append(got, n)
-				}
+			_, ok := c.get(key(n))
+			expect.Equal(t, ok, want, "it keeps %d", n)
+		}
+		for n := range maxKept {
+			last := time.Hour
+			if n%2 == 0 {
+				last = time.Second
 			}
-			expect.List(t, got, want, "it keeps")
+			c.put(key(n), verdict{}, last)
 		}
-		put(0, time.Second, 1)
-		put(1, time.Minute, 1)
-		put(2, time.Minute, 1)
-		check(0, 1, 2)
+		check(0, true)
 		time.Sleep(time.Second)
-		check(1, 2)
-		put(3, time.Minute, 1) // in the place of 0
-		check(1, 2, 3)
-		put(3, time.Hour, 1)
-		check(1, 2, 3)
-		put(4, time.Minute, 1) // full of what counts
-		check(4)
-		put(5, time.Minute, 90)
-		check(4, 5)
-		put(6, time.Minute, 10)
-		check(6)
-		put(6, time.Minute, 101)
-		check()
-		put(7, time.Second, 1)
-		time.Sleep(time.Minute)
-		put(8, time.Minute, 100)
-		check(8)
-		if c.bytes != 100 || len(c.byKey) != 1 {
-			t.Errorf("it counts %d bytes of %d", c.bytes, len(c.byKey))
+		check(0, false)
+		c.put(key(maxKept), verdict{}, time.Hour) // in the place of those that count no more
+		check(1, true)
+		for n := range maxKept { // full of what counts
+			c.put(key(maxKept+n), verdict{}, time.Hour)
 		}
+		check(1, false)
+		check(2*maxKept-1, true)
 	})
 }
 

@@ -35,8 +35,9 @@ func Attributes(subject string) (all []Attribute, err error) {
 	if len(subject) > maxSubject || strings.ContainsFunc(subject, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return nil, fmt.Errorf("must have at most %d printable characters"+advice, maxSubject)
 	}
-	for part := range commas(subject) {
-		name, value, ok := strings.Cut(part, "=")
+	// No text has the characters that stand for those behind a \.
+	for part := range strings.SplitSeq(strings.NewReplacer(`\\`, "\x00", `\,`, "\x01").Replace(subject), ",") {
+		name, value, ok := strings.Cut(strings.NewReplacer("\x00", `\`, "\x01", ",").Replace(part), "=")
 		name, value = strings.ToUpper(strings.TrimSpace(name)), strings.TrimSpace(value)
 		switch {
 		case !ok || name == "" || value == "":
@@ -49,33 +50,14 @@ func Attributes(subject string) (all []Attribute, err error) {
 	return all, nil
 }
 
-// commas yields the parts of a text between commas. A comma or \ after a \ is part of the text.
-func commas(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		var part strings.Builder
-		for i := 0; i < len(text); i++ {
-			switch {
-			case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
-				i++
-				part.WriteByte(text[i])
-			case text[i] == ',':
-				if !yield(part.String()) {
-					return
-				}
-				part.Reset()
-			default:
-				part.WriteByte(text[i])
-			}
-		}
-		yield(part.String())
-	}
-}
-
 // commonName is the type of CN.
 var commonName = asn1.ObjectIdentifier{2, 5, 4, 3}
 
 // In reports whether the certificate has the attribute, byte for byte.
 func (a Attribute) In(leaf *x509.Certificate) bool {
+	values := map[string][]string{
+		"O": leaf.Subject.Organization, "OU": leaf.Subject.OrganizationalUnit, "C": leaf.Subject.Country, "DNS": leaf.DNSNames, "EMAIL": leaf.EmailAddresses,
+	}[a.Name]
 	switch a.Name {
 	case "CN":
 		names := 0 // Go takes the last one; others may take another one
@@ -85,22 +67,10 @@ func (a Attribute) In(leaf *x509.Certificate) bool {
 			}
 		}
 		return names == 1 && leaf.Subject.CommonName == a.Value && a.Value != ""
-	case "O":
-		return slices.Contains(leaf.Subject.Organization, a.Value)
-	case "OU":
-		return slices.Contains(leaf.Subject.OrganizationalUnit, a.Value)
-	case "C":
-		return slices.Contains(leaf.Subject.Country, a.Value)
-	case "DNS":
-		return slices.Contains(leaf.DNSNames, a.Value)
-	case "EMAIL":
-		return slices.Contains(leaf.EmailAddresses, a.Value)
 	case "URI":
 		for _, u := range leaf.URIs {
-			if u.String() == a.Value {
-				return true
-			}
+			values = append(values, u.String())
 		}
 	}
-	return false
+	return slices.Contains(values, a.Value)
 }

@@ -111,20 +111,20 @@ func mark(l *storedLogin) string {
 }
 
 // saved returns the login in the store, nil if the server has no login or the login has ended.
-func (a *account) saved(ctx context.Context) (*record, error) {
+func (a *account) saved(ctx context.Context) (*storedLogin, error) {
 	l, err := a.read(ctx, false)
 	if err != nil || l == nil || l.Token.Access == "" {
 		return nil, err
 	}
-	return &l.record, nil
+	return l, nil
 }
 
 // save replaces the login in the store, without a secret that the settings have: it has one place.
-func (a *account) save(ctx context.Context, r record) error {
-	if c := &r.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
+func (a *account) save(ctx context.Context, l storedLogin) error {
+	if c := &l.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
 		c.Secret = ""
 	}
-	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
+	l.ID, l.Generation = rand.Text(), rand.Text()
 	l.Server, l.URL, l.Principal, l.Used = a.server.Name, bare(a.server.URL), a.server.Principal, wall()
 	if err := bounded(l); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (a *account) save(ctx context.Context, r record) error {
 
 // forget removes the login from the store, under the lock of refreshes, and returns it; nil if the
 // server had no login. Changed fires.
-func (a *account) forget(ctx context.Context) (*record, error) {
+func (a *account) forget(ctx context.Context) (*storedLogin, error) {
 	var l storedLogin
 	err := a.store.replace(ctx, a.key, func(c *content) error {
 		l = c.Logins[a.key]
@@ -158,7 +158,7 @@ func (a *account) forget(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	l.Client = withSecret(a.server, l.Client)
-	return &l.record, nil
+	return &l, nil
 }
 
 // withSecret returns the client with the secret that save has left out.
@@ -174,13 +174,12 @@ func withSecret(s oauth.Server, c oauth.Client) oauth.Client {
 // person consented to a client, and must ask again before another server gets a token.
 func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, error) {
 	c, err := a.store.read(ctx, false)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if found, ok := c.Clients[clientKey(issuer, a.server)]; ok {
+			return &found, nil
+		}
 	}
-	if found, ok := c.Clients[clientKey(issuer, a.server)]; ok {
-		return &found, nil
-	}
-	return nil, nil
+	return nil, err
 }
 
 // clientKey returns the name of the client in the content.
@@ -278,9 +277,6 @@ func (a *account) permit(ctx context.Context, issuer string, pin bool) error {
 	}
 	if kept := c.Pins[key]; kept != "" || !pin {
 		return samePin(a.server.Name, kept, issuer)
-	}
-	if len(issuer) > maxEntry {
-		return fmt.Errorf("the name of the issuer is longer than %d KiB, which is too long to keep", maxEntry>>10)
 	}
 	return a.store.edit(ctx, func(c *content) error {
 		if err := samePin(a.server.Name, c.Pins[key], issuer); err != nil {

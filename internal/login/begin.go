@@ -30,14 +30,6 @@ type loginKey struct {
 	by     string
 }
 
-// who names the beginner of a login in a log. The principal itself may be the hash of a token.
-func (k loginKey) who() string {
-	if k.by == "" {
-		return "this user"
-	}
-	return "a client over HTTP"
-}
-
 // Begin begins a login: it finds the issuer, and registers the client if that is needed. A second
 // login for the same server by the same principal is the first one, while that is pending. One
 // that asks for more scopes, or comes back another way, replaces the first.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
+	"html"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -93,12 +92,10 @@ func sentence(err error) string {
 }
 
 // page is shown in a browser. It has no script, and asks for nothing.
-var page = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Parse(`<!DOCTYPE html>
+const page = `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>metarouter</title></head>
-<body><h1>metarouter</h1><p>{{.}}</p></body></html>
-`))
-})
+<body><h1>metarouter</h1><p>%s</p></body></html>
+`
 
 func writePage(w http.ResponseWriter, status int, text string) {
 	h := w.Header()
@@ -108,5 +105,5 @@ func writePage(w http.ResponseWriter, status int, text string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = page().Execute(w, text)
+	fmt.Fprintf(w, page, html.EscapeString(text))
 }

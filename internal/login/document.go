@@ -1,14 +1,15 @@
 package login
 
 import (
-	"encoding/json"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // Document returns the client ID metadata document (draft-ietf-oauth-client-id-metadata-document)
@@ -18,7 +19,7 @@ func (l *Logins) Document() []byte {
 	if public == "" {
 		return nil
 	}
-	text, err := json.Marshal(struct {
+	return wire.Marshal(struct {
 		ClientID string `json:"client_id"`
 		oauthex.ClientRegistrationMetadata
 	}{public + DocumentPath, oauthex.ClientRegistrationMetadata{
@@ -31,10 +32,6 @@ func (l *Logins) Document() []byte {
 		TokenEndpointAuthMethod: "none",
 		ApplicationType:         "native",
 	}})
-	if err != nil {
-		panic(err) // there are only texts
-	}
-	return text
 }
 
 // documentURL returns the URL of a client ID metadata document that an issuer can read: from the
@@ -56,12 +53,8 @@ func isLocal(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return !ip.IsGlobalUnicast() || ip.IsPrivate()
 	}
-	for _, end := range []string{".local", ".localhost", ".internal", ".lan", ".home.arpa"} {
-		if strings.HasSuffix(host, end) {
-			return true
-		}
-	}
-	return !strings.Contains(host, ".")
+	_, end, ok := strings.Cut(host, ".")
+	return !ok || slices.Contains([]string{"local", "localhost", "internal", "lan", "arpa"}, end[strings.LastIndexByte(end, '.')+1:])
 }
 
 // publicURL returns the URL by which browsers reach the router's HTTP server, "" if they can't.

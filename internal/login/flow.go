@@ -119,7 +119,7 @@ func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *
 // without a token. If the server refuses only some requests, the source may know the issuer already.
 func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oauth.Challenge, error) {
 	challenge, refused, unasked := probe(ctx, c, f.server)
-	known := f.source.finder.known()
+	known := f.source.found.Load()
 	if known != nil && !refused {
 		return known, challenge, nil
 	}
@@ -137,7 +137,7 @@ func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oaut
 	if found.Issuer.TokenEndpoint == "" {
 		return nil, challenge, ErrNoOAuth
 	}
-	f.source.finder.learn(found)
+	f.source.found.Store(found)
 	return found, challenge, nil
 }
 
@@ -172,7 +172,7 @@ func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth
 
 // toAsk returns the scopes to ask for. Scopes of the settings are not widened: they are the most
 // that the router may have.
-func (f *flow) toAsk(challenge oauth.Challenge, saved *record) ([]string, error) {
+func (f *flow) toAsk(challenge oauth.Challenge, saved *storedLogin) ([]string, error) {
 	settings, granted := f.server.Settings, f.asked
 	if saved != nil && saved.Found.Issuer.ID == f.found.Issuer.ID {
 		granted = oauth.Union(saved.Token.Scopes, granted)
@@ -204,7 +204,7 @@ func (f *flow) redeem(ctx context.Context, answer url.Values) error {
 
 // save stores the token.
 func (f *flow) save(ctx context.Context, token oauth.Token) error {
-	err := f.source.save(ctx, record{Found: f.found, Client: f.grantor.Client, Token: token, Who: f.who})
+	err := f.source.save(ctx, storedLogin{Found: f.found, Client: f.grantor.Client, Token: token, Who: f.who})
 	if err != nil {
 		return fmt.Errorf("the login at %s succeeded, but could not be stored: %w", f.server.Name, err)
 	}

@@ -8,7 +8,6 @@ package login
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -47,16 +46,13 @@ func (e *NeededError) Advice() string {
 // Command returns the command by which a person logs in to the server, as it is typed in a
 // shell. It asks for the scopes that are missing.
 func (e *NeededError) Command() string {
-	words := []string{"metarouter", "login", e.Server}
+	command := "metarouter login " + commandline.Quote(e.Server)
 	if e.Why == status.ScopeMissing {
 		for _, scope := range e.Scopes {
-			words = append(words, "--scope", scope)
+			command += " --scope " + commandline.Quote(scope)
 		}
 	}
-	for i, w := range words {
-		words[i] = commandline.Quote(w)
-	}
-	return strings.Join(words, " ")
+	return command
 }
 
 // A State says how the login of a server is.

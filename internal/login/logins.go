@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // maxSources bounds the sources of tokens that are kept. One that is dropped is made again; no login depends on it.
@@ -22,7 +22,7 @@ const maxSources = 5000
 
 // Options configure [Logins].
 type Options struct {
-	Store *Store // nil keeps logins in memory only
+	Store *Store
 
 	// PublicURL returns the URL by which browsers reach the router's HTTP server, which may have a
 	// path below which it serves all of its own; "" if they can't. nil is "".
@@ -49,9 +49,6 @@ type Logins struct {
 
 // New returns the logins. Close must be called.
 func New(o Options) *Logins {
-	if o.Store == nil {
-		o.Store = newMemory()
-	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -70,11 +67,7 @@ func (l *Logins) Close() { l.life.close() }
 type settingsKey [sha256.Size]byte
 
 func settingsKeyOf(s oauth.Server) settingsKey {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // there are only texts and numbers
-	}
-	return sha256.Sum256(text)
+	return sha256.Sum256(wire.Marshal(s))
 }
 
 // Source returns the source of tokens for the server, which all sessions with it share.
@@ -160,8 +153,8 @@ var errClosed = errors.New("the router has ended; begin the login again")
 
 // A life is how long the logins of a router go on.
 type life struct {
-	ctx   context.Context // ends with close
-	stop  context.CancelFunc
+	ctx   context.Context // ends with close, for errClosed
+	stop  context.CancelCauseFunc
 	late  context.Context // of refreshes, which may go on for closeTime then
 	abort context.CancelFunc
 
@@ -172,7 +165,7 @@ type life struct {
 
 func newLife() *life {
 	l := &life{}
-	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	l.late, l.abort = context.WithCancel(context.Background())
 	return l
 }
@@ -204,7 +197,7 @@ func (l *life) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.stop()
+	l.stop(errClosed)
 	late := time.AfterFunc(closeTime, l.abort)
 	defer late.Stop()
 	l.work.Wait()

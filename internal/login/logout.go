@@ -41,7 +41,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		}
 	}
 	account := &l.Source(s).account
-	var saved *record
+	var saved *storedLogin
 	if was, err = account.unpin(ctx); err == nil {
 		saved, err = account.forget(ctx)
 	}

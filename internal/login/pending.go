@@ -91,10 +91,9 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 	defer cancel()
 	page, err := p.flow.prepare(begin)
 	if err != nil {
-		if ctx.Err() == nil {
-			err = fmt.Errorf("%s: %w", p.Server, err)
-		} else {
-			err = p.cause(ctx)
+		err = fmt.Errorf("%s: %w", p.Server, err)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
 		p.end(err)
 		close(p.ready)
@@ -106,7 +105,7 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 		p.Expires = d.Expires
 	}
 	l.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
-		zap.String("by", p.key.who()), zap.String("way", string(p.flow.way)))
+		zap.String("from", p.who.From), zap.String("way", string(p.flow.way)))
 	if p.flow.listener != nil {
 		p.flow.listener.serve(l.life, p.answer)
 	}
@@ -116,14 +115,6 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 		return
 	}
 	p.await(ctx)
-}
-
-// cause returns why ctx, of the whole login, has ended.
-func (p *Pending) cause(ctx context.Context) error {
-	if p.logins.life.ctx.Err() != nil {
-		return errClosed
-	}
-	return context.Cause(ctx)
 }
 
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
@@ -222,7 +213,7 @@ func (p *Pending) await(ctx context.Context) {
 	case <-p.done:
 		return
 	case <-ctx.Done():
-		err = p.cause(ctx)
+		err = context.Cause(ctx)
 	case <-expiry.C:
 	}
 	switch {
@@ -247,7 +238,7 @@ func (p *Pending) awaitDevice(ctx context.Context) {
 	token, err := p.flow.grantor.AwaitDevice(bounded, p.Device, p.flow.scopes)
 	switch {
 	case ctx.Err() != nil:
-		err = p.cause(ctx)
+		err = context.Cause(ctx)
 	case bounded.Err() != nil && err != nil:
 		err = errExpired
 	case err != nil:
@@ -274,7 +265,7 @@ func (p *Pending) end(err error) {
 	}
 	l.mu.Unlock()
 	p.flow.listener.close(l.life)
-	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("by", p.key.who()))
+	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("from", p.who.From))
 	if err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(err.Error())))
 		l.record(p.who, p.Server, audit.Failed, err.Error())

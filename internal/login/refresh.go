@@ -39,7 +39,7 @@ func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth
 		return "", s.account.needed(status.IssuerUnreachable, l, failed)
 	}
 	select {
-	case result := <-s.start(l, challenge):
+	case result := <-s.startRefresh(l, challenge):
 		token, _ := result.Val.(string)
 		return token, result.Err
 	case <-ctx.Done():
@@ -47,10 +47,9 @@ func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth
 	}
 }
 
-// start refreshes the token in a goroutine of the source, unless that is under way. The
-// refresh has a context of its own, since the issuer's answer must not be lost with its caller.
-func (s *Source) start(l *storedLogin, challenge *oauth.Challenge) <-chan singleflight.Result {
-	return s.tasks.start("refresh "+l.Generation, refreshTime, func(ctx context.Context) (any, error) {
+// startRefresh refreshes the token in a goroutine of the source, unless that is under way.
+func (s *Source) startRefresh(l *storedLogin, challenge *oauth.Challenge) <-chan singleflight.Result {
+	return s.start("refresh "+l.Generation, refreshTime, func(ctx context.Context) (any, error) {
 		if challenge != nil {
 			if err := s.moved(ctx, l, *challenge); err != nil {
 				return nil, err
@@ -72,8 +71,11 @@ func (s *Source) replaceRefused(ctx context.Context, l *storedLogin, token strin
 		return err
 	}
 	now := wall()
-	age, life := ageOf(l.Token, now), now.Sub(l.Token.Obtained)
-	isNew := age == young && life >= 0 && life < newTime(l.Token)
+	newTime, life := youngTime, now.Sub(l.Token.Obtained)
+	if !l.Token.Expires.IsZero() {
+		newTime = min(youngTime, l.Token.Expires.Sub(l.Token.Obtained)/2)
+	}
+	isNew := ageOf(l.Token, now) == young && life >= 0 && life < newTime
 	if !isNew && l.Token.Refresh != "" {
 		_, err := s.nextToken(ctx, l, &c)
 		return err
@@ -89,17 +91,9 @@ func (s *Source) replaceRefused(ctx context.Context, l *storedLogin, token strin
 	return errors.Join(s.account.needed(why, l, nil), err)
 }
 
-// newTime returns how long after its issue the token is new.
-func newTime(t oauth.Token) time.Duration {
-	if t.Expires.IsZero() {
-		return youngTime
-	}
-	return min(youngTime, t.Expires.Sub(t.Obtained)/2)
-}
-
 // moved returns an error if the server trusts another issuer than the login's.
 func (s *Source) moved(ctx context.Context, l *storedLogin, c oauth.Challenge) error {
-	found, err := s.finder.find(ctx, c, true)
+	found, err := s.find(ctx, c, true)
 	if err != nil || !found.Asserted || found.Issuer.ID == l.Found.Issuer.ID {
 		return nil // without an answer, the issuer is the same as before
 	}
@@ -139,29 +133,29 @@ func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, err
 			return s.account.usable(now)
 		}
 	}
-	token, err := s.issuer.refresh(ctx, s.server, now.record)
+	token, err := s.issuer.refresh(ctx, s.server, *now)
 	if err != nil {
-		return nil, s.failed(ctx, now, interrupted, err)
+		return nil, refreshFailed(ctx, s, now, interrupted, err)
 	}
-	s.outage.end()
+	s.outage.begin(nil)
 	return s.account.change(ctx, now, func(l *storedLogin) {
 		l.Token, l.Generation, l.Refreshing, l.Ended, l.Used = token, rand.Text(), false, "", wall()
 	})
 }
 
-// failed keeps the reason why the token of the login was not refreshed.
-func (s *Source) failed(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
+// refreshFailed keeps the reason why the token of the login was not refreshed.
+func refreshFailed(ctx context.Context, s *Source, l *storedLogin, interrupted bool, err error) error {
 	refusal, refused := errors.AsType[*oauth.Refusal](err)
 	switch {
 	case refused && refusal.Code == "invalid_grant":
-		return s.lost(ctx, l, interrupted, err)
+		return loginLost(ctx, s, l, interrupted, err)
 	case refusesClient(err):
 		if l.Client.Registered {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 			s.account.dropClient(bounded, l.Found.Issuer.ID)
 			cancel()
 		}
-		return s.lost(ctx, l, false, err)
+		return loginLost(ctx, s, l, false, err)
 	}
 	s.outage.begin(err)
 	if refused && refusal.Status < http.StatusInternalServerError || errors.Is(err, oauth.ErrNotSent) { // it issued nothing
@@ -173,10 +167,10 @@ func (s *Source) failed(ctx context.Context, l *storedLogin, interrupted bool, e
 	return s.account.needed(status.IssuerUnreachable, l, err)
 }
 
-// lost ends a login because the issuer refuses its refresh token. Its access token is used until it
+// loginLost ends a login because the issuer refuses its refresh token. Its access token is used until it
 // expires.
-func (s *Source) lost(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
-	s.outage.end()
+func loginLost(ctx context.Context, s *Source, l *storedLogin, interrupted bool, err error) error {
+	s.outage.begin(nil)
 	why := status.LoginExpired
 	if interrupted {
 		why = status.RefreshInterrupted
@@ -209,13 +203,12 @@ func (o *outage) recent() error {
 	return nil
 }
 
+// begin begins an outage; nil ends it.
 func (o *outage) begin(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.err, o.until = err, time.Now().Add(retryTime)
 }
-
-func (o *outage) end() { o.begin(nil) }
 
 // remote asks an issuer over HTTP.
 type remote struct{ http *http.Client }
@@ -224,7 +217,7 @@ func (r remote) discover(ctx context.Context, s oauth.Server, c oauth.Challenge)
 	return oauth.Discover(ctx, r.http, s, c)
 }
 
-func (r remote) refresh(ctx context.Context, s oauth.Server, of record) (oauth.Token, error) {
+func (r remote) refresh(ctx context.Context, s oauth.Server, of storedLogin) (oauth.Token, error) {
 	return grantor(r.http, s.Settings, of.Found, withSecret(s, of.Client)).Refresh(ctx, of.Token)
 }
 

@@ -24,7 +24,7 @@ func (f *setting) source() *Source { return f.router().Source(f.server) }
 func (f *setting) store(s *Source, scopes ...string) {
 	f.Helper()
 	access, refresh, expires := f.issuer.Issue("us", f.resource.URL, scopes...)
-	err := s.save(f.Context(), record{
+	err := s.save(f.Context(), storedLogin{
 		Found:  oauth.Found{Resource: f.resource.URL, Asserted: true, Issuer: oauth.Issuer{ID: f.issuer.URL, TokenEndpoint: f.issuer.URL + "/token"}},
 		Client: oauth.Client{ID: "us", AuthMethod: "none"},
 		Token:  oauth.Token{Access: access, Refresh: refresh, Obtained: wall(), Expires: expires.Round(0), Scopes: scopes},
@@ -130,7 +130,7 @@ func TestNeverLoggedIn(t *testing.T) {
 	if issuer := f.mustNeed(s, status.NeverLoggedIn).Issuer; issuer != f.issuer.URL {
 		t.Errorf("the issuer is %q", issuer)
 	}
-	if s.finder.known() == nil {
+	if s.found.Load() == nil {
 		t.Error("the discovery is not kept for the login")
 	}
 	f.store(f.source()) // in another process
@@ -265,7 +265,7 @@ func TestUnreadable(t *testing.T) {
 	if _, err := s.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "log in again") {
 		t.Errorf("Token: %v", err)
 	}
-	if err := s.save(t.Context(), record{}); err == nil {
+	if err := s.save(t.Context(), storedLogin{}); err == nil {
 		t.Error("save overwrites a file that can't be read")
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(data) {
@@ -277,7 +277,7 @@ func TestUnreadable(t *testing.T) {
 func TestNothingSent(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	s := f.source()
-	err := s.save(t.Context(), record{
+	err := s.save(t.Context(), storedLogin{
 		Found: oauth.Found{Issuer: oauth.Issuer{ID: f.issuer.URL, TokenEndpoint: "http://127.0.0.1:1/token"}},
 		Token: oauth.Token{Access: "old", Refresh: "next", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)},
 	})

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -24,10 +26,11 @@ var ErrNoOAuth = errors.New("the server describes no issuer of tokens")
 type Source struct {
 	server  oauth.Server
 	account account
-	tasks   tasks
-	finder  finder
+	life    *life
+	flights singleflight.Group          // discoveries and refreshes, which go on if their callers end
+	found   atomic.Pointer[oauth.Found] // the issuer that was found since the process began; nil before
+	last    atomic.Pointer[issued]      // of a machine
 	outage  outage
-	machine machine
 	issuer  issuer
 
 	mu    sync.Mutex                 // guards steps
@@ -42,18 +45,60 @@ const (
 // An issuer gives a source its tokens. Tests replace it.
 type issuer interface {
 	discover(ctx context.Context, s oauth.Server, c oauth.Challenge) (*oauth.Found, error)
-	refresh(ctx context.Context, s oauth.Server, r record) (oauth.Token, error)
+	refresh(ctx context.Context, s oauth.Server, l storedLogin) (oauth.Token, error)
 	credentials(ctx context.Context, s oauth.Server, f oauth.Found, scopes []string) (oauth.Token, error)
 }
 
 // newSource returns the source of the server's tokens, which the issuer gives.
 func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
-	s := &Source{server: server, issuer: i, steps: make(map[string]map[string]bool)}
-	s.tasks.life = l
-	s.account = account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))}
-	s.finder = finder{server: server, issuer: i, tasks: &s.tasks}
-	s.machine.Source = s
-	return s
+	return &Source{
+		server: server, issuer: i, life: l, steps: make(map[string]map[string]bool),
+		account: account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))},
+	}
+}
+
+// start runs the task in a goroutine, unless one with the name is under way. The task has a context of its own: others may
+// wait for the same, and the answer of an issuer must not be lost with its caller.
+func (s *Source) start(name string, limit time.Duration, task func(context.Context) (any, error)) <-chan singleflight.Result {
+	return s.flights.DoChan(name, func() (any, error) {
+		if !s.life.begin() {
+			return nil, errors.New("the router ends")
+		}
+		defer s.life.work.Done()
+		ctx, cancel := context.WithTimeout(s.life.late, limit)
+		defer cancel()
+		return task(ctx)
+	})
+}
+
+// await starts the task, and waits for its end or the end of ctx.
+func (s *Source) await(ctx context.Context, name string, limit time.Duration, task func(context.Context) (any, error)) (any, error) {
+	select {
+	case r := <-s.start(name, limit, task):
+		return r.Val, r.Err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// discoverTime bounds the search for the issuer of a server's tokens.
+const discoverTime = 30 * time.Second
+
+// find returns the issuer of the server's tokens. again asks the server though the issuer is known.
+func (s *Source) find(ctx context.Context, c oauth.Challenge, again bool) (*oauth.Found, error) {
+	if found := s.found.Load(); found != nil && !again {
+		return found, nil
+	}
+	result, err := s.await(ctx, "discover", discoverTime, func(ctx context.Context) (any, error) { return s.issuer.discover(ctx, s.server, c) })
+	if err != nil {
+		return nil, fmt.Errorf("find the issuer of its tokens: %w", err)
+	}
+	found := result.(*oauth.Found)
+	if found.Issuer.TokenEndpoint == "" {
+		return nil, ErrNoOAuth
+	}
+	s.found.Store(found)
+	return found, nil
 }
 
 // Token returns the access token for a request, or "" without a login: then the request is
@@ -62,7 +107,7 @@ func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
 // if its issuer can't be reached; otherwise the logins can't be read.
 func (s *Source) Token(ctx context.Context) (string, error) {
 	if s.server.Settings.Grant == oauth.ClientCredentials {
-		return s.machine.current(ctx)
+		return ownToken(ctx, s)
 	}
 	l, err := s.account.read(ctx, false)
 	if err != nil || l == nil {
@@ -76,7 +121,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 		return l.Token.Access, nil
 	case age == old:
 		if s.outage.recent() == nil {
-			s.start(l, nil) // an error shows when the token has expired
+			s.startRefresh(l, nil) // an error shows when the token has expired
 		}
 		return l.Token.Access, nil
 	}
@@ -91,7 +136,7 @@ func noteUse(s *Source, l *storedLogin) {
 	if l.Principal == "" || wall().Sub(l.Used) < usedTime {
 		return
 	}
-	s.tasks.start("used "+l.ID, writeTime, func(ctx context.Context) (any, error) {
+	s.start("used "+l.ID, writeTime, func(ctx context.Context) (any, error) {
 		return s.account.store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Used = wall() })
 	})
 }
@@ -116,14 +161,19 @@ func (s *Source) Refused(ctx context.Context, token string, resp *http.Response)
 	case forbidden && challenge.Error != "insufficient_scope" && len(challenge.Scopes) == 0:
 		return errors.New("the server forbids the request, and does not say that another login helps")
 	case s.server.Settings.Grant == oauth.ClientCredentials:
-		return s.machine.refused(ctx, token, challenge, forbidden)
+		return replaceOwn(ctx, s, token, challenge, forbidden)
 	}
 	l, err := s.account.read(ctx, true)
 	switch {
 	case err != nil:
 		return err
 	case l == nil:
-		return s.notLoggedIn(ctx, challenge)
+		found, err := s.find(ctx, challenge, false)
+		if err != nil {
+			return err
+		}
+		s.account.note(status.NeverLoggedIn, nil)
+		return &NeededError{Server: s.server.Name, Why: status.NeverLoggedIn, Issuer: found.Issuer.ID, Scopes: challenge.Scopes}
 	case l.Token.Access != "" && l.Token.Access != token && ageOf(l.Token, wall()) != tooOld:
 		return nil
 	case token == "":
@@ -132,16 +182,6 @@ func (s *Source) Refused(ctx context.Context, token string, resp *http.Response)
 		return s.stepUp(l, challenge)
 	}
 	return s.replaceRefused(ctx, l, token, challenge)
-}
-
-// notLoggedIn returns the error of a server without a login.
-func (s *Source) notLoggedIn(ctx context.Context, c oauth.Challenge) error {
-	found, err := s.finder.find(ctx, c, false)
-	if err != nil {
-		return err
-	}
-	s.account.note(status.NeverLoggedIn, nil)
-	return &NeededError{Server: s.server.Name, Why: status.NeverLoggedIn, Issuer: found.Issuer.ID, Scopes: c.Scopes}
 }
 
 // stepUp returns the error of a login that does not permit a request.
@@ -176,10 +216,10 @@ func (s *Source) count(scopes []string, login string) int {
 func (s *Source) Changed(ctx context.Context) <-chan struct{} {
 	seen, _ := s.account.state()
 	changed := make(chan struct{})
-	s.tasks.life.start(func() {
+	s.life.start(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(s.tasks.life.ctx, cancel)()
+		defer context.AfterFunc(s.life.ctx, cancel)()
 		if s.account.awaitOther(ctx, seen) {
 			close(changed)
 		}
@@ -189,11 +229,11 @@ func (s *Source) Changed(ctx context.Context) <-chan struct{} {
 
 // save replaces the server's login in the store, under the lock of refreshes. Changed fires, and
 // no login is needed any more.
-func (s *Source) save(ctx context.Context, r record) error {
-	if err := s.account.save(ctx, r); err != nil {
+func (s *Source) save(ctx context.Context, l storedLogin) error {
+	if err := s.account.save(ctx, l); err != nil {
 		return err
 	}
-	s.outage.end()
+	s.outage.begin(nil)
 	return nil
 }
 

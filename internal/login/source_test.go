@@ -33,7 +33,7 @@ func (i *script) discover(context.Context, oauth.Server, oauth.Challenge) (*oaut
 	return &oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://issuer.example", TokenEndpoint: "https://issuer.example/token"}}, nil
 }
 
-func (i *script) refresh(ctx context.Context, _ oauth.Server, r record) (oauth.Token, error) {
+func (i *script) refresh(ctx context.Context, _ oauth.Server, r storedLogin) (oauth.Token, error) {
 	t, err := i.next(ctx)
 	t.Refresh = r.Token.Refresh
 	return t, err
@@ -75,12 +75,12 @@ func (i *script) requests() int {
 // scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
 func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
 	t.Helper()
-	s := beside(t, newMemory(), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
+	s := beside(t, NewStore(t.TempDir()), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
 	if refresh != nil {
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
 		token := i.token("token 0")
 		token.Refresh = *refresh
-		expect.OK(t, s.save(t.Context(), record{Found: *found, Token: token}))
+		expect.OK(t, s.save(t.Context(), storedLogin{Found: *found, Token: token}))
 	}
 	return s
 }
@@ -251,7 +251,7 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 				wantToken(t, s, "token 0")
 				synctest.Wait()
 				before := time.Now()
-				s.tasks.life.close()
+				s.life.close()
 				if took := time.Since(before); took != test.closes {
 					t.Errorf("close took %v, want %v", took, test.closes)
 				}
@@ -306,7 +306,7 @@ func TestChanged(t *testing.T) {
 		default:
 		}
 		other := beside(t, s.account.store, s.server, nil)
-		expect.OK(t, other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}))
+		expect.OK(t, other.save(t.Context(), storedLogin{Token: oauth.Token{Access: "token"}}))
 		<-changed
 		wantToken(t, s, "token")
 		again := s.Changed(t.Context())
@@ -338,11 +338,34 @@ func TestLoserDeletesNothing(t *testing.T) {
 	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
 		t.Fatal(err)
 	}
-	_ = s.lost(t.Context(), loser, false, errors.New("invalid_grant"))
+	_ = loginLost(t.Context(), s, loser, false, errors.New("invalid_grant"))
 	wantToken(t, s, "token 1")
 	if saved, err := s.account.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
 		t.Errorf("in the store there is %v, %v", saved, err)
 	}
+}
+
+// TestNoFolder checks that logins and tokens of machines work without a folder to keep them in.
+func TestNoFolder(t *testing.T) {
+	store := NewStore("")
+	server := oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us", ClientSecret: "secret"}}
+	machine := beside(t, store, server, &script{life: time.Hour})
+	expect.OK(t, machine.Refused(t.Context(), "", unauthorized)) // which pins the client to its issuer
+	wantToken(t, machine, "token 1")
+	user := server
+	user.Principal, user.Settings = "alice", oauth.Settings{}
+	s := beside(t, store, user, &script{life: time.Hour})
+	expired := oauth.Token{Access: "token 0", Refresh: "refresh", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)}
+	expect.OK(t, s.save(t.Context(), storedLogin{Token: expired}))
+	wantToken(t, s, "token 1")
+	l, err := s.account.forget(t.Context())
+	expect.OK(t, err)
+	if after, err := s.account.saved(t.Context()); l == nil || after != nil || err != nil {
+		t.Errorf("forgotten: %v, then %v, %v", l, after, err)
+	}
+	c, err := store.read(t.Context(), true)
+	expect.OK(t, err)
+	expect.Equal(t, len(c.Pins), 1, "pins")
 }
 
 // TestMachineScopes checks that a token for more scopes keeps those of the last one.
@@ -358,7 +381,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token %d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := s.machine.last.Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := lastIssued(s).Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})

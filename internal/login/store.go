@@ -36,19 +36,19 @@ type Store struct {
 	text   *vault.Text   // in the folder
 	wrote  signal.Change // of the content, by this store
 
-	mu     sync.Mutex // guards the fields below
-	kept   *content   // as it was read last, not changed any more; nil before
-	stamp  vault.Stamp
-	memory string                   // the content, without a folder
-	turns  map[string]chan struct{} // without a folder: each holds a value while the lock of the login with the ID is taken
+	mu    sync.Mutex // guards the fields below
+	kept  *content   // as it was read last, not changed any more; nil before
+	stamp vault.Stamp
+
+	memory string        // the content, without a folder
+	turn   chan struct{} // without a folder, it holds a value while the lock of a login is taken
 }
 
-// NewStore returns the store of the folder, next to the user's own configuration. It reads
-// nothing.
-func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
-
-// newMemory returns a store that ends with the process.
-func newMemory() *Store { return &Store{turns: make(map[string]chan struct{})} }
+// NewStore returns the store of the folder, next to the user's own configuration; with "", one that ends with the process.
+// It reads nothing.
+func NewStore(folder string) *Store {
+	return &Store{folder: folder, text: vault.Logins(folder), turn: make(chan struct{}, 1)}
+}
 
 // A content is everything in a store.
 type content struct {
@@ -57,17 +57,13 @@ type content struct {
 	Clients map[string]oauth.Client `json:"clients"`  // by key of the issuer and the origin of the server
 }
 
-// A record is a login in the store.
-type record struct {
+// A storedLogin is the login at a server, with the state of its refreshes.
+type storedLogin struct {
 	Found  oauth.Found  `json:"found"`  // so that a refresh needs no discovery
 	Client oauth.Client `json:"client"` // that the token was issued to
 	Token  oauth.Token  `json:"token"`
 	Who    string       `json:"who,omitempty"` // the name of the principal, for persons; "" is the local user
-}
 
-// A storedLogin is the login at a server, with the state of its refreshes.
-type storedLogin struct {
-	record
 	ID         string             `json:"id"`                   // random, of the login; it stays when the token is refreshed
 	Generation string             `json:"generation"`           // random, of the token
 	Refreshing bool               `json:"refreshing,omitempty"` // a router asks for the next token, or ended while it did
@@ -109,13 +105,12 @@ func hash(parts ...string) string {
 // changed, or if fresh is true.
 func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin, error) {
 	c, err := s.read(ctx, fresh)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if l, ok := c.Logins[key]; ok {
+			return &l, nil
+		}
 	}
-	if l, ok := c.Logins[key]; ok {
-		return &l, nil
-	}
-	return nil, nil
+	return nil, err
 }
 
 func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
@@ -129,7 +124,7 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	kept, same := s.kept, s.stamp == stamp
+	kept, same := s.kept, s.stamp.Same(stamp)
 	s.mu.Unlock()
 	if kept != nil && same && !fresh {
 		return kept, nil
@@ -177,23 +172,18 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 	if s.folder != "" {
 		err = s.text.Edit(ctx, write)
 	} else {
-		err = s.editMemory(write)
+		s.mu.Lock()
+		var text string
+		if text, err = write(s.memory); err == nil {
+			s.memory = text
+		}
+		s.mu.Unlock()
 	}
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
 	if err == nil {
 		s.wrote.Notify()
-	}
-	return err
-}
-
-func (s *Store) editMemory(change func(string) (string, error)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text, err := change(s.memory)
-	if err == nil {
-		s.memory = text
 	}
 	return err
 }
@@ -266,16 +256,9 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 	if s.folder != "" {
 		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
 	}
-	s.mu.Lock()
-	turn := s.turns[id]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		s.turns[id] = turn
-	}
-	s.mu.Unlock()
 	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -287,9 +270,6 @@ func (s *Store) dropLock(id string) {
 	if s.folder != "" {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.turns, id)
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+hash(id)+".lock") }

@@ -2,10 +2,7 @@ package oauth
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -63,10 +60,6 @@ func (g *Grantor) assertion() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	algorithm, err := chooseAlgorithm(key, g.Settings.Algorithm, g.Issuer.SigningAlgorithms)
-	if err != nil {
-		return "", err
-	}
 	options := (&jose.SignerOptions{}).WithType("JWT")
 	if g.Settings.KeyID != "" {
 		options = options.WithHeader("kid", g.Settings.KeyID)
@@ -76,15 +69,36 @@ func (g *Grantor) assertion() (string, error) {
 		"iss": g.Client.ID, "sub": g.Client.ID, "aud": g.Issuer.ID, "jti": rand.Text(),
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(assertionLife).Unix(),
 	}
-	signed := ""
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
-	if err == nil {
-		signed, err = jwt.Signed(signer).Claims(claims).Serialize()
+	for _, algorithm := range algorithmsFor(g.Settings.Algorithm, g.Issuer.SigningAlgorithms) {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+		if err != nil { // the key is of another kind
+			continue
+		}
+		if signed, err := jwt.Signed(signer).Claims(claims).Serialize(); err == nil { // else it has another curve
+			return signed, nil
+		}
 	}
-	if err != nil {
-		return "", fmt.Errorf("the key can't sign with %s", algorithm)
+	if wanted := g.Settings.Algorithm; wanted != "" {
+		return "", fmt.Errorf(`the "algorithm" %q does not fit the "privateKey"`, shorten(wanted, 64))
 	}
-	return signed, nil
+	return "", errors.New(`no known algorithm signs with the "privateKey": use RSA, P-256, P-384, P-521 or Ed25519`)
+}
+
+// algorithms are those by which assertions are signed, the usual ones first.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.ES256, jose.EdDSA, jose.ES384, jose.ES512, jose.PS256, jose.RS384, jose.PS384, jose.RS512, jose.PS512,
+}
+
+// algorithmsFor returns the algorithms to try: the wanted one alone if there is one, else first those that the issuer lists.
+func algorithmsFor(wanted string, listed []string) []jose.SignatureAlgorithm {
+	if wanted != "" {
+		listed = []string{wanted}
+	}
+	first := slices.DeleteFunc(slices.Clone(algorithms), func(a jose.SignatureAlgorithm) bool { return !slices.Contains(listed, string(a)) })
+	if wanted != "" {
+		return first
+	}
+	return append(first, algorithms...)
 }
 
 // parseKey reads a private key in PEM: PKCS#8, PKCS#1 or SEC 1. The errors do not quote it.
@@ -96,55 +110,18 @@ func parseKey(text string) (crypto.Signer, error) {
 	if block == nil {
 		return nil, errors.New(`the "privateKey" is not in PEM (a text that begins with -----BEGIN PRIVATE KEY-----)`)
 	}
-	parse, known := map[string]func([]byte) (any, error){
-		"PRIVATE KEY":     x509.ParsePKCS8PrivateKey,
-		"RSA PRIVATE KEY": func(der []byte) (any, error) { return x509.ParsePKCS1PrivateKey(der) },
-		"EC PRIVATE KEY":  func(der []byte) (any, error) { return x509.ParseECPrivateKey(der) },
-	}[block.Type]
-	if !known {
+	if !slices.Contains([]string{"PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"}, block.Type) {
 		return nil, errors.New(`the "privateKey" is PEM, but not of a private key without a password (PRIVATE KEY, RSA PRIVATE KEY, EC PRIVATE KEY)`)
 	}
-	key, err := parse(block.Bytes)
-	signer, ok := key.(crypto.Signer)
-	if err != nil || !ok {
-		return nil, errors.New(`the "privateKey" can't be read: it is damaged, encrypted, or of a kind that does not sign`)
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
 	}
-	return signer, nil
-}
-
-// chooseAlgorithm returns the algorithm to sign with: the wanted one if the key has it, else the
-// first of the key's that the issuer lists, else the first of the key's.
-func chooseAlgorithm(key crypto.Signer, wanted string, listed []string) (jose.SignatureAlgorithm, error) {
-	all := algorithmsOf(key)
-	if len(all) == 0 {
-		return "", errors.New(`no known algorithm signs with the "privateKey": use RSA, P-256, P-384, P-521 or Ed25519`)
+	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+		return key, nil
 	}
-	if wanted != "" {
-		listed = []string{wanted}
+	key, _ := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if signer, ok := key.(crypto.Signer); ok {
+		return signer, nil
 	}
-	first := slices.IndexFunc(all, func(a jose.SignatureAlgorithm) bool { return slices.Contains(listed, string(a)) })
-	if first < 0 && wanted != "" {
-		return "", fmt.Errorf(`the "algorithm" %q does not fit the "privateKey": it signs with %v`, shorten(wanted, 64), all)
-	}
-	return all[max(first, 0)], nil
-}
-
-// algorithmsOf returns the algorithms that a key signs with, the usual one first.
-func algorithmsOf(key crypto.Signer) []jose.SignatureAlgorithm {
-	switch key := key.(type) {
-	case *rsa.PrivateKey:
-		return []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.RS384, jose.PS384, jose.RS512, jose.PS512}
-	case ed25519.PrivateKey:
-		return []jose.SignatureAlgorithm{jose.EdDSA}
-	case *ecdsa.PrivateKey:
-		switch key.Curve.Params().BitSize {
-		case 256:
-			return []jose.SignatureAlgorithm{jose.ES256}
-		case 384:
-			return []jose.SignatureAlgorithm{jose.ES384}
-		case 521:
-			return []jose.SignatureAlgorithm{jose.ES512}
-		}
-	}
-	return nil
+	return nil, errors.New(`the "privateKey" can't be read: it is damaged, encrypted, or of a kind that does not sign`)
 }

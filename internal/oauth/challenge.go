@@ -48,16 +48,16 @@ func (c *Challenge) add(params map[string]string) {
 		}
 	}
 	if c.Scopes == nil {
-		c.Scopes = namedScopes(strings.Fields(params["scope"]))
+		c.Scopes = ValidScopes(strings.Fields(params["scope"]))
 	}
 	if code := params["error"]; c.Error == "" && len(code) <= 64 && isScope(code) { // has the same characters
 		c.Error = code
 	}
 }
 
-// namedScopes returns those that are scopes (RFC 6749, section 3.3), as many as fit the bounds, each
+// ValidScopes returns those texts that are scopes (RFC 6749, section 3.3), as many as fit the bounds, each
 // once. It is nil without such scopes.
-func namedScopes(all []string) []string {
+func ValidScopes(all []string) []string {
 	var scopes []string
 	for _, scope := range all {
 		if len(scope) <= maxScope && isScope(scope) && len(scopes) < maxNamedScopes && !slices.Contains(scopes, scope) {

@@ -145,7 +145,7 @@ func (t *checked) send(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = &bounded{resp.Body, maxBody}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxBody)
 	return resp, nil
 }
 
@@ -158,7 +158,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 		return blocked("it redirects more than %d times", maxRedirects)
 	case before.URL.Scheme == "https" && next.URL.Scheme != "https":
 		return blocked("it redirects from https to %s", shown(next.URL.String()))
-	case next.Context().Value(awayKey{}) == nil && !SameHost(next.URL, via[0].URL):
+	case next.Context().Value(awayKey{}) == nil && !SameOrigin(next.URL, via[0].URL):
 		*next = *next.WithContext(context.WithValue(next.Context(), awayKey{}, true))
 	}
 	return nil
@@ -166,18 +166,13 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 
 var errTooLong = errors.New("the answer is longer than it may be")
 
-// bounded is the body of an answer that ends with an error when it is too long.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return max(0, n+b.left), errTooLong
+// readAll reads the body of an answer. The error is errTooLong if it is longer than most.
+func readAll(body io.ReadCloser, most int64) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(nil, body, most))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		err = errTooLong
 	}
-	return n, err
+	return data, err
 }
 
 // shown returns a URL for an error: without query, fragment and password, and not too long.

@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,15 +22,7 @@ const (
 )
 
 func (a area) String() string {
-	switch a {
-	case public:
-		return "public"
-	case private:
-		return "in a private network"
-	case loopback:
-		return "of this machine"
-	}
-	return "link-local, reserved or of a cloud's metadata service"
+	return [...]string{"public", "in a private network", "of this machine", "link-local, reserved or of a cloud's metadata service"}[a]
 }
 
 var (
@@ -127,7 +118,7 @@ func reachOf(s Server) *reach {
 
 // names reports whether the configuration names the URL's host and port.
 func (r *reach) names(u *url.URL) bool {
-	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameHost(u, named) })
+	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameOrigin(u, named) })
 }
 
 // area returns the area of the most private URL that the configuration names. A name has
@@ -195,8 +186,8 @@ func (r *reach) check(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// SameHost reports whether two URLs have the same host and port.
-func SameHost(a, b *url.URL) bool { return hostPort(a) == hostPort(b) }
+// SameOrigin reports whether two URLs have the same scheme, host and port.
+func SameOrigin(a, b *url.URL) bool { return originOf(a) == originOf(b) }
 
 // originOf returns the scheme, host and port of a URL, in one spelling.
 func originOf(u *url.URL) string {
@@ -215,21 +206,4 @@ func Origin(raw string) string {
 		return raw
 	}
 	return originOf(u)
-}
-
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" && strings.EqualFold(u.Scheme, "https") {
-		port = "443"
-	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(port, "80"))
-}
-
-// hostOf returns the host and port of a URL; "" without one.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return hostPort(u)
 }

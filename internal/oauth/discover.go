@@ -76,7 +76,7 @@ func (d *discovery) byHand(ctx context.Context, at string, challenge Challenge) 
 	}
 	found := &Found{Resource: d.identifier(), Issuer: *issuer, Asserted: true}
 	if r, err := d.resource(ctx, challenge.MetadataURL); err == nil {
-		found.Resource, found.Scopes = r.Resource, namedScopes(r.ScopesSupported)
+		found.Resource, found.Scopes = r.Resource, ValidScopes(r.ScopesSupported)
 	}
 	return found, ctx.Err()
 }
@@ -102,7 +102,7 @@ func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 		case errors.Is(err, errAbsent):
 		case err != nil:
 			return nil, fmt.Errorf("the issuer %s can't be asked whether %s describes it: %w", shown(i.ID), shown(at), err)
-		case hostOf(self.TokenEndpoint) != hostOf(i.TokenEndpoint):
+		case Origin(self.TokenEndpoint) != Origin(i.TokenEndpoint):
 			return nil, fmt.Errorf("%s describes the issuer %s with the token endpoint %s, the issuer itself with %s",
 				shown(at), shown(i.ID), shown(i.TokenEndpoint), shown(self.TokenEndpoint))
 		}
@@ -124,7 +124,7 @@ func (d *discovery) usable(ctx context.Context, i *Issuer, silent bool) error {
 				"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(i.ID))
 		}
 	}
-	i.Scopes = namedScopes(i.Scopes)
+	i.Scopes = ValidScopes(i.Scopes)
 	return d.fetcher.checkEndpoints(ctx, i, needed...)
 }
 
@@ -229,7 +229,7 @@ func (d *discovery) byResource(ctx context.Context, r *oauthex.ProtectedResource
 		}
 		switch {
 		case err == nil:
-			return &Found{Resource: r.Resource, Scopes: namedScopes(r.ScopesSupported), Issuer: *issuer, Asserted: true}, nil
+			return &Found{Resource: r.Resource, Scopes: ValidScopes(r.ScopesSupported), Issuer: *issuer, Asserted: true}, nil
 		case errors.Is(err, errAbsent):
 			err = fmt.Errorf("the issuer %s describes itself nowhere: %w", shown(id), err)
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -66,11 +65,8 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	case media != "application/json" && !strings.HasSuffix(media, "+json"):
 		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(media))
 	}
-	body, err := io.ReadAll(&bounded{resp.Body, maxDocument})
-	switch {
-	case errors.Is(err, errTooLong):
-		return errTooLong
-	case err != nil:
+	body, err := readAll(resp.Body, maxDocument)
+	if err != nil {
 		return unreachable(err)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
@@ -165,6 +161,9 @@ func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
 func unreachable(err error) error {
 	if block, ok := errors.AsType[*blockedError](err); ok {
 		return block
+	}
+	if err == errTooLong {
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, urls.Cause(err))
 }

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/mcp-metarouter/metarouter/internal/urls"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
@@ -85,18 +85,16 @@ func fits(kept Client, r Redirect) bool {
 
 // unknownClient advises a person if the issuer does not let clients register themselves.
 func unknownClient(s Settings, i Issuer, r Redirect, refused error) error {
-	why, back, entry := "does not let clients register themselves", "", `"clientId": "…"`
-	if refused != nil {
-		why = "refuses to register the router"
+	entry := `"clientId": "…"`
+	if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
+		r.URI = fmt.Sprintf("http://localhost:%s/callback", u.Port())
+		entry += `, "callbackPort": ` + u.Port()
 	}
+	back := ""
 	if r.URI != "" {
 		back = " with the redirect URI " + r.URI
-		if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
-			back = fmt.Sprintf(" with the redirect URI http://localhost:%s/callback", u.Port())
-			entry += `, "callbackPort": ` + u.Port()
-		}
 	}
-	err := fmt.Errorf(`the issuer %s %s: register a client there by hand%s, and put "oauth": {%s} into the server's entry`, oneLine(i.ID), why, back, entry)
+	err := fmt.Errorf(`the issuer %s does not register the router: register a client there by hand%s, and put "oauth": {%s} into the server's entry`, oneLine(i.ID), back, entry)
 	if refused != nil {
 		err = fmt.Errorf("%w: %w", err, refused)
 	}
@@ -114,10 +112,7 @@ func register(ctx context.Context, c *http.Client, s Settings, i Issuer, r Redir
 		return Client{}, fmt.Errorf(`the issuer %s knows no client that registers itself without a key (it lists %s): register a client there by hand, and put "oauth": {"clientId": "…", "privateKey": "…"} into the server's entry`,
 			oneLine(i.ID), oneLine(strings.Join(i.AuthMethods, ", ")))
 	}
-	body, err := json.Marshal(metadata(methods[0], s, i, r))
-	if err != nil {
-		return Client{}, fmt.Errorf("describe the client: %w", err)
-	}
+	body := wire.Marshal(metadata(methods[0], s, i, r))
 	answer, err := post(ctx, c, "registration", i.RegistrationEndpoint, http.Header{"Content-Type": {"application/json"}}, string(body), nil)
 	if err != nil {
 		return Client{}, err

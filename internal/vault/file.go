@@ -9,11 +9,44 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
+
+// A kind is the purpose of a vault.
+type kind struct {
+	noun   string // in errors, such as "secrets"; also in the names of its files, and in the first line of the file
+	keyTag string // that begins the key file
+	again  string // advice for a lost file, in errors
+}
+
+var (
+	ofSecrets = kind{noun: "secrets", again: "set the secrets again"}
+	ofLogins  = kind{noun: "logins", keyTag: "logins ", again: "log in again"}
+)
+
+func (of kind) file() string { return of.noun + ".enc" }
+func (of kind) key() string  { return of.noun + ".key" }
+func (of kind) lock() string { return of.noun + ".lock" }
+
+// account returns the name in the keyring of the key with an id. Each key has an entry of
+// its own, so that vaults of several folders do not overwrite each other's.
+func (of kind) account(id string) string { return of.noun + " " + id }
+
+func (of kind) format() string { return "metarouter-" + of.noun + " " }
+
+func (of kind) damaged() error {
+	return errors.New("the file is damaged or was changed by another program; restore it, or remove it and " + of.again)
+}
+
+func (of kind) damagedKey() error {
+	return fmt.Errorf("the key is damaged; restore it, or remove the files %s.* and %s", of.noun, of.again)
+}
 
 // The file has three lines: the format with its version; a header in JSON; and the values,
 // which are a JSON object encrypted with AES-256-GCM, in base64. The first two lines are
@@ -37,7 +70,7 @@ type file struct {
 // parse reads the file without its values. Nothing of the data is trusted.
 func (of kind) parse(data []byte) (*file, error) {
 	first, rest, ok := bytes.Cut(data, []byte("\n"))
-	found, known := strings.CutPrefix(string(first), of.format)
+	found, known := strings.CutPrefix(string(first), of.format())
 	if !ok || !known {
 		return nil, of.damaged()
 	}
@@ -49,48 +82,32 @@ func (of kind) parse(data []byte) (*file, error) {
 		return nil, of.damaged()
 	}
 	f := &file{clear: data[:len(data)-len(third)]}
-	if json.Unmarshal(second, &f.header) != nil || len(f.header.Names) > of.maxNames || len(f.header.Key) != keyIDSize {
-		return nil, of.damaged()
+	err := json.Unmarshal(second, &f.header)
+	if err == nil {
+		f.sealed, err = base64.StdEncoding.DecodeString(string(bytes.TrimSuffix(third, []byte("\n"))))
 	}
-	for i, name := range f.header.Names {
-		if !ValidName(name) || i > 0 && f.header.Names[i-1] >= name {
-			return nil, of.damaged()
-		}
-	}
-	var err error
-	if f.sealed, err = base64.StdEncoding.DecodeString(string(bytes.TrimSuffix(third, []byte("\n")))); err != nil {
+	invalid := func(name string) bool { return !ValidName(name) }
+	if err != nil || len(f.header.Names) > maxNames || len(f.header.Key) != keyIDSize || slices.ContainsFunc(f.header.Names, invalid) {
 		return nil, of.damaged()
 	}
 	return f, nil
 }
 
 // open decrypts the values.
-func (of kind) open(f *file, k *key) (map[string]string, error) {
+func (of kind) open(f *file, k *key) (values map[string]string, err error) {
 	plain, err := k.cipher().Open(nil, nil, f.sealed, f.clear)
-	if err != nil {
-		return nil, of.damaged()
-	}
-	var values map[string]string
-	if json.Unmarshal(plain, &values) != nil || values == nil {
+	if err != nil || json.Unmarshal(plain, &values) != nil || !slices.Equal(slices.Sorted(maps.Keys(values)), f.header.Names) {
 		return nil, of.damaged()
 	}
 	return values, nil
 }
 
 // seal returns the text of a file.
-func (of kind) seal(k *key, values map[string]string) ([]byte, error) {
+func (of kind) seal(k *key, values map[string]string) []byte {
 	names := append([]string{}, slices.Sorted(maps.Keys(values))...)
-	head, err := json.Marshal(header{Key: k.id(), Names: names})
-	if err != nil {
-		return nil, err
-	}
-	plain, err := json.Marshal(values)
-	if err != nil {
-		return nil, err
-	}
-	clear := fmt.Appendf(nil, "%s%s\n%s\n", of.format, version, head)
-	sealed := k.cipher().Seal(nil, nil, plain, clear)
-	return append(base64.StdEncoding.AppendEncode(clear, sealed), '\n'), nil
+	clear := fmt.Appendf(nil, "%s%s\n%s\n", of.format(), version, wire.Marshal(header{Key: k.id(), Names: names}))
+	sealed := k.cipher().Seal(nil, nil, wire.Marshal(values), clear)
+	return append(base64.StdEncoding.AppendEncode(clear, sealed), '\n')
 }
 
 // A key encrypts a file.
@@ -107,18 +124,12 @@ func newKey() *key {
 
 // parseKey reads the text of a key: the reverse of [kind.keyText].
 func (of kind) parseKey(text string) (*key, error) {
-	k := new(key)
 	text, tagged := strings.CutPrefix(text, of.keyTag)
-	if !tagged {
+	data, err := hex.DecodeString(text)
+	if err != nil || !tagged || len(data) != len(key{}) {
 		return nil, of.damagedKey()
 	}
-	if len(text) != hex.EncodedLen(len(k)) {
-		return nil, of.damagedKey()
-	}
-	if _, err := hex.Decode(k[:], []byte(text)); err != nil {
-		return nil, of.damagedKey()
-	}
-	return k, nil
+	return (*key)(data), nil
 }
 
 func (of kind) keyText(k *key) string { return of.keyTag + hex.EncodeToString(k[:]) }

@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -40,39 +39,28 @@ func systemKeyring(getenv func(string) string) (keyring, bool) {
 	if getenv(KeyringVariable) == "off" {
 		return nil, false
 	}
-	switch runtime.GOOS {
-	case "darwin", "windows":
-		return system{}, true
-	}
-	return system{}, hasBus(getenv)
+	return system{}, runtime.GOOS == "darwin" || runtime.GOOS == "windows" || hasBus(getenv)
 }
 
 // hasBus reports whether there is a session bus to connect to. Without one, the library
 // would start one, which would outlive this process.
 func hasBus(getenv func(string) string) bool {
-	switch address := getenv("DBUS_SESSION_BUS_ADDRESS"); {
-	case address == "autolaunch:" || strings.HasPrefix(address, "disabled:"):
-		return false
-	case address != "":
-		return true
+	if address := getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" {
+		return address != "autolaunch:" && !strings.HasPrefix(address, "disabled:")
 	}
 	folder := getenv("XDG_RUNTIME_DIR")
-	if folder == "" {
-		return false
-	}
 	_, err := os.Stat(filepath.Join(folder, "bus"))
-	return err == nil
+	return folder != "" && err == nil
 }
 
 // errNoAnswer is a keyring that hangs, or waits for the user.
-var errNoAnswer = errors.New("it does not answer; unlock it and try again, or set " + KeyringVariable + "=off")
+var errNoAnswer = errors.New("it does not answer")
 
 // waiting gives each access to a keyring a deadline. The library can't abort an access, so
 // that one that is late goes on in its goroutine: callers wait for the same one, and its
 // result serves the next caller.
 type waiting struct {
 	keyring  keyring
-	of       kind
 	accesses singleflight.Group
 }
 
@@ -91,13 +79,8 @@ func (w *waiting) await(ctx context.Context, name string, access func() (any, er
 	defer cancel()
 	select {
 	case result := <-w.accesses.DoChan(name, access):
-		if errors.Is(result.Err, zalando.ErrNotFound) {
-			return "", fmt.Errorf("the key is not there; restore it, or remove the file %s and %s", w.of.file(), w.of.again)
-		}
-		if result.Err != nil {
-			return "", fmt.Errorf("%w; unlock it and try again, or set %s=off", result.Err, KeyringVariable)
-		}
-		return result.Val.(string), nil
+		text, _ := result.Val.(string)
+		return text, result.Err
 	case <-ctx.Done():
 		return "", errNoAnswer
 	}

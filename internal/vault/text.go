@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // A Text is one text in an encrypted file. Several processes read and change parts of it. Its
@@ -44,25 +43,25 @@ func (t *Text) Edit(ctx context.Context, change func(old string) (string, error)
 	return err
 }
 
-// KeyFile returns the path of the file that holds the key; "" if the key is in the keyring, or
-// there is no text yet.
+// KeyFile is [Vault.KeyFile].
 func (t *Text) KeyFile() string { return t.vault.KeyFile() }
 
 // A Stamp changes when the file does. The zero value belongs to no file.
-type Stamp struct {
-	changed time.Time
-	size    int64
-	inode   uint64 // 0 on systems without inodes
+type Stamp struct{ info fs.FileInfo }
+
+// Same reports whether the file is as it was at the other stamp.
+func (s Stamp) Same(other Stamp) bool {
+	if s.info == nil || other.info == nil {
+		return s == other
+	}
+	return s.info.ModTime().Equal(other.info.ModTime()) && s.info.Size() == other.info.Size() && os.SameFile(s.info, other.info)
 }
 
 // Stamp returns the stamp of the file. It does not read the file.
 func (t *Text) Stamp() (Stamp, error) {
 	info, err := os.Stat(filepath.Join(t.vault.folder, t.vault.of.file()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Stamp{}, nil
+		err = nil
 	}
-	if err != nil {
-		return Stamp{}, err
-	}
-	return Stamp{changed: info.ModTime(), size: info.Size(), inode: inode(info)}, nil
+	return Stamp{info}, err
 }

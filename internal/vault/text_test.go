@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -32,12 +34,23 @@ func TestLoginsAreNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	stamp, err := logins.Stamp()
-	if err != nil || stamp == before {
+	if err != nil || stamp.Same(before) {
 		t.Errorf("the stamp is %v, %v", stamp, err)
 	}
 	expect.OK(t, logins.Edit(t.Context(), appending(" more")))
-	if now, err := logins.Stamp(); err != nil || now == stamp {
+	if now, err := logins.Stamp(); err != nil || now.Same(stamp) {
 		t.Errorf("after a change the stamp is %v, %v", now, err)
+	}
+	stamp, err = logins.Stamp()
+	expect.OK(t, err)
+	file, other := filepath.Join(folder, "logins.enc"), filepath.Join(folder, "other")
+	same, err := os.ReadFile(file)
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(other, same, 0o600))
+	expect.OK(t, os.Chtimes(other, time.Time{}, stamp.info.ModTime()))
+	expect.OK(t, os.Rename(other, file))
+	if now, err := logins.Stamp(); runtime.GOOS != "windows" && (err != nil || now.Same(stamp)) {
+		t.Errorf("after another file of the same size and time took its place, the stamp is %v, %v", now, err)
 	}
 	if text, err := Logins(folder).Get(t.Context()); text != "https://server.example more" || err != nil {
 		t.Errorf("the text is %q, %v", text, err)

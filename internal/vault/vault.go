@@ -18,19 +18,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
@@ -54,10 +53,8 @@ func ValidName(s string) bool { return validName().MatchString(s) }
 type Vault struct {
 	folder  string
 	of      kind
-	keyring *waiting // nil without a keyring
-
-	mu  sync.Mutex // guards key
-	key *key       // the last one that was used; nil before
+	keyring *waiting            // nil without a keyring
+	key     atomic.Pointer[key] // the last one that was used; nil before
 }
 
 // New returns the vault of the folder, which need not exist. It reads nothing.
@@ -66,7 +63,7 @@ func New(folder string) *Vault { return newVault(folder, ofSecrets) }
 func newVault(folder string, of kind) *Vault {
 	v := &Vault{folder: folder, of: of}
 	if k, ok := systemKeyring(os.Getenv); ok {
-		v.keyring = &waiting{keyring: k, of: of}
+		v.keyring = &waiting{keyring: k}
 	}
 	return v
 }
@@ -151,30 +148,26 @@ func check(name, value string) error {
 // their own, so that others' secrets fit.
 func SetUser(ctx context.Context, v *Vault, principal, name, value string) error {
 	name, of := UserValue(principal, name), UserValue(principal, "")
-	if principal == "" {
-		_, err := v.Set(ctx, name, value)
+	switch err := check(name, value); {
+	case err != nil:
 		return err
-	}
-	if len(value) > maxUserValue {
+	case principal != "" && len(value) > maxUserValue:
 		return fmt.Errorf("the value is larger than %d KiB", maxUserValue>>10)
 	}
-	if err := check(name, value); err != nil {
-		return err
-	}
 	_, err := v.edit(ctx, func(values map[string]string) error {
-		own, all := 1, map[string]string{name: value}
+		values[name] = value
+		own, all, size := 0, 0, 0
 		for other, kept := range values {
-			if other != name && strings.HasPrefix(other, of) {
+			if strings.HasPrefix(other, of) {
 				own++
 			}
-			if other != name && strings.HasPrefix(other, "user.") {
-				all[other] = kept
+			if strings.HasPrefix(other, "user.") {
+				all, size = all+1, size+len(other)+len(wire.Marshal(kept)) // as in the file
 			}
 		}
-		if text, err := json.Marshal(all); err != nil || own > maxOwn || len(all) > maxNames/2 || len(text) > maxFile/4 {
+		if principal != "" && (own > maxOwn || all > maxNames/2 || size > maxFile/4) {
 			return fmt.Errorf("no more values fit: there are at most %d of a user, and %d of all users with %d KiB", maxOwn, maxNames/2, maxFile>>12)
 		}
-		values[name] = value
 		return nil
 	})
 	return err
@@ -231,29 +224,18 @@ func (v *Vault) edit(ctx context.Context, change func(map[string]string) error) 
 	if err := change(values); err != nil {
 		return false, err
 	}
-	if len(values) > v.of.maxNames {
-		return false, fmt.Errorf("there are %d %s already, and no more fit; remove some", v.of.maxNames, v.of.noun)
-	}
 	if f.header.Key == "" {
 		made := newKey()
 		if keptInFile, err = v.keep(ctx, made); err != nil {
 			return false, err
 		}
-		v.remember(made)
+		v.key.Store(made)
 	}
-	return keptInFile, v.write(values)
-}
-
-// write replaces the file. The key is the one that was used last, and the lock must be held.
-func (v *Vault) write(values map[string]string) error {
-	data, err := v.of.seal(v.known(), values)
-	if err != nil {
-		return err
+	data := v.of.seal(v.key.Load(), values)
+	if len(data) > maxFile || len(values) > maxNames {
+		return false, fmt.Errorf("no more %s fit: there are at most %d, and %d MiB; remove some", v.of.noun, maxNames, maxFile>>20)
 	}
-	if len(data) > maxFile {
-		return fmt.Errorf("all %s together are larger than %d MiB; %s", v.of.noun, maxFile>>20, v.of.smaller)
-	}
-	return safefile.Write(filepath.Join(v.folder, v.of.file()), data, true)
+	return keptInFile, safefile.Write(filepath.Join(v.folder, v.of.file()), data, true)
 }
 
 // read reads the file. Without one, there are no secrets.
@@ -290,16 +272,13 @@ func readPrivate(path string) ([]byte, error) {
 // hold values that may be removed by now, or a key. The lock must be held. It keeps temporary
 // files of other programs, and ignores errors: the next edit tries again.
 func (v *Vault) removeTemporary() {
-	paths, err := filepath.Glob(filepath.Join(v.folder, "tmp-*"))
-	if err != nil {
-		return // the name of the folder has characters of patterns
-	}
+	paths, _ := filepath.Glob(filepath.Join(v.folder, "tmp-*")) // none if the name of the folder has characters of patterns
 	for _, path := range paths {
 		data, err := readPrivate(path)
 		if err != nil {
 			continue
 		}
-		if _, err := v.of.parseKey(strings.TrimSpace(string(data))); err == nil || strings.HasPrefix(string(data), v.of.format) {
+		if _, err := v.readKey(path); err == nil || strings.HasPrefix(string(data), v.of.format()) {
 			_ = os.Remove(path)
 		}
 	}
@@ -307,7 +286,7 @@ func (v *Vault) removeTemporary() {
 
 // open decrypts the file.
 func (v *Vault) open(ctx context.Context, f *file) (map[string]string, error) {
-	k, err := v.keyOf(ctx, f)
+	k, err := v.keyOf(ctx, f.header.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -315,43 +294,36 @@ func (v *Vault) open(ctx context.Context, f *file) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(v.folder, v.of.file()), err)
 	}
-	if !slices.Equal(slices.Sorted(maps.Keys(values)), f.header.Names) {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(v.folder, v.of.file()), v.of.damaged())
-	}
 	return values, nil
 }
 
-// keyOf returns the key of the file: the one that was used last, else from the key file,
-// else from the keyring.
-func (v *Vault) keyOf(ctx context.Context, f *file) (*key, error) {
-	if k := v.known(); k != nil && k.id() == f.header.Key {
+// keyOf returns the key with the id: the one that was used last, else from the key file, else from
+// the keyring.
+func (v *Vault) keyOf(ctx context.Context, id string) (*key, error) {
+	if k := v.key.Load(); k != nil && k.id() == id {
 		return k, nil
 	}
-	k, err := v.readKey(filepath.Join(v.folder, v.of.key()))
-	if err == nil && k.id() == f.header.Key {
-		v.remember(k)
-		return k, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+	path := filepath.Join(v.folder, v.of.key())
+	k, err := v.readKey(path)
 	switch {
-	case v.keyring != nil:
-	case err == nil:
-		return nil, fmt.Errorf("%s is not the key of %s; restore the right key, or remove both files and %s", filepath.Join(v.folder, v.of.key()), v.of.file(), v.of.again)
+	case err == nil && k.id() == id:
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case v.keyring == nil:
+		return nil, fmt.Errorf("the key of the %s is not in %s, and this process can't reach the keyring of a desktop; start it in the desktop's session, restore the key, or remove %s and %s",
+			v.of.noun, path, v.of.file(), v.of.again)
 	default:
-		return nil, fmt.Errorf("the key of the %s is in the keyring of a desktop, which this process can't reach; start it in the desktop's session, or remove %s and %s", v.of.noun, filepath.Join(v.folder, v.of.file()), v.of.again)
-	}
-	text, err := v.keyring.get(ctx, v.of.account(f.header.Key))
-	if err == nil {
-		if k, err = v.of.parseKey(text); err == nil && k.id() != f.header.Key {
-			err = v.of.damagedKey()
+		text, err := v.keyring.get(ctx, v.of.account(id))
+		if err == nil {
+			if k, err = v.of.parseKey(text); err == nil && k.id() != id {
+				err = v.of.damagedKey()
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get the key of the %s from the keyring: %w; unlock it and try again, set %s=off, or remove %s and %s", v.of.noun, err, KeyringVariable, v.of.file(), v.of.again)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get the key of the %s from the keyring: %w", v.of.noun, err)
-	}
-	v.remember(k)
+	v.key.Store(k)
 	return k, nil
 }
 
@@ -369,16 +341,4 @@ func (v *Vault) readKey(path string) (*key, error) {
 		return nil, err
 	}
 	return v.of.parseKey(strings.TrimSpace(string(data)))
-}
-
-func (v *Vault) known() *key {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.key
-}
-
-func (v *Vault) remember(k *key) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.key = k
 }

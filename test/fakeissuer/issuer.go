@@ -47,6 +47,8 @@ type Options struct {
 	StrictRedirect  bool              // compare ports of loopback redirect URIs, too
 	RefuseResource  bool              // answer invalid_target to a resource parameter, as Entra does
 	NoMetadata      bool              // describe itself nowhere
+	Audience        string            // the only one for which tokens are exchanged; "" is any
+	Revoked         map[string]bool   // subjects whose tokens are not exchanged
 
 	// Faults of the token endpoint.
 	Down bool // close its connections
@@ -62,6 +64,7 @@ type Counts struct {
 	Repeats                                                       int // refreshes that were answered again in the grace
 	TokenRequests                                                 int // of every grant, refused ones too
 	KeyReads                                                      int
+	Exchanges                                                     int // of tokens (RFC 8693), refused ones too
 }
 
 // An Issuer is a running authorization server. It ends with its test.

@@ -9,7 +9,12 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
+
+const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -116,6 +121,8 @@ func (i *Issuer) redeem(kind, id string, form url.Values) (g grant, refresh, cod
 		return i.redeemRefresh(id, form)
 	case "client_credentials":
 		return grant{client: id, resource: form.Get("resource"), scopes: i.granted(form.Get("scope")), family: newFamily()}, "", ""
+	case exchangeGrant:
+		return i.exchange(id, form)
 	case deviceGrant:
 		d, ok := i.devices[form.Get("device_code")]
 		switch {
@@ -145,6 +152,25 @@ func (i *Issuer) redeemCode(id string, form url.Values) (g grant, refresh, code 
 		return g, "", "invalid_target"
 	}
 	return *pending, i.newRefresh(*pending), ""
+}
+
+// exchange redeems a token of [Issuer.Sign] (RFC 8693). Its subject is the account of the new token, for the audience.
+func (i *Issuer) exchange(id string, form url.Values) (g grant, refresh, code string) {
+	i.counts.Exchanges++
+	var claims struct {
+		Sub string `json:"sub"`
+		Exp int64  `json:"exp"`
+	}
+	signed, err := jwt.ParseSigned(form.Get("subject_token"), []jose.SignatureAlgorithm{jose.ES256})
+	switch {
+	case i.clients[id].secret == "" || form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:access_token":
+		return g, "", "invalid_request"
+	case err != nil || signed.Claims(i.key.Public(), &claims) != nil || time.Now().Unix() >= claims.Exp || i.options.Revoked[claims.Sub]:
+		return g, "", "invalid_grant"
+	case i.options.Audience != "" && form.Get("audience") != i.options.Audience:
+		return g, "", "invalid_target"
+	}
+	return grant{client: id, resource: form.Get("audience"), account: claims.Sub, scopes: i.granted(form.Get("scope")), family: newFamily()}, "", ""
 }
 
 func (i *Issuer) redeemRefresh(id string, form url.Values) (g grant, refresh, code string) {

@@ -30,7 +30,7 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	st := s.newStream()
-	b, err := conversation.BeginBatch(t.work.ctx, s.conversation, entries, st)
+	b, err := conversation.BeginBatch(requestOf(r).client.WithSubject(t.work.ctx), s.conversation, entries, st)
 	if err != nil {
 		t.work.answered("")
 		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended

@@ -156,7 +156,7 @@ func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *ht
 		return
 	}
 	st := s.newStream()
-	call, err := s.conversation.Begin(t.work.ctx, traced(r.Header, m), st)
+	call, err := s.conversation.Begin(requestOf(r).client.WithSubject(t.work.ctx), traced(r.Header, m), st)
 	if err != nil {
 		t.work.answered(m.Method)
 		status := http.StatusOK

@@ -84,7 +84,7 @@ func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversati
 	if q.revoked() {
 		return nil, identity.ErrRevoked
 	}
-	call, err := c.Begin(r.Context(), traced(r.Header, m), to)
+	call, err := c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to)
 	if err != nil {
 		return nil, err
 	}

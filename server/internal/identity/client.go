@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -32,6 +33,7 @@ type Sender struct {
 
 	session *browserSession            // the browser's login; nil if the client has proved itself by a token
 	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; may be nil
+	token   string                     // the text of the proof
 	proves  func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
 	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
 	wrong   error                      // why the client's access token does not let it in; nil without such a token
@@ -90,18 +92,14 @@ func (c *Sender) Unknown(r *http.Request) *Denial {
 		return Busy(http.StatusTooManyRequests, c.wait, "busy: too many access tokens from this address were refused")
 	case !refused:
 		return Busy(http.StatusServiceUnavailable, retryIssuer, "busy: the access token can't be verified now: its issuer does not answer, or was just edited")
-	case refusal.Status != http.StatusForbidden:
-		return &Denial{
-			Status: http.StatusUnauthorized, Why: refusal.Reason, Challenge: c.challenge("invalid_token", refusal.Reason, c.scopesToAsk()),
-			Err: conversation.InvalidRequest("the access token is refused: " + conversation.Brief(refusal.Reason)),
-		}
 	}
-	d := &Denial{
-		Status: http.StatusForbidden, Why: refusal.Reason,
-		Err: conversation.InvalidRequest("the access token is valid, but does not let its user in: " + conversation.Brief(refusal.Reason)),
+	status, code, why, scopes := http.StatusUnauthorized, "invalid_token", "the access token is refused: ", c.scopesToAsk()
+	if refusal.Status == http.StatusForbidden {
+		status, code, why, scopes = refusal.Status, "insufficient_scope", "the access token is valid, but does not let its user in: ", refusal.Scopes
 	}
-	if len(refusal.Scopes) > 0 {
-		d.Challenge = c.challenge("insufficient_scope", refusal.Reason, refusal.Scopes)
+	d := &Denial{Status: status, Why: refusal.Reason, Err: conversation.InvalidRequest(why + conversation.Brief(refusal.Reason))}
+	if status == http.StatusUnauthorized || len(scopes) > 0 {
+		d.Challenge = c.challenge(code, refusal.Reason, scopes)
 	}
 	return d
 }
@@ -215,16 +213,7 @@ func (c *Sender) scopesToAsk() []string {
 }
 
 // scopeOf returns the scopes as one text. A text that is no scope by RFC 6749 is left out.
-func scopeOf(scopes []string) string {
-	var all []string
-	for _, scope := range scopes {
-		bad := strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
-		if scope != "" && !bad && !slices.Contains(all, scope) {
-			all = append(all, scope)
-		}
-	}
-	return strings.Join(all, " ")
-}
+func scopeOf(scopes []string) string { return strings.Join(oauth.ValidScopes(scopes), " ") }
 
 // quotable returns the text with the characters alone that RFC 6750 allows in error_description.
 func quotable(text string) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -112,7 +113,7 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 		}
 		return nil, true
 	}
-	c.proof, c.proves = &proof, i.tokenProves(c.Rules, token, resource, proof)
+	c.proof, c.token, c.proves = &proof, token, i.tokenProves(c.Rules, token, resource, proof)
 	return g, true
 }
 
@@ -151,10 +152,13 @@ func refusalOf(err error) *clientauth.Refusal {
 }
 
 // tokenProves returns a function that reports whether an access token still proves the
-// principal. While the issuer can't be asked, it does until it expires.
+// principal. While the issuer can't be asked, it does until it expires. Several goroutines may call the function.
 func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof clientauth.Proof) func(context.Context) bool {
+	var mu sync.Mutex // guards proof.Expires
 	return func(ctx context.Context) bool {
 		now, _, err := i.judge(ctx, rules, token, resource)
+		mu.Lock()
+		defer mu.Unlock()
 		if err == nil {
 			proof.Expires = now.Expires
 			return now.Principal == proof.Principal && now.Issuer == proof.Issuer

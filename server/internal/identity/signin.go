@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
@@ -41,13 +43,12 @@ func (l *login) signIns(r *Rules) []clientauth.Issuer {
 // begin sends a browser to an issuer, after a click on our own page.
 func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	public := c.Rules.PublicURL
-	ours, err := url.Parse(public)
 	issuers := l.signIns(c.Rules)
-	if err != nil || len(issuers) == 0 {
+	if len(issuers) == 0 {
 		l.ask(w, c, http.StatusNotFound, "This router has no issuer to log in at. Load the page again.")
 		return
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != originOf(ours) || site != "" && site != "same-origin" {
+	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != oauth.Origin(public) || site != "" && site != "same-origin" {
 		l.ask(w, c, http.StatusForbidden, "A login at an issuer begins and ends at "+public+". Open that page, and log in there.")
 		return
 	}
@@ -64,9 +65,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	at := issuers[n]
 	ctx, cancel := l.bounded(r.Context(), callbackTime)
 	defer cancel()
-	next, browser, err := l.signins.Begin(ctx, signin.Issuer{
-		URL: at.URL, ClientID: at.ClientID, ClientSecret: at.ClientSecret, Audience: at.Audience, Scopes: slices.Concat(at.Admin, at.Call, at.Read),
-	}, pageResource(c.Rules), public+signedInPath)
+	next, browser, err := l.signins.Begin(ctx, at, pageResource(c.Rules), public+signedInPath)
 	if err != nil {
 		l.record(r, audit.Event{Action: audit.LogIn, Outcome: audit.Failed, Target: at.URL, Reason: err.Error()})
 		l.ask(w, c, http.StatusBadGateway, "The login can't begin: "+cleaned.Text(err.Error()))
@@ -124,7 +123,10 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
-		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + missing(refusal.Scopes) + "."
+		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + "."
+		if len(refusal.Scopes) > 0 {
+			e.Reason += " The issuer has to grant: " + strings.Join(refusal.Scopes, ", ") + "."
+		}
 		return http.StatusForbidden, e
 	case err != nil:
 		e.Outcome, e.Reason = audit.Failed, "The token of the issuer can't be checked now: "+cleaned.Text(err.Error())
@@ -138,7 +140,9 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		e.Reason = "The configuration of the issuer was edited meanwhile."
 		return http.StatusForbidden, e
 	case !proof.Principal.Admin && !hasAccounts(l):
-		e.Reason = notAdmin(now.issuers[proof.Issuer], proof)
+		i := now.issuers[proof.Issuer]
+		e.Reason = fmt.Sprintf(`%s may use tools, but not this page. An administrator has one of the claims in "admins" of the issuer's entry (%s), and one of the scopes %s.`,
+			cleaned.Text(e.Principal), strings.Join(i.Admins, ", "), strings.Join(i.Admin, ", "))
 		return http.StatusForbidden, e
 	}
 	s := l.sessions.begin(g, Hostname(r.RemoteAddr), tokens)
@@ -147,26 +151,6 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	l.record(r, e)
 	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in as " + cleaned.Text(e.Principal), Text: "The router's page opens at once.", Next: c.Rules.At(homeOf(proof.Principal))})
 	return 0, e
-}
-
-// notAdmin says why a user with a good token does not get to the page.
-func notAdmin(i *issuerGrant, p clientauth.Proof) string {
-	text := cleaned.Text(p.Principal.Name) + " may use tools, but not this page"
-	if !hasScope(p.Scopes, i.Admin) {
-		text += missing(i.Admin[:min(1, len(i.Admin))])
-	}
-	if len(i.Admins) == 0 {
-		return text + `. No user of this issuer may: the configuration has no "admins" for it.`
-	}
-	return text + ". An administrator has one of these claims: " + strings.Join(i.Admins, ", ") + "."
-}
-
-// missing says which scopes a token needs.
-func missing(scopes []string) string {
-	if len(scopes) == 0 {
-		return ""
-	}
-	return ". The issuer has to grant: " + strings.Join(scopes, ", ")
 }
 
 // refuse says why a login at an issuer has failed, and keeps it in the audit log.
@@ -206,32 +190,18 @@ func isSecure(r *http.Request, rules *Rules, atPublic bool) bool {
 	if r.TLS != nil {
 		return true
 	}
-	ours, err := url.Parse(rules.PublicURL)
-	if err != nil || ours.Scheme != "https" {
+	public := oauth.Origin(rules.PublicURL)
+	if !strings.HasPrefix(public, "https://") {
 		return false
 	}
-	public := originOf(ours)
-	return atPublic || originOf(&url.URL{Scheme: "https", Host: r.Host}) == public ||
+	return atPublic || oauth.Origin("https://"+r.Host) == public ||
 		r.Header.Get("Origin") == public || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
-}
-
-// originOf returns the origin of a URL as browsers write it.
-func originOf(u *url.URL) string {
-	host := strings.ToLower(u.Host)
-	for scheme, port := range map[string]string{"http": ":80", "https": ":443"} {
-		if u.Scheme == scheme {
-			host = strings.TrimSuffix(host, port)
-		}
-	}
-	return u.Scheme + "://" + host
 }
 
 // hostOf returns the host of an issuer, as the page names it.
 func hostOf(issuer string) string {
-	if u, err := url.Parse(issuer); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return issuer
+	_, host, _ := strings.Cut(oauth.Origin(issuer), "://")
+	return host
 }
 
 // sentence returns an error as a sentence for a person.

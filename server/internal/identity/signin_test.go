@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
@@ -349,7 +350,7 @@ func TestSignInRefused(t *testing.T) {
 	at := func(path string, cookie []string) func(string, []string) (string, []string) {
 		return func(string, []string) (string, []string) { return path, cookie }
 	}
-	refusal := &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile"}
+	refusal := &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile", Scopes: []string{"mcp:call"}}
 	const unknown = "has begun no such login"
 	for _, tt := range []struct {
 		name   string
@@ -373,8 +374,8 @@ func TestSignInRefused(t *testing.T) {
 		{"a long query", 414, "too long", and("&x=" + strings.Repeat("x", maxCallback)), nil},
 		{"a query that is none", 400, "be read", and("&%zz"), nil},
 		{"no administrator", 403, "groups=ops", nil, func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil }},
-		{"no scope for it", 403, "grant: mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
-		{"a token that lets no one in", 403, refusal.Reason, nil, func(*clientauth.Proof) error { return refusal }},
+		{"no scope for it", 403, "mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
+		{"a token that lets no one in", 403, refusal.Reason + ". The issuer has to grant: mcp:call.", nil, func(*clientauth.Proof) error { return refusal }},
 		{"an issuer without keys", 503, "be checked now", nil, func(*clientauth.Proof) error { return errors.New("no keys") }},
 		{"a token of another issuer", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil }},
 		{"a token by another configuration", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Revision = "2"; return nil }},
@@ -540,4 +541,33 @@ func TestSignInsAreBounded(t *testing.T) {
 		g.revoke(ErrRevoked)
 		check(begin(), false, "without the right")
 	})
+}
+
+// What a request is sent with proves its principal until the issuer refuses it, to several goroutines at once.
+func TestSubject(t *testing.T) {
+	s := newSignInTest(t, fakeissuer.Options{})
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	c := &Sender{Rules: s.rules.Load(), Resource: "/mcp"}
+	expect.Equal(t, session.SubjectOf(c.WithSubject(t.Context()), "").Token, "", "without a token")
+	r.Header.Set("Authorization", "Bearer the-token")
+	s.who.Identify(r, c)
+	ctx := c.WithSubject(t.Context())
+	subject := session.SubjectOf(ctx, s.proof.Principal.Hash)
+	expect.Equal(t, subject.Token+" "+subject.Issuer+" "+subject.ClientID+" "+subject.ClientSecret, "the-token "+s.issuer.URL+" router client-secret")
+	expect.Equal(t, session.SubjectOf(ctx, "x").Token, "", "for another principal")
+	proves := func(want bool) {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { expect.Equal(t, subject.Proves(t.Context()), want) })
+		}
+		all.Wait()
+	}
+	proves(true)
+	s.change(func(*clientauth.Proof) error { return errors.New("the issuer does not answer") })
+	proves(true)
+	s.change(func(p *clientauth.Proof) error { p.Principal.Hash = "another"; return nil })
+	proves(false)
+	s.change(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 401} })
+	proves(false)
 }

@@ -21,14 +21,13 @@ const maxHeaders = 50
 // each connection, as Claude Code runs it, and so nothing is kept.
 func (r *Resolver) headers(ctx context.Context, entry config.Server, ref reference.Reference) (map[string]string, error) {
 	printed, err := r.command(ctx, entry, ref)
-	if err != nil {
-		return nil, &Error{ref.Text, err}
+	if err == nil {
+		var headers map[string]string
+		if headers, err = parseHeaders(printed); err == nil {
+			return headers, nil
+		}
 	}
-	headers, err := parseHeaders(printed)
-	if err != nil {
-		return nil, &Error{ref.Text, err}
-	}
-	return headers, nil
+	return nil, &Error{ref.Text, err}
 }
 
 // parseHeaders reads the output of a headersHelper: a JSON object of strings. Its errors quote

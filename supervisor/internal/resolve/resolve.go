@@ -133,7 +133,9 @@ func (r *Resolver) printedBy(ctx context.Context, entry config.Server, ref refer
 		if !ok {
 			known.value, known.err = r.command(ctx, entry, ref)
 			if known.err != nil {
-				r.drop(key, known)
+				r.mu.Lock()
+				delete(r.printed, key)
+				r.mu.Unlock()
 			}
 			close(known.done)
 			return known.value, known.err
@@ -146,14 +148,6 @@ func (r *Resolver) printedBy(ctx context.Context, entry config.Server, ref refer
 		if !errors.Is(known.err, errAborted) { // else it is not this caller that gave up
 			return known.value, known.err
 		}
-	}
-}
-
-func (r *Resolver) drop(key string, known *result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.printed[key] == known {
-		delete(r.printed, key)
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *Site) authorize(r *http.Request) (string, error) {
 	case errors.As(err, new(*login.NeededError)):
 		return "", &NeedsAuthError{Status: http.StatusUnauthorized, Login: err}
 	case err != nil:
-		return "", fmt.Errorf("%w: get the token of its login: %w", session.ErrNotSent, err)
+		return "", fmt.Errorf("%w: %w", session.ErrNotSent, err)
 	case token != "":
 		r.Header.Set(authorization, bearer(token))
 	}

@@ -131,7 +131,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && oauth.SameHost(a, b) }
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && oauth.SameOrigin(a, b) }
 
 // request returns a request with the entry's headers. accept is its Accept.
 func (s *Site) request(ctx context.Context, method, to, accept string, body []byte) (*http.Request, error) {

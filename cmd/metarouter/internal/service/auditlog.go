@@ -2,11 +2,9 @@ package service
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,91 +16,22 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-type auditLog struct {
-	data string
-	mask func(string) string
-	log  *zap.Logger
-
-	last config.Config // the configuration of the current log; belongs to the goroutine that edits
-
-	mu      sync.RWMutex // guards current
-	current *audit.Log   // nil without a log
-}
-
-// start opens the log that the configuration asks for. Only a file that it names must be usable: a
+// openAudit opens the log that the configuration asks for; nil without one. Only a file that it names must be usable: a
 // router that keeps the log by default starts without it, and says so.
-func (l *auditLog) start(c config.Config) (err error) {
-	l.last = c
-	if l.current, err = l.open(configfile.AuditOptions(c, l.data)); err == nil {
-		return nil
-	}
-	if c.Router.Audit.File != "" {
-		return fmt.Errorf("metarouter.audit: %w", err)
-	}
-	l.log.Error(`there is no audit log, since its file can't be used; name another one as "audit" in "metarouter", or write false`, zap.Error(err))
-	return nil
-}
-
-// open opens a log; nil if the configuration asks for no log.
-func (l *auditLog) open(o audit.Options) (*audit.Log, error) {
+func openAudit(c config.Config, data string, mask func(string) string, log *zap.Logger) (*audit.Log, error) {
+	o := configfile.AuditOptions(c, data)
 	if o.File == "" {
 		return nil, nil
 	}
-	o.Mask, o.Log = l.mask, l.log
-	return audit.Open(o)
-}
-
-// Record records an event, if there is a log.
-func (l *auditLog) Record(e audit.Event) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.current != nil {
-		l.current.Record(e)
+	o.Mask, o.Log = mask, log
+	l, err := audit.Open(o)
+	if err != nil && c.Router.Audit.File != "" {
+		return nil, fmt.Errorf("metarouter.audit: %w", err)
 	}
-}
-
-// edit goes on with the log of an edited configuration. If that can't be opened, the current log
-// stays in use. Both logs say where the other one is.
-func (l *auditLog) edit(c config.Config) {
-	if c.Router.Audit == l.last.Router.Audit {
-		return
-	}
-	o, was := configfile.AuditOptions(c, l.data), configfile.AuditOptions(l.last, l.data).File
-	next, err := l.open(o)
 	if err != nil {
-		l.log.Error(`the edit of "audit" can't be used; the audit log stays as it was`, zap.Error(err))
-		return
+		log.Error(`there is no audit log, since its file can't be used; name another one as "audit" in "metarouter", or write false`, zap.Error(err))
 	}
-	l.last = c
-	l.mu.Lock()
-	before := l.current
-	l.current = next
-	l.mu.Unlock()
-	moved := func(reason string) audit.Event {
-		return audit.Event{Action: audit.Edit, Outcome: audit.OK, From: "file", Target: "audit", Reason: reason}
-	}
-	if next != nil && before != nil && was != o.File {
-		next.Record(moved("the audit log was in " + was + " until now"))
-	}
-	switch {
-	case before == nil:
-		return
-	case next == nil:
-		before.Record(moved("the audit log ends here: the configuration turned it off"))
-	case was != o.File:
-		before.Record(moved("the audit log continues in " + o.File))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
-	defer cancel()
-	before.Close(ctx)
-}
-
-func (l *auditLog) close(ctx context.Context) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.current != nil {
-		l.current.Close(ctx)
-	}
+	return l, nil
 }
 
 // An editRecord records which edits of the configuration are in use, and which are not. It belongs to the
@@ -146,21 +75,16 @@ func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
 // text of the second one by its hash.
 func summary(before, after config.Config) string {
 	parts := append([]string{"hash " + after.Text.Digest()}, admin.Edited(before, after)...)
-	if names := settingsThatDiffer(before.Router, after.Router); len(names) > 0 {
-		parts = append(parts, "settings changed: "+prose.List(names, 10))
+	var settings []string
+	was, is := reflect.ValueOf(before.Router), reflect.ValueOf(after.Router)
+	for i := range was.NumField() {
+		f := was.Type().Field(i)
+		if f.IsExported() && f.Name != "Profiles" && !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+			settings = append(settings, cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)))
+		}
+	}
+	if len(settings) > 0 {
+		parts = append(parts, "settings changed: "+prose.List(settings, 10))
 	}
 	return strings.Join(parts, "; ")
-}
-
-// settingsThatDiffer returns the names of the keys of "metarouter" that differ, besides profiles.
-func settingsThatDiffer(a, b config.Router) (names []string) {
-	before, after := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range before.NumField() {
-		f := before.Type().Field(i)
-		if !f.IsExported() || f.Name == "Profiles" || reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
-			continue
-		}
-		names = append(names, cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)))
-	}
-	return names
 }

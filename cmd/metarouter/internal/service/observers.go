@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -21,22 +22,21 @@ type Observers struct {
 	access  *telemetry.AccessLog
 	metrics *telemetry.Metrics // nil before addPages
 	api     *admin.API         // nil before addPages
-	audit   auditLog
+	audit   *audit.Log         // nil without a log
 	mask    telemetry.Mask
 }
 
 // OpenObservers returns the observers that the configuration and the environment ask for. data is
 // the data folder of the default audit log, "" for none. The error is about the configuration.
 func OpenObservers(c config.Config, version, data string, log *zap.Logger) (*Observers, error) {
-	o := &Observers{audit: auditLog{data: data, log: log}}
-	o.audit.mask = o.mask.Text
+	o := new(Observers)
 	o.mask.Learn(c)
-	err := o.audit.start(c)
-	if err != nil {
+	var err error
+	if o.audit, err = openAudit(c, data, o.mask.Text, log); err != nil {
 		return nil, err
 	}
 	if o.access, err = telemetry.OpenAccessLog(c, &o.mask, log); err != nil {
-		o.audit.close(context.Background())
+		o.audit.Close(context.Background())
 		return nil, err
 	}
 	o.traces = telemetry.OpenTraces(version, log)
@@ -76,7 +76,6 @@ func (o *Observers) observeServer(options *server.Options) {
 // edited follows an edit of the configuration that is in use now.
 func (o *Observers) edited(c config.Config) {
 	o.access.Edit(c)
-	o.audit.edit(c)
 	o.api.Loaded(c)
 }
 
@@ -88,7 +87,7 @@ func (o *Observers) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
 	defer cancel()
 	o.access.Close(ctx)
-	o.audit.close(ctx)
+	o.audit.Close(ctx)
 	o.traces.Close(ctx)
 }
 

@@ -1,0 +1,55 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// An Exchange gets a token in exchange for a user's (RFC 8693). Audience, Resource and Scopes say for what; "" and nil leave them out.
+type Exchange struct {
+	Issuer                 string // that has issued the user's token and issues the other one; configured, so that it may have any address
+	ClientID, ClientSecret string // of the router at the issuer
+	Subject                string // the user's token
+
+	Audience, Resource string
+	Scopes             []string
+}
+
+// Token asks the issuer for the token. Its errors have neither token nor secret, and say who can do what after a refusal.
+func (e Exchange) Token(ctx context.Context) (Token, error) {
+	if e.ClientID == "" {
+		return Token{}, errors.New(`the router has no client there; an administrator must set "clientId" and "clientSecret" of this issuer in "http", "oauth"`)
+	}
+	c := NewHTTPClient(Server{URL: e.Issuer})
+	i, err := Describe(ctx, c, e.Issuer)
+	if err != nil {
+		return Token{}, err
+	}
+	g := &Grantor{HTTP: c, Issuer: *i, Resource: e.Resource, Client: settledClient(Settings{ClientID: e.ClientID, ClientSecret: e.ClientSecret}, *i, Redirect{})}
+	form := url.Values{
+		"grant_type":         {"urn:ietf:params:oauth:grant-type:token-exchange"},
+		"subject_token":      {e.Subject},
+		"subject_token_type": {"urn:ietf:params:oauth:token-type:access_token"},
+	}
+	if e.Audience != "" {
+		form.Set("audience", e.Audience)
+	}
+	t, err := g.token(ctx, g.asking(form, e.Scopes), e.Scopes)
+	refusal, refused := errors.AsType[*Refusal](err)
+	if !refused {
+		return t, err
+	}
+	todo := `an administrator must correct "clientId" and "clientSecret" of this issuer, and permit this client token exchange there`
+	switch refusal.Code {
+	case "invalid_target", "invalid_scope":
+		todo = `an administrator must correct "exchange" in the server's entry, or permit at the issuer what it names`
+	case "invalid_grant", "access_denied":
+		todo = "log in to the issuer again, so that your client has a new access token, or ask there for the right to use this server"
+	}
+	return Token{}, fmt.Errorf("it refuses with %s %q; %s", refusal.Code, refusal.Description, todo)
+}
+
+// Format prints the exchange for all verbs without its secrets.
+func (e Exchange) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "exchange at %q", e.Issuer) }
