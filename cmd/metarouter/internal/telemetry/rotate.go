@@ -22,8 +22,11 @@ type rotated struct {
 	torn    bool     // the last write was incomplete
 }
 
-// openRotated opens the file, and creates its folder.
+// openRotated opens the file, and creates its folder. It returns nil if the configuration names no file.
 func openRotated(o config.AccessLog) (*rotated, error) {
+	if o.File == "" {
+		return nil, nil
+	}
 	r := &rotated{options: o}
 	err := os.MkdirAll(filepath.Dir(o.File), 0o700)
 	if err == nil {
@@ -41,7 +44,7 @@ func (r *rotated) open() (err error) {
 }
 
 func (r *rotated) close() {
-	if r.file != nil {
+	if r != nil && r.file != nil {
 		r.file.Close()
 		r.file = nil
 	}
