@@ -16,7 +16,6 @@ import (
 func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, names *exposure.ToolNames, w doctor.World) doctor.Case {
 	found := doctor.Case{
 		Config: c, Catalog: catalog, World: w,
-		Name:  func(t *registry.NormalizedTool) (string, string) { return names.Exposed(t), names.Altered(t) },
 		Finds: func(name string) bool { _, ok := names.Only(name); return ok },
 	}
 	for _, s := range servers {

@@ -48,7 +48,8 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		{up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors"},
 		{up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors"},
 		{up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt},
-		{up && s.Flood.PerSecond > 0, Warning, flooding(s.Flood), "set it to log less, if it has an option or a variable for that, or report this to its authors"},
+		{up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", clip(plain.Line(s.Flood.Method), 60), s.Flood.PerSecond, s.Flood.Dropped),
+			"set it to log less, if it has an option or a variable for that, or report this to its authors"},
 		{up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart ` + entry.Name + ` ends it, and "timeout" in its entry bounds such calls`},
 		{up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt},
 		{up && s.ProtocolVersion == session.Oldest, Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion),
@@ -82,37 +83,15 @@ func checkStart(x *findings, entry config.Server, s status.Status) {
 	}
 }
 
-// flooding describes a flood of messages.
-func flooding(f status.Flood) string {
-	what, such := "messages that were not asked for", ""
-	switch f.Method {
-	case "":
-	case "ping":
-		what = "pings"
-	default:
-		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
-	}
-	return fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped)
-}
-
-// pinAdvice begins the fixes of servers with versions that can be pinned.
 const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
 
 // startFaster says how the server starts faster; "" if nothing is wrong but a slow machine or server.
 func startFaster(entry config.Server, s status.Status) string {
-	spec, name := "", bareName(s.Package)
-	for _, arg := range entry.Args {
-		if name != "" && bareName(arg) == name {
-			spec = arg
-		}
-	}
+	unpinned := func(arg string) bool { return arg != s.Package && bareName(arg) == bareName(s.Package) }
 	if use, ok := commandline.PackagesOf(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
 		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
-	}
-	if spec != "" && spec != s.Package {
-		args := slices.Clone(entry.Args)
-		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`%s, or write "args": [%s]`, pinAdvice, quoted(args))
+	} else if s.Package != "" && slices.ContainsFunc(entry.Args, unpinned) {
+		return pinAdvice
 	}
 	return ""
 }

@@ -41,7 +41,6 @@ type Finding struct {
 	Problem  string   `json:"problem"`           // one sentence
 	Fix      string   `json:"fix"`               // what to type or to write
 	Details  []string `json:"details,omitempty"` // the last lines that the server printed
-	Pin      bool     `json:"pin,omitempty"`     // 'metarouter doctor --pin --write' fixes it
 }
 
 // A Case is the input of Examine.
@@ -49,10 +48,6 @@ type Case struct {
 	Config  config.Config
 	Servers []status.Status // in any order
 	Catalog *registry.Snapshot
-
-	// Name returns the name under which clients see a tool, and why that is not
-	// simply the server's name and the tool's; "" if it is.
-	Name func(*registry.NormalizedTool) (exposed, why string)
 
 	// Finds reports whether one tool has the name, in any form.
 	Finds func(name string) bool
@@ -98,7 +93,7 @@ func verdict(findings []Finding, wanted, working int) string {
 		count[f.Severity]++
 	}
 	if n := count[Broken]; working == wanted && n > 0 {
-		line += fmt.Sprintf("; but %s: see above", counted(n, "thing is wrong", "things are wrong"))
+		line += "; but " + prose.Count(n, "problem") + ": see above"
 	}
 	if n := count[Warning]; n > 0 {
 		line += "; " + prose.Count(n, "warning")
@@ -162,7 +157,7 @@ type findings struct {
 }
 
 func (x *findings) add(s Severity, problem, fix string, details ...string) {
-	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details, Pin: strings.HasPrefix(fix, pinAdvice)})
+	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
 }
 
 // examineServer checks one server: whether it runs, how it runs, and its tools.
@@ -217,13 +212,11 @@ func examineWhole(x *findings, c Case) {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
 	secrets, logins := c.World.KeyFiles()
-	if path := secrets; path != "" {
-		x.add(Note, "the key of your secrets is in the file "+path+", because there was no keyring when the first one was set: whoever can read your files can read the secrets.",
-			"where a keyring runs, remove the files secrets.* in its folder and set the secrets again; else nothing has to be done")
-	}
-	if path := logins; path != "" {
-		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use the logins.",
-			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
+	for _, path := range []string{secrets, logins} {
+		if path != "" {
+			x.add(Note, "the key of your secrets or logins is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use them.",
+				"where a keyring runs, remove the file, set the secrets again or log in again; else nothing has to be done")
+		}
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)

@@ -1,34 +1,9 @@
 package doctor
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
-
-// PinOnce returns the diagnosis with the advice to pin versions once instead of at each
-// server. pinning says that they are being pinned, so that it is left out.
-func (d Diagnosis) PinOnce(pinning bool) Diagnosis {
-	var servers []string
-	all := slices.Clone(d.Findings)
-	for i, f := range all {
-		if f.Pin {
-			servers = append(servers, f.Server)
-			all[i].Fix = ""
-		}
-	}
-	switch {
-	case len(servers) == 0, len(servers) == 1 && !pinning:
-		return d
-	case !pinning:
-		all = append(all, Finding{Severity: Warning, Problem: fmt.Sprintf("%s start slowly because npm looks up their newest versions: %s.", prose.Count(len(servers), "server"), some(servers)), Fix: pinAdvice})
-	}
-	d.Findings = all
-	return d
-}
 
 // severities are the marks of findings on a terminal.
 var severities = map[Severity]struct {

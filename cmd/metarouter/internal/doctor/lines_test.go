@@ -28,20 +28,3 @@ in general
 0 of 1 servers work`
 	expect.Equal(t, strings.Join(d.Lines(40, false), "\n"), want)
 }
-
-// The advice to pin is given once, and not at all while versions are being pinned.
-func TestPinOnce(t *testing.T) {
-	slow := func(server string) Finding {
-		return Finding{Server: server, Severity: Warning, Problem: "slow.", Fix: pinAdvice + ", or write …", Pin: true}
-	}
-	one, two := Diagnosis{Findings: []Finding{slow("a")}}, Diagnosis{Findings: []Finding{slow("a"), slow("b")}}
-	for _, test := range []struct {
-		d       Diagnosis
-		pinning bool
-		advice  int
-	}{{one, false, 1}, {one, true, 0}, {two, false, 1}, {two, true, 0}} {
-		if got := strings.Count(strings.Join(test.d.PinOnce(test.pinning).Lines(0, false), "\n"), "--pin"); got != test.advice {
-			t.Errorf("%d servers, pinning %t: the advice is there %d times, want %d", len(test.d.Findings), test.pinning, got, test.advice)
-		}
-	}
-}

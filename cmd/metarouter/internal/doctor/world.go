@@ -2,22 +2,16 @@ package doctor
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
-	"github.com/mcp-metarouter/metarouter/internal/program"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
 // A World has the programs and files that Examine may look at.
 type World interface {
-	Like(program string) string // an existing program with a similar name; "" if not found
-	IsFolder(path string) bool
 	KeyFiles() (secrets, logins string) // the files with the keys of the secrets and of the logins at remote servers; "" if a keyring has them, or without any
 	Folder() string                     // the working folder of this process
 	DataFolder() error                  // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
@@ -34,21 +28,6 @@ func (System) KeyFiles() (secrets, logins string) {
 		return "", ""
 	}
 	return vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()
-}
-
-// Like knows the programs that usually start servers.
-func (System) Like(name string) string {
-	if like, ok := prose.Nearest(name, slices.Sorted(maps.Keys(installers))); ok {
-		if _, err := program.Look(like); err == nil {
-			return like
-		}
-	}
-	return ""
-}
-
-func (System) IsFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 func (System) Folder() string {
