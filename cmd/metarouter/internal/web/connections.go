@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 )
 
 // A connections bounds the connections of an [http.Server] and, apart from them, the requests at a time, of which a
@@ -22,14 +23,14 @@ type connections struct {
 	open     shares     // connections
 	requests shares
 	counted  map[net.Conn]netip.Prefix
-	warned   time.Time // when the log last said that there are too many
+	warn     rate.Sometimes // that there are too many
 }
 
 // warnAgain is after how long the log says again that there are too many connections.
 const warnAgain = time.Minute
 
 func newConnections(most int, log *zap.Logger) *connections {
-	return &connections{log: log, most: most, open: make(shares), requests: make(shares), counted: make(map[net.Conn]netip.Prefix)}
+	return &connections{log: log, most: most, open: make(shares), requests: make(shares), counted: make(map[net.Conn]netip.Prefix), warn: rate.Sometimes{Interval: warnAgain}}
 }
 
 // limit changes the bound.
@@ -71,18 +72,14 @@ func (b *connections) context(ctx context.Context, c net.Conn) context.Context {
 	if taken {
 		b.counted[c] = from
 	}
-	says := !taken && time.Since(b.warned) > warnAgain
-	if says {
-		b.warned = time.Now()
-	}
 	all, own := b.open[netip.Prefix{}], b.open[from]
 	b.mu.Unlock()
 	if !taken {
 		c.Close()
-	}
-	if says { // without the lock, since the log may block
-		b.log.Warn("there are too many connections: more are closed; see http.maxConnections",
-			zap.Int("connections", all), zap.Stringer("latest from", from), zap.Int("of that network", own))
+		b.warn.Do(func() { // without the lock, since the log may block
+			b.log.Warn("there are too many connections: more are closed; see http.maxConnections",
+				zap.Int("connections", all), zap.Stringer("latest from", from), zap.Int("of that network", own))
+		})
 	}
 	return context.WithValue(ctx, fromKey{}, from)
 }

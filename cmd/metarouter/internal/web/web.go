@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -230,7 +231,7 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	options := adapter.Follow(parts, l.optionsOf)
 	verifier := bearer.New(bearer.Options{Log: l.log.Named("bearer")})
 	defer verifier.Close() // after the handler, which asks it
-	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http")}
+	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http"), warn: rate.Sometimes{Interval: warnAgain}}
 	handler := s.Handler(server.HTTPOptions{
 		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
 	})
