@@ -2,7 +2,7 @@
 // command or edit fixes each.
 //
 // [Examine] judges the configuration, the state of each server, the tools that the servers offer,
-// and a [World] in which it may look for programs and files.
+// and the [World] around them.
 // It starts nothing and prints nothing, so that a command line and a page may both
 // show its [Diagnosis].
 //
@@ -110,7 +110,7 @@ func Unusable(err error) Diagnosis {
 	return Diagnosis{Findings: []Finding{f}, Verdict: "the configuration can't be used; nothing was started"}
 }
 
-// Examine returns the diagnosis of the case. Apart from its questions to the World, it is pure.
+// Examine returns the diagnosis of the case. It is pure.
 func Examine(c Case) Diagnosis {
 	packages, wanted, working := make(map[string]string), 0, 0
 	x := &findings{all: []Finding{}}
@@ -205,18 +205,15 @@ func examineWhole(x *findings, c Case) {
 		x.add(Warning, "the configuration has no server.",
 			"type 'metarouter import CLIENT --write' for the servers of a client such as claude-desktop, or 'metarouter add NAME --write -- COMMAND' for one of your own")
 	}
-	err := c.World.DataFolder()
+	err := c.World.DataFolder
 	if exposed, ok := errors.AsType[*safefile.Exposed](err); ok {
 		x.add(Warning, exposed.Problem+", so no approval in the data folder counts, and programs of npx packages are looked up at each start.", exposed.Fix+", or name another folder with --data DIR")
 	} else if err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
-	secrets, logins := c.World.KeyFiles()
-	for _, path := range []string{secrets, logins} {
-		if path != "" {
-			x.add(Note, "the key of your secrets or logins is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use them.",
-				"where a keyring runs, remove the file, set the secrets again or log in again; else nothing has to be done")
-		}
+	for _, path := range c.World.KeyFiles {
+		x.add(Note, "the key of your secrets or logins is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use them.",
+			"where a keyring runs, remove the file, set the secrets again or log in again; else nothing has to be done")
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)

@@ -18,19 +18,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// world is one in which there is npx, and fnm's uvx.
-type world struct {
-	data               error
-	keyFile, loginsKey string
-}
-
-func (world) Folder() string            { return "/here" }
-func (w world) DataFolder() error       { return w.data }
-func (w world) KeyFiles() (_, _ string) { return w.keyFile, w.loginsKey }
-
 func caseOf(c config.Config, states ...status.Status) Case {
 	return Case{
-		Config: c, Servers: states, Catalog: new(registry.Snapshot), World: world{},
+		Config: c, Servers: states, Catalog: new(registry.Snapshot), World: World{Folder: "/here"},
 		Finds: func(string) bool { return true },
 	}
 }
@@ -279,7 +269,7 @@ func TestWhole(t *testing.T) {
 		Router: config.Router{ToolBudget: 10},
 	}
 	x := caseOf(c, status.Status{Name: "s", State: status.Misconfigured}, status.Status{Name: "one", State: status.Idle}, status.Status{Name: "twin", State: status.Idle})
-	x.World = world{data: errors.New("read-only")}
+	x.World = World{DataFolder: errors.New("read-only")}
 	r := Examine(x)
 	var got []string
 	for _, f := range r.Findings {
@@ -327,7 +317,7 @@ func FuzzExplainPrinted(f *testing.F) {
 // A data folder that others can write to is named, with the command.
 func TestExposedDataFolder(t *testing.T) {
 	c := caseOf(config.Config{Servers: []config.Server{stdio("npx a")}}, status.Status{Name: "s", State: status.Ready})
-	c.World = world{data: &safefile.Exposed{Problem: "other users can write to /d (mode 0777)", Fix: "run 'chmod go-w /d'"}}
+	c.World = World{DataFolder: &safefile.Exposed{Problem: "other users can write to /d (mode 0777)", Fix: "run 'chmod go-w /d'"}}
 	for _, f := range Examine(c).Findings {
 		if strings.HasPrefix(f.Problem, "other users can write to /d (mode 0777), so no approval") && strings.HasPrefix(f.Fix, "run 'chmod go-w /d', or") {
 			return

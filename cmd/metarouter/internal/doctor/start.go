@@ -194,7 +194,7 @@ func (o output) values() []string {
 	install := fmt.Sprintf(`install it; if "which %s" finds it in a terminal ("where %[1]s" on Windows), write the path that this prints as "command"`, o.program())
 	script := append(strings.Fields(interpreters[filepath.Ext(o.path())]), o.path())
 	return []string{
-		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder(), "{PATH}", path + " (" + f.Path + ")",
+		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder, "{PATH}", path + " (" + f.Path + ")",
 		"{installed}", cmp.Or(installers[o.program()], install), "{interpreter}", script[0], "{script}", quoted(append(script[1:], o.entry.Args...)),
 		"{message}", f.Message, "{quoted}", strconv.Quote(clip(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
