@@ -2,10 +2,8 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -15,53 +13,34 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // authorities are the certificate authorities that let clients in, read from a file,
 // and again when a client connects and every few seconds. A connection ends when the certificate
 // of its client is not valid any more, since TLS looks at it only at the beginning.
 type authorities struct {
-	reloaded[pool]
-	file string
+	reloaded[x509.CertPool]
 
 	tracking sync.Mutex                        // guards conns
 	conns    map[*tls.Conn][]*x509.Certificate // that the client sent: its own first
 }
-
-// A pool is the authorities as the file had them at one time.
-type pool struct{ *x509.CertPool }
 
 // sweepTime is how often the connections with certificates are looked at.
 const sweepTime = 5 * time.Second
 
 // loadAuthorities reads the file, which must have a certificate.
 func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
-	a := &authorities{file: file, conns: make(map[*tls.Conn][]*x509.Certificate)}
-	a.reloaded = reloaded[pool]{what: "the file of http.clientCA", read: a.readFile, every: fileCheck, log: log}
-	a.use = func(_ *pool, again bool) {
+	parse := func(data [][]byte) (*x509.CertPool, error) { return clientauth.Authorities(data[0]) }
+	note := func(_ *x509.CertPool, again bool) {
 		if again {
 			log.Info("the certificate authorities of clients have changed; connections with certificates of removed ones end", zap.String("file", file))
 		}
 	}
-	if err := a.load(); err != nil {
-		return nil, err
+	a := &authorities{
+		reloaded: reloaded[x509.CertPool]{what: "the file of http.clientCA", files: []string{file}, parse: parse, note: note, every: fileCheck, log: log},
+		conns:    make(map[*tls.Conn][]*x509.Certificate),
 	}
-	return a, nil
-}
-
-// readFile reads the file. seen changes when it does.
-func (a *authorities) readFile() (p *pool, seen [sha256.Size]byte, err error) {
-	data, err := safefile.Read(a.file, maxPEM)
-	if err != nil {
-		return nil, sha256.Sum256([]byte(err.Error())), err
-	}
-	seen = sha256.Sum256(data)
-	all, err := clientauth.Authorities(data)
-	if err != nil {
-		return nil, seen, fmt.Errorf("%s: %w", a.file, err)
-	}
-	return &pool{all}, seen, nil
+	return a, a.load()
 }
 
 // changed is a ConnState of an [http.Server]. It notes the connections of clients with
@@ -115,13 +94,13 @@ func (a *authorities) sweep(now time.Time) {
 }
 
 // verify verifies a client's certificate as TLS does.
-func verify(sent []*x509.Certificate, p *pool, now time.Time) error {
+func verify(sent []*x509.Certificate, p *x509.CertPool, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, c := range sent[1:] {
 		between.AddCert(c)
 	}
 	_, err := sent[0].Verify(x509.VerifyOptions{
-		Roots: p.CertPool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: p, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	return err
 }
