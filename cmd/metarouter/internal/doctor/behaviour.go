@@ -64,36 +64,25 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 	}
 }
 
-// checkStart says why a start took long, and how the next one is faster.
-func checkStart(x *findings, entry config.Server, s status.Status) {
-	problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
-	if s.Fetching > s.Took/3 {
-		did := "to fetch its package"
-		if first = !s.Cached; s.Cached {
-			did = "to look up its package"
-		}
-		problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
-	}
-	if fix := startFaster(entry, s); first {
-		x.add(Note, problem+"; the next start is faster.", "")
-	} else if fix != "" {
-		x.add(Warning, problem+".", fix)
-	} else {
-		x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
-	}
-}
-
+// pinAdvice is the fix of servers with versions that can be pinned.
 const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
 
-// startFaster says how the server starts faster; "" if nothing is wrong but a slow machine or server.
-func startFaster(entry config.Server, s status.Status) string {
+// checkStart says why a start took long, and how the next one is faster.
+func checkStart(x *findings, entry config.Server, s status.Status) {
+	problem := fmt.Sprintf("it took %s to start", short(s.Took))
 	unpinned := func(arg string) bool { return arg != s.Package && bareName(arg) == bareName(s.Package) }
-	if use, ok := commandline.PackagesOf(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
-		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
-	} else if s.Package != "" && slices.ContainsFunc(entry.Args, unpinned) {
-		return pinAdvice
+	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
+	switch fetching := s.Fetching > s.Took/3; {
+	case fetching && !s.Cached:
+		x.add(Note, fmt.Sprintf("%s, %s of them to fetch its package; the next start is faster.", problem, short(s.Fetching)), "")
+	case fetching && ok && use.KeepsData(entry.Env):
+		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)),
+			"its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first")
+	case fetching && s.Package != "" && slices.ContainsFunc(entry.Args, unpinned):
+		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)), pinAdvice)
+	default:
+		x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
 	}
-	return ""
 }
 
 // checkContainer names options of a container without which its server does not work, or leaves
