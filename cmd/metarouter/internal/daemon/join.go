@@ -55,15 +55,16 @@ type Joiner struct {
 
 // A Client is what the process of a client says of the client.
 type Client struct {
-	Program   string   // see [Program]
-	Profile   string   // its choice; "" without one
-	Only      []string // the servers that it sees; all if it is empty
-	Mode      string   // its choice; "" for the configuration's
-	Names     string   // likewise
-	FindTools bool     // whether direct mode lists find_tools, too
-	LogLevel  string   // the least severe lines of the log that it wants
-	Folder    string   // in which it was started
-	Environ   []string // its variables, as of [os.Environ]
+	Program string   // see [Program]
+	Profile string   // its choice; "" without one
+	Only    []string // the servers that it sees; all if it is empty
+	View    struct { // how it sees the router, as package server has it
+		Mode, Names string
+		FindTools   bool
+	}
+	LogLevel string   // the least severe lines of the log that it wants
+	Folder   string   // in which it was started
+	Environ  []string // its variables, as of [os.Environ]
 }
 
 // maxJoin bounds the request of a client's process, in bytes. Systems bound the variables of a process to less.

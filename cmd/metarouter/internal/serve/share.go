@@ -25,7 +25,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
-	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -89,7 +88,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		Terms:   p.terms(c.Files),
 		Text:    func() string { return s.c.Text.Digest() },
 		Client: daemon.Client{
-			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, Mode: p.flags.Mode, Names: p.flags.Names, FindTools: p.flags.FindTools, LogLevel: p.out.LogLevel,
+			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, View: p.flags.View, LogLevel: p.out.LogLevel,
 			Environ: os.Environ(),
 		},
 		Host:  append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
@@ -212,7 +211,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	}
 	c = p.Settle(ctx, c)
 	s := p.service(c)
-	s.Profile, s.Only, s.View = "", nil, server.View{} // each client has its own
+	s.Chosen, s.View = nil, server.View{} // each client has its own
 	s.Admin.Edits = &admin.Edits{Unwatched: p.flags.NoWatch}
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := p.host(s, terms, r, m, &lines)
@@ -237,14 +236,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 		Reload:     reload,
 		HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
 		Serve: func(ctx context.Context, client daemon.Client, in io.Reader, out io.Writer) error {
-			var profiles []string
-			if client.Profile != "" {
-				profiles = []string{client.Profile}
-			}
-			if len(client.Only) > 0 {
-				profiles = append(profiles, profile.Only(client.Only...))
-			}
-			chosen, ok := m.Seen(server.View{Mode: client.Mode, Names: client.Names, FindTools: client.FindTools}, profiles...)
+			seen, ok := m.Seen(server.View(client.View), chosen(client.Profile, client.Only)...)
 			if !ok {
 				return nil // since HasProfile was asked
 			}
@@ -253,7 +245,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 			if at.lend() {
 				reload()
 			}
-			return chosen.ServeFrom(ctx, at, in, out)
+			return seen.ServeFrom(ctx, at, in, out)
 		},
 		Log: lines,
 	}
