@@ -128,7 +128,9 @@ func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *
 	case err = <-ended:
 		ended <- nil
 	}
-	h.close()
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	stop()
 	h.served.Wait()
 	return errors.Join(err, <-ended)
@@ -197,12 +199,6 @@ func (h *Host) answerHandOver(w http.ResponseWriter, q *http.Request) {
 }
 
 func otherTerms(name string) string { return "the running router has another " + name }
-
-func (h *Host) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-}
 
 // awaitText waits until the host uses the client's text of the configuration, if that can be read.
 func (h *Host) awaitText(ctx context.Context, text string) {

@@ -237,22 +237,16 @@ func (j *Joiner) attach(ctx context.Context, socket string, from greeting, wait 
 	return s, nil
 }
 
-// exchange sends a request, with a greeting unless that is nil, to the router at a socket. After an answer of success, the
+// exchange sends a request, with a greeting unless that is nil, to the router at a socket, before the deadline of ctx. After an answer of success, the
 // connection is as long as the body, or of another protocol.
 func exchange(ctx context.Context, socket, method, path string, from *greeting) (net.Conn, *http.Response, error) {
 	conn, err := dial(ctx, socket)
 	if err != nil {
 		return nil, nil, err
 	}
-	late := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(late)
-		conn.SetDeadline(time.Unix(1, 0))
-	})
+	until, _ := ctx.Deadline()
+	conn.SetDeadline(until)
 	answer, err := sendRequest(conn, method, path, from)
-	if !stop() {
-		<-late
-	}
 	if err != nil {
 		conn.Close()
 		return nil, nil, err

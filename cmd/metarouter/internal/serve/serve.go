@@ -58,11 +58,8 @@ func (f Flags) check(r config.Router) error {
 	if !f.Stdio && !f.OverHTTP {
 		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
 	}
-	if (f.Web.TLSCert != "" || f.Web.TLSKey != "") && !f.OverHTTP {
-		return errors.New("--tls-cert and --tls-key need --http, since stdio has no TLS")
-	}
-	if len(f.Web.Hosts) > 0 && !f.OverHTTP {
-		return errors.New("--allow-host needs --http, since stdio has no host names")
+	if !f.OverHTTP && (f.Web.TLSCert != "" || f.Web.TLSKey != "" || len(f.Web.Hosts) > 0) {
+		return errors.New("--tls-cert, --tls-key and --allow-host need --http")
 	}
 	return f.override(&r)
 }

@@ -19,7 +19,6 @@ import (
 type rotated struct {
 	options config.AccessLog
 	file    *os.File // nil after a failure, until it can be opened again
-	torn    bool     // the last write was incomplete
 }
 
 // openRotated opens the file, and creates its folder. It returns nil if the configuration names no file.
@@ -59,16 +58,11 @@ func (r *rotated) write(lines []byte) error {
 	}
 	if size > 0 && size+int64(len(lines)) > r.options.MaxSize {
 		r.shift()
-		r.torn = false
 		if err := r.open(); err != nil {
 			return err
 		}
 	}
-	if r.torn && size > 0 { // end the incomplete line
-		lines = append([]byte{'\n'}, lines...)
-	}
-	n, err := r.file.Write(lines)
-	r.torn = n > 0 && n < len(lines) || n == 0 && r.torn
+	_, err = r.file.Write(lines)
 	return err
 }
 
