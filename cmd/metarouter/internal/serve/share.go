@@ -122,23 +122,18 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 
 // passOnHangups has the shared router read its configuration again at each SIGHUP, until stop is called.
 func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
-	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	go func() {
-		for {
-			select {
-			case <-hangup:
-				if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
-					session.Reload(ctx)
-				}
-			case <-done:
-				return
+		for range hangup {
+			if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
+				session.Reload(ctx)
 			}
 		}
 	}()
 	return func() {
 		signal.Stop(hangup)
-		close(done)
+		close(hangup)
 	}
 }
 

@@ -379,7 +379,7 @@ func TestCertificatesGuard(t *testing.T) {
 	}
 }
 
-// The file of the authorities is followed. What a removed one has signed ends: the connections, and
+// The file of the authorities is followed. What a removed one has signed ends: requests, and
 // their streams. While the file is broken, it stays as it was.
 func TestEditOfAuthorities(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
@@ -394,49 +394,43 @@ func TestEditOfAuthorities(t *testing.T) {
 	check("at first", "200", old)
 	expect.Equal(t, c.ping(t, token, "Bearer "+fixedToken), "200", "a token")
 	ended := c.stream(t, signed)
-	sweep := func() { c.clients.sweep(time.Now()) }
 
 	for what, text := range map[string]string{"nonsense": "nonsense", "nothing": "", "half": string(next.pem()[:100])} {
 		write(t, c.file, []byte(text))
-		sweep()
 		check(what, "200", c.dialer(t, false, signed))
 		check(what+", of another authority", "no connection", c.dialer(t, false, next.client(t, named("build"))))
 	}
 	expect.Equal(t, logs.FilterMessageSnippet("can't be read again").Len(), 3, "times the log says that the file is broken")
 
 	write(t, c.file, append(c.ca.pem(), next.pem()...))
-	sweep()
 	check("with both", "200", old)
 	check("the next one", "200", c.dialer(t, true, next.client(t, named("build"))))
 	if signal.IsClosed(ended) {
-		t.Fatal("a connection ends whose authority stays")
+		t.Fatal("a stream ends whose authority stays")
 	}
 
 	write(t, c.file, next.pem())
-	sweep()
 	<-ended
+	check("a removed one, on its connection", "401", old)
 	check("a removed one, again", "no connection", old)
 	check("the new one", "200", c.dialer(t, false, next.client(t, named("build"))))
 	expect.Equal(t, c.ping(t, token, "Bearer "+fixedToken), "200", "a token")
-	if n := logs.FilterMessageSnippet("a connection ends").Len(); n == 0 {
-		t.Error("the log does not say that connections end")
-	}
+	expect.Equal(t, logs.FilterMessageSnippet("a request is refused").Len(), 1, "times the log says so")
 }
 
-// A connection ends when the certificate of its client expires.
+// Streams end when the certificate of their client expires, and its requests are refused.
 func TestExpiryOfOpenConnection(t *testing.T) {
 	c := startCertified(t, zap.NewNop())
 	ended := c.stream(t, c.ca.client(t, named("build")))
-	c.clients.sweep(time.Now().Add(59 * time.Minute))
-	c.clients.sweep(time.Now().Add(59 * time.Minute))
+	client := c.dialer(t, true, c.ca.client(t, named("build")))
+	c.later.Store(int64(59 * time.Minute))
+	expect.Equal(t, c.ping(t, client, ""), "200", "before the certificate expires")
 	if signal.IsClosed(ended) {
-		t.Fatal("a connection ends before its certificate expires")
+		t.Fatal("a stream ends before its certificate expires")
 	}
-	c.clients.sweep(time.Now().Add(61 * time.Minute))
+	c.later.Store(int64(61 * time.Minute))
 	<-ended
-	c.clients.tracking.Lock()
-	defer c.clients.tracking.Unlock()
-	expect.Equal(t, len(c.clients.conns), 0, "connections are kept")
+	expect.Equal(t, c.ping(t, client, ""), "401", "when it has expired")
 }
 
 // stream opens a stream of events with a certificate. ended is closed when it ends.

@@ -235,12 +235,16 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	handler := s.Handler(server.HTTPOptions{
 		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
 	})
+	checked := http.Handler(handler)
+	if l.clients != nil {
+		checked = l.clients.handler(handler)
+	}
 	problems, err := zap.NewStdLogAt(l.log.Named("http"), zap.DebugLevel)
 	if err != nil {
 		return err
 	}
 	h := &http.Server{
-		Handler: l.connections.handler(handler), ConnState: l.connections.changed, ConnContext: l.connections.context,
+		Handler: l.connections.handler(checked), ConnState: l.connections.changed, ConnContext: l.connections.context,
 		ReadHeaderTimeout: HeaderTime, IdleTimeout: IdleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
 	}
 	accepted := pipe.Listen(l.listener)
@@ -248,9 +252,6 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it
 		h.TLSConfig = l.certificate.config(l.clients)
 		serve = func() error { return h.ServeTLS(accepted, "", "") }
-	}
-	if l.clients != nil {
-		defer l.watchClients(h)()
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve() }()
@@ -273,20 +274,4 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 		return err
 	}
 	return nil
-}
-
-// watchClients ends connections of the HTTP server when the certificates of their clients are not
-// valid any more, until stop is called.
-func (l *Listener) watchClients(h *http.Server) (stop func()) {
-	h.ConnState = func(c net.Conn, state http.ConnState) {
-		l.connections.changed(c, state)
-		l.clients.changed(c, state)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() { l.clients.watch(ctx) })
-	return func() {
-		cancel()
-		watching.Wait()
-	}
 }
