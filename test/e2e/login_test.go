@@ -88,7 +88,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a call ends with %d: %s", code, stdout)
 	}
 	stdout, _, code = s.run("doctor")
-	wantText(t, "doctor", stdout, "the server works", `logins\.key`)
+	wantText(t, "doctor", stdout, "servers that work: 1 of 1", `logins\.key`)
 	expect.Equal(t, code, 0, "doctor ends with")
 
 	running.Kill()

@@ -77,23 +77,13 @@ type Diagnosis struct {
 // verdict sums findings up in a line. wanted is the number of servers that should work, and working of
 // the ones that do.
 func verdict(findings []Finding, wanted, working int) string {
-	line := fmt.Sprintf("%d of %d servers work; %s: see above", working, wanted, counted(wanted-working, "needs you", "need you"))
-	switch {
-	case wanted == 0:
-		line = "no server is configured to run"
-	case wanted == working && wanted == 1:
-		line = "the server works"
-	case wanted == working:
-		line = fmt.Sprintf("all %d servers work", wanted)
-	case wanted == 1:
-		line = "the server does not work: see above"
-	}
+	line := fmt.Sprintf("servers that work: %d of %d", working, wanted)
 	count := make(map[Severity]int)
 	for _, f := range findings {
 		count[f.Severity]++
 	}
-	if n := count[Broken]; working == wanted && n > 0 {
-		line += "; but " + prose.Count(n, "problem") + ": see above"
+	if n := count[Broken]; n > 0 {
+		line += "; " + prose.Count(n, "problem") + ": see above"
 	}
 	if n := count[Warning]; n > 0 {
 		line += "; " + prose.Count(n, "warning")

@@ -60,6 +60,7 @@ func TestStart(t *testing.T) {
 		fault        *status.Fault
 		problem, fix string // are in it
 	}{
+		"near miss":           {stdio("nxp"), &status.Fault{Kind: status.CommandMissing, Command: "nxp"}, `no program is called "nxp"`, `"command": "npx"`},
 		"not installed":       {stdio("uvx x"), &status.Fault{Kind: status.CommandMissing, Command: "uvx", Path: "/opt/bin:/bin"}, `"uvx" was not found: not in the PATH (/opt/bin:/bin)`, "install uv"},
 		"relative":            {relative, &status.Fault{Kind: status.CommandMissing, Command: "./server.sh"}, "the program ./server.sh does not exist", "now /here"},
 		"relative to cwd":     {inFolder, &status.Fault{Kind: status.CommandMissing, Command: "/srv/server.sh"}, "the program /srv/server.sh does not exist", `correct "command"`},
@@ -147,7 +148,7 @@ func TestStart(t *testing.T) {
 			if all := f.Problem + f.Fix; strings.Contains(all, "key=1") || strings.Contains(all, "verysecret") {
 				t.Errorf("it tells a secret: %s", all)
 			}
-			expect.Equal(t, r.Verdict, "the server does not work: see above", "verdict")
+			expect.Equal(t, r.Verdict, "servers that work: 0 of 1; 1 problem: see above", "verdict")
 		})
 	}
 }
@@ -280,7 +281,7 @@ twin/warning: it is the same server as "one", so all its tools exist twice.
 /warning: the key "moood" is not known (f:1:2).
 /warning: nothing can be written to the data folder (read-only), so each start is as slow as the first.`
 	expect.Equal(t, strings.Join(got, "\n"), want, "found")
-	expect.Equal(t, r.Verdict, "2 of 3 servers work; 1 needs you: see above; 3 warnings", "verdict")
+	expect.Equal(t, r.Verdict, "servers that work: 2 of 3; 1 problem: see above; 3 warnings", "verdict")
 	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK || v.Findings[0].Fix != "write {}" {
 		t.Errorf("unusable: %+v", v)
 	}

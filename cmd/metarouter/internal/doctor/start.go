@@ -3,8 +3,10 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +39,7 @@ var failures = []failure{
 	{status.CommandMissing, func(o output) bool { return o.isPath() && !filepath.IsAbs(o.program()) && o.entry.Cwd == "" }, "the program {program} does not exist.",
 		`write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
 	{status.CommandMissing, output.isPath, "the program {path} does not exist.", `correct "command": write the absolute path of the program`},
+	{status.CommandMissing, func(o output) bool { return o.like() != "" }, `no program is called "{program}".`, `write "command": "{like}", if you mean that program`},
 	{status.CommandMissing, nil, `the command "{program}" was not found: not in {PATH}, nor in your login shell's, nor where nvm, fnm, volta, mise, asdf, Homebrew and similar tools keep programs.`, "{installed}"},
 	{status.CommandUnusable, output.isScript, "{path} is a file that another program must run.", `write "command": "{interpreter}", "args": [{script}]`},
 	{status.InterpreterMissing, output.isScript, "{path} is a file that another program must run.", `write "command": "{interpreter}", "args": [{script}]`},
@@ -159,6 +162,15 @@ func (o output) path() string {
 	return o.program()
 }
 
+// like returns a program that usually starts servers, with a similar name; "" if there is none.
+func (o output) like() string {
+	like, _ := prose.Nearest(o.program(), slices.Sorted(maps.Keys(installers)))
+	if like == o.program() {
+		return ""
+	}
+	return like
+}
+
 func (o output) isScript() bool { return interpreters[filepath.Ext(o.path())] != "" }
 
 // silent reports whether the program ended without an error and without a message.
@@ -194,7 +206,7 @@ func (o output) values() []string {
 	install := fmt.Sprintf(`install it; if "which %s" finds it in a terminal ("where %[1]s" on Windows), write the path that this prints as "command"`, o.program())
 	script := append(strings.Fields(interpreters[filepath.Ext(o.path())]), o.path())
 	return []string{
-		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder, "{PATH}", path + " (" + f.Path + ")",
+		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder, "{like}", o.like(), "{PATH}", path + " (" + f.Path + ")",
 		"{installed}", cmp.Or(installers[o.program()], install), "{interpreter}", script[0], "{script}", quoted(append(script[1:], o.entry.Args...)),
 		"{message}", f.Message, "{quoted}", strconv.Quote(clip(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),

@@ -22,7 +22,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	l.connections.limit(mostConnections(h))
 	issuers := []clientauth.Issuer{}
 	for _, i := range issuersOf(c, l.key) {
-		issuers = append(issuers, i.withPage(i.public()))
+		issuers = append(issuers, i.public())
 	}
 	return &server.HTTPOptions{
 		Bound:        l.bound(),

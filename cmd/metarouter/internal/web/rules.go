@@ -83,11 +83,21 @@ func (i issuer) verified() bearer.Issuer {
 	}
 }
 
-// public returns the part of the issuer that clients may know, with its revision.
+// public returns the part of the issuer that clients may know, with its revision, and the settings with which the page logs
+// people in at the issuer.
 func (i issuer) public() clientauth.Issuer {
-	return clientauth.Issuer{
+	s := clientauth.Issuer{
 		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Revision: i.revision,
+		ClientID: i.ClientID, ClientSecret: i.ClientSecret, Audience: i.Audience,
 	}
+	for _, claim := range i.Admins {
+		name := claim.Name
+		if claim.Value != "" {
+			name += "=" + claim.Value
+		}
+		s.Admins = append(s.Admins, name)
+	}
+	return s
 }
 
 // proof returns the proof of a valid token of the issuer. The error is a [*clientauth.Refusal].
@@ -293,17 +303,4 @@ func (i issuer) scopesFor(needed level) (names []string) {
 func principalHash(parts ...string) string {
 	sum := sha512.Sum512_256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
-}
-
-// withPage adds to s the settings with which the page logs people in at the issuer.
-func (i issuer) withPage(s clientauth.Issuer) clientauth.Issuer {
-	s.ClientID, s.ClientSecret, s.Audience = i.ClientID, i.ClientSecret, i.Audience
-	for _, claim := range i.Admins {
-		name := claim.Name
-		if claim.Value != "" {
-			name += "=" + claim.Value
-		}
-		s.Admins = append(s.Admins, name)
-	}
-	return s
 }
