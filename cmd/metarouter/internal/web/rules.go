@@ -198,22 +198,14 @@ func (i issuer) nameOf(user string) string {
 
 // user returns the name of the token's user.
 func (i issuer) user(t *bearer.Token) (string, error) {
-	all, problem := t.Values(i.User), ""
-	switch {
-	case i.User == "" || len(all) == 0 || len(all) == 1 && all[0] == "":
-		problem = "is missing or empty"
-	case len(all) > 1:
-		problem = "has several values"
-	case i.User == "sub" && json.Unmarshal(t.Claims["sub"], new(string)) != nil: // RFC 7519, section 4.1.2
-		problem = "is not a string"
-	case len(all[0]) > maxUser:
-		problem = fmt.Sprintf("has more than %d bytes", maxUser)
-	case !utf8.ValidString(all[0]) || plain.Line(all[0]) != all[0] || strings.TrimSpace(all[0]) != all[0]:
-		problem = "has characters that can't be printed, or spaces around it"
-	default:
-		return all[0], nil
+	all := t.Values(i.User)
+	if i.User == "sub" && json.Unmarshal(t.Claims["sub"], new(string)) != nil { // RFC 7519, section 4.1.2
+		all = nil
 	}
-	return "", forbidden("", fmt.Sprintf("the claim %q, which names the user, %s", i.User, problem))
+	if i.User == "" || len(all) != 1 || all[0] == "" || len(all[0]) > maxUser || plain.Line(all[0]) != all[0] || strings.TrimSpace(all[0]) != all[0] || !utf8.ValidString(all[0]) {
+		return "", forbidden("", fmt.Sprintf("the claim %q must name the user: one printable text of at most %d bytes", i.User, maxUser))
+	}
+	return all[0], nil
 }
 
 func forbidden(name, reason string) error {
