@@ -146,6 +146,7 @@ const staleAfter = 2 * time.Second
 
 // Serve answers the requests of other processes with the same files, until ctx ends.
 func Serve(ctx context.Context, s Sockets, h http.Handler) error {
+	defer s.running("") // which removes the sockets of dead routers
 	l, err := s.listen("")
 	if err != nil {
 		return err

@@ -109,6 +109,7 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 }
 
 func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *http.ServeMux) (err error) {
+	defer socketsAt(socket).running("") // which removes the sockets of dead routers
 	h.socket, h.clients, h.handed, h.empty = socket, make(map[string]chan net.Conn), make(chan struct{}), make(chan struct{})
 	mux.HandleFunc("PUT /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
 	mux.HandleFunc("PUT /handover", h.answerHandOver)
