@@ -32,7 +32,7 @@ func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
 		}
 	}
 	a := &authorities{
-		reloaded: reloaded[x509.CertPool]{what: "the file of http.clientCA", files: []string{file}, parse: parse, note: note, every: fileCheck, log: log},
+		reloaded: reloaded[x509.CertPool]{what: "the certificates of http.clientCA", files: []string{file}, parse: parse, note: note, every: fileCheck, log: log},
 		sweep:    sweepTime, now: time.Now,
 	}
 	return a, a.load()

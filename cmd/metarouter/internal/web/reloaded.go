@@ -24,7 +24,7 @@ const fileCheck = time.Second
 // does not matter how they are replaced. While they hold no valid value, as between two writes,
 // the last valid one stays in use.
 type reloaded[T any] struct {
-	what  string // the value, in logs
+	what  string // the value, in errors
 	files []string
 	parse func(data [][]byte) (*T, error)
 	note  func(value *T, again bool) // is notified of each new value; again: it replaces another one
@@ -44,7 +44,7 @@ func (r *reloaded[T]) get() *T {
 	if r.mu.TryLock() {
 		if time.Since(r.looked) >= r.every {
 			if err := r.load(); err != nil {
-				r.log.Error(r.what+" can't be read again; the one in use stays", zap.Error(err))
+				r.log.Error("a file can't be read again; its last content stays in use", zap.Error(err))
 			}
 		}
 		r.mu.Unlock()
@@ -67,11 +67,11 @@ func (r *reloaded[T]) load() (err error) {
 	}
 	r.seen = seen
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", r.what, err)
 	}
 	value, err := r.parse(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(r.files, " and "), err)
+		return fmt.Errorf("%s: %s: %w", r.what, strings.Join(r.files, " and "), err)
 	}
 	r.note(value, r.current.Swap(value) != nil)
 	return nil

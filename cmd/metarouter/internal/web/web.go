@@ -82,10 +82,7 @@ type Listener struct {
 // errors are wrong usage. A client that reaches the router can run tools, so an address or
 // a public URL that other machines reach needs tokens, issuers or certificates.
 func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listener, error) {
-	address := f.Address
-	if address == "" {
-		address = c.Addr
-	}
+	address := cmp.Or(f.Address, c.Addr)
 	file, err := tokenOf(f.TokenFile)
 	if err != nil {
 		return nil, err
@@ -187,11 +184,7 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 	case cert == "" || key == "":
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key (tlsCert and tlsKey in the configuration)")
 	}
-	loaded, err := loadCertificate(cert, key, log)
-	if err != nil {
-		return nil, fmt.Errorf("the TLS certificate: %w", err)
-	}
-	return loaded, nil
+	return loadCertificate(cert, key, log)
 }
 
 // authoritiesOf returns the authorities of clients' certificates that the configuration names, or
@@ -200,11 +193,7 @@ func authoritiesOf(c config.HTTP, own *certificate, log *zap.Logger) (*authoriti
 	if c.ClientCA == "" || own == nil {
 		return nil, nil
 	}
-	loaded, err := loadAuthorities(c.ClientCA, log)
-	if err != nil {
-		return nil, fmt.Errorf("the certificates of http.clientCA: %w", err)
-	}
-	return loaded, nil
+	return loadAuthorities(c.ClientCA, log)
 }
 
 var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'metarouter token new'", secret.TokenVariable, secret.MinToken)
