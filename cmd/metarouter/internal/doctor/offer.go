@@ -91,6 +91,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 		x.add(Warning, "its instructions tell a model what to do beyond its use, or hid characters from people.",
 			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", entry.Name), o.Suspect...)
 	}
+	checkURIs(x, c, entry, o)
 	for _, row := range toolRows(entry, o) {
 		row.check(x, entry, o)
 	}
@@ -215,6 +216,27 @@ func toolRows(entry config.Server, o registry.Listing) []toolRow {
 				err := schema.Costly(compared)
 				return fmt.Sprint(err), err != nil
 			}},
+	}
+}
+
+// checkURIs names the resources with URIs that belong to other servers.
+func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
+	claims := c.Catalog.Claims()
+	taken := make(map[string][]string) // by owner
+	add := func(uri string) {
+		if claim, ok := claims[uri]; ok && claim.Server != entry.Name {
+			taken[claim.Server] = append(taken[claim.Server], plain.Line(clip(uri, 80)))
+		}
+	}
+	for _, r := range o.Resources {
+		add(r.URI)
+	}
+	for _, t := range o.Templates {
+		add(t.URITemplate)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(taken)) {
+		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", prose.Count(len(taken[owner]), "URI"), owner, some(taken[owner])),
+			fmt.Sprintf("is it meant to offer the same? Clients read its own as metarouter://%s/URI. To give it the URIs, remove the entry of %q", entry.Name, owner))
 	}
 }
 
