@@ -34,7 +34,7 @@ func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	}
 	c.Servers = c.Servers[i : i+1]
 	snapshot := a.router.Snapshot()
-	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed(snapshot), doctor.World{}))
+	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed(snapshot), doctor.Look("")))
 	if i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Server == s.Name }); i >= 0 {
 		problem, fix = plain.Text(report.Findings[i].Problem), plain.Text(report.Findings[i].Fix)
 	}

@@ -27,6 +27,6 @@
 // waits for the process waits for the MCP servers too. If that process was killed, the
 // host ends soon. The next router removes the sockets of killed ones ([Sockets]).
 //
-// A host may be killed while it serves. Then the processes of its clients look for another one, and
-// the Relay sends again the messages that the next router needs.
+// A host may be killed while it serves. Then the processes of its clients look for another one, or
+// serve their clients themselves, and the Relay sends again the messages that the next router needs.
 package daemon

@@ -203,7 +203,7 @@ func examineWhole(x *findings, c Case) {
 	}
 	for _, path := range c.World.KeyFiles {
 		x.add(Note, "the key of your secrets or logins is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use them.",
-			"where a keyring runs, remove the file, set the secrets again or log in again; else nothing has to be done")
+			"where a keyring runs, remove the files "+strings.TrimSuffix(path, "key")+"* and set the secrets or log in again; else nothing has to be done")
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)

@@ -62,6 +62,8 @@ func TestStart(t *testing.T) {
 	}{
 		"near miss":           {stdio("nxp"), &status.Fault{Kind: status.CommandMissing, Command: "nxp"}, `no program is called "nxp"`, `"command": "npx"`},
 		"not installed":       {stdio("uvx x"), &status.Fault{Kind: status.CommandMissing, Command: "uvx", Path: "/opt/bin:/bin"}, `"uvx" was not found: not in the PATH (/opt/bin:/bin)`, "install uv"},
+		"from the Dock":       {stdio("odd x"), &status.Fault{Kind: status.CommandMissing, Command: "odd", Path: "/usr/bin:/bin:/usr/sbin:/sbin"}, "started from the Dock or a menu", `"which odd"`},
+		"a folder":            {stdio("/srv/folder"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/folder", Message: "is a directory"}, "is a folder", "the path of the program in it"},
 		"relative":            {relative, &status.Fault{Kind: status.CommandMissing, Command: "./server.sh"}, "the program ./server.sh does not exist", "now /here"},
 		"relative to cwd":     {inFolder, &status.Fault{Kind: status.CommandMissing, Command: "/srv/server.sh"}, "the program /srv/server.sh does not exist", `correct "command"`},
 		"a script":            {stdio("/srv/run.py --x"), &status.Fault{Kind: status.CommandUnusable, Command: "/srv/run.py"}, "another program must run", `"command": "python3", "args": ["/srv/run.py", "--x"]`},
@@ -113,7 +115,7 @@ func TestStart(t *testing.T) {
 		"text":         {stdio("x"), &status.Fault{Kind: status.PrintsText, Message: "Usage: x"}, `prints text, not JSON-RPC messages ("Usage: x")`, "README"},
 		"protocol":     {stdio("x"), &status.Fault{Kind: status.WrongProtocol, Protocol: "1999"}, `version "1999" of the protocol`, "update"},
 
-		"token wanted":  {remote("https://h.example/mcp?key=1", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401}, "h.example requires a token", `"Bearer ${TOKEN}"`},
+		"token wanted":  {remote("https://h.example/mcp?key=1", config.StreamableHTTP), &status.Fault{Kind: status.Unauthorized, Code: 401}, "h.example requires a token", `"Bearer ${S_TOKEN}"`},
 		"no login":      {remote("https://h.example/mcp", config.StreamableHTTP), login(status.NeverLoggedIn), "h.example requires a login, and nobody has logged in to it yet", "run: metarouter login s"},
 		"login over":    {remote("https://h.example/mcp", config.StreamableHTTP), login(status.LoginExpired), "has expired or was revoked", "run: metarouter login s"},
 		"issuer away":   {remote("https://h.example/mcp", config.StreamableHTTP), login(status.IssuerUnreachable), "its issuer can't be reached", "whether https://i.example can be reached"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -31,8 +32,14 @@ type failure struct {
 // The fixes of several failures.
 const (
 	readsReadme = `is this program an MCP server, and does it use stdin and stdout? Many programs need an argument such as "mcp" or "stdio": see the README`
-	useToken    = `write "headers": {"Authorization": "Bearer ${TOKEN}"} into its entry`
+	useToken    = `write "headers": {"Authorization": "Bearer ${{variable}}"} into its entry`
 	reportIt    = "update the server, or report this to its authors"
+	notFound    = `the command "{program}" was not found: not in {PATH}, nor in your login shell's, nor where nvm, fnm, volta, mise, asdf, Homebrew and similar tools keep programs.`
+)
+
+var (
+	shortPath  = lazy.Regexp(`^(?:(?:/usr)?/s?bin(?::|$))+$`) // with folders of the system only
+	noVariable = lazy.Regexp(`^[0-9]|\W`)
 )
 
 var failures = []failure{
@@ -40,7 +47,10 @@ var failures = []failure{
 		`write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
 	{status.CommandMissing, output.isPath, "the program {path} does not exist.", `correct "command": write the absolute path of the program`},
 	{status.CommandMissing, func(o output) bool { return o.like() != "" }, `no program is called "{program}".`, `write "command": "{like}", if you mean that program`},
-	{status.CommandMissing, nil, `the command "{program}" was not found: not in {PATH}, nor in your login shell's, nor where nvm, fnm, volta, mise, asdf, Homebrew and similar tools keep programs.`, "{installed}"},
+	{status.CommandMissing, func(o output) bool { return shortPath().MatchString(o.fault.Path) },
+		notFound + " This PATH is the short one of programs that are started from the Dock or a menu.", "{installed}"},
+	{status.CommandMissing, nil, notFound, "{installed}"},
+	{status.CommandUnusable, func(o output) bool { return o.fault.Message == syscall.EISDIR.Error() }, "its command {path} is a folder.", `write the path of the program in it as "command"`},
 	{status.CommandUnusable, output.isScript, "{path} is a file that another program must run.", `write "command": "{interpreter}", "args": [{script}]`},
 	{status.InterpreterMissing, output.isScript, "{path} is a file that another program must run.", `write "command": "{interpreter}", "args": [{script}]`},
 	{status.InterpreterMissing, nil, "{path} is a script, and the program that its first line names does not exist.",
@@ -211,7 +221,8 @@ func (o output) values() []string {
 		"{message}", f.Message, "{quoted}", strconv.Quote(clip(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
 		"{code}", strconv.Itoa(f.Code), "{protocol}", strconv.Quote(f.Protocol), "{secret}", cmp.Or(f.Command, "correct the reference in its entry, or what it names"),
-		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{host}", host(o.entry), "{address}", bareURL(o.entry),
+		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", strings.ToUpper(noVariable().ReplaceAllString(o.entry.Name, "_")) + "_TOKEN",
+		"{host}", host(o.entry), "{address}", bareURL(o.entry),
 		"{transport}", strconv.Quote(string(o.entry.Transport)), "{login}", f.Login.Text(), "{issuer}", cmp.Or(f.Issuer, "its issuer"),
 	}
 }

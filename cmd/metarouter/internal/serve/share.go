@@ -70,18 +70,19 @@ type sharing struct {
 	c config.Config // as it was when the last router was looked for
 
 	joiner  daemon.Joiner
-	session atomic.Pointer[daemon.Session] // with the shared router
+	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
 	since   time.Time                      // when the last shared router began to serve
 	lost    int                            // shared routers that have ended in a short time
+	alone   chan error                     // gets how the service of this process has ended; nil without one
 }
 
-// share has a shared router serve the client until it leaves. If there can be none, this process serves the client itself.
+// share has a shared router serve the client until it leaves. If none can be started, or only with a broken
+// configuration, this process serves the client itself.
 func (p *process) share(ctx context.Context, c config.Config) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	in := pipe.Inherited(p.out.Streams[0].(*os.File))
 	s := &sharing{process: p, c: c, since: time.Now()}
 	s.joiner = daemon.Joiner{
 		Sockets: daemon.SocketsOf(p.Files.Data, c.Files),
@@ -98,25 +99,14 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 	}
 	s.joiner.Client.Folder, _ = os.Getwd()
 	defer s.passOnHangups(ctx)()
-	router, err := s.connect(ctx)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return nil
-	case errors.Is(err, daemon.ErrRefused), errors.Is(err, daemon.ErrLost):
-		return err
-	case err != nil:
-		p.log.Info("serving the client in a process of its own", zap.Error(err))
-		return p.serve(ctx, c, in, p.out.Raw)
-	}
-	relay := daemon.Relay{In: in, Out: p.out.Raw, Connect: func(ctx context.Context) (daemon.Conn, error) {
-		if first := router; first != nil {
-			router = nil
-			return first, nil
-		}
-		return s.connect(ctx)
-	}}
+	relay := daemon.Relay{In: pipe.Inherited(p.out.Streams[0].(*os.File)), Out: p.out.Raw, Connect: s.connect}
 	err = relay.Run(ctx)
-	s.session.Load().Wait()
+	if session := s.session.Load(); session != nil {
+		session.Wait()
+	}
+	if s.alone != nil {
+		err = cmp.Or(err, <-s.alone)
+	}
 	return err
 }
 
@@ -137,9 +127,14 @@ func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
 	}
 }
 
-// connect finds a shared router for the client, or starts one.
+// connect finds a shared router for the client, or starts one, or serves the client in this process.
 func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
-	if old := s.session.Load(); old != nil {
+	if s.alone != nil {
+		err := <-s.alone
+		s.alone = nil
+		return nil, cmp.Or(err, service.ErrClientLeft)
+	}
+	if old := s.session.Swap(nil); old != nil {
 		s.noteLost(daemon.ErrLost, old.HasLeft())
 	}
 	for s.lost < maxLost {
@@ -152,12 +147,13 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 			s.session.Store(session)
 			s.since = time.Now()
 			return session, nil
-		case ctx.Err() != nil, !errors.Is(err, daemon.ErrLost):
+		case ctx.Err() != nil, errors.Is(err, daemon.ErrRefused):
 			return nil, err
+		case !errors.Is(err, daemon.ErrLost), !s.noteLost(err, false): // then with the configuration before the edit
+			return s.serveAlone(ctx, err), nil
 		}
-		s.noteLost(err, false)
 	}
-	return nil, fmt.Errorf("%w, the last of %d, one after the other; %s has their last words", daemon.ErrLost, s.lost, s.joiner.Log)
+	return nil, fmt.Errorf("%d shared routers have ended, one after the other; %s has their last words", s.lost, s.joiner.Log)
 }
 
 // pauseAfter waits before the next router is started, after so many that have ended.
@@ -173,8 +169,9 @@ func pauseAfter(ctx context.Context, lost int) error {
 	}
 }
 
-// noteLost counts a shared router that has ended, or that the client has left. The next one gets the files as they are now.
-func (s *sharing) noteLost(err error, left bool) {
+// noteLost counts a shared router that has ended, or that the client has left. The next one gets the files as they are now;
+// it reports whether they are usable.
+func (s *sharing) noteLost(err error, left bool) (usable bool) {
 	if left {
 		s.log.Info("another router takes over from the shared one")
 	} else {
@@ -183,9 +180,24 @@ func (s *sharing) noteLost(err error, left bool) {
 	if s.lost++; time.Since(s.since) > aWhile {
 		s.lost = 0
 	}
-	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps the old text, too
+	now, usable, err := s.Files.Read(s.c.Files, s.named)
+	if usable = usable && err == nil; usable { // else a shared router keeps the old text, too
 		s.c = now
 	}
+	return usable
+}
+
+// serveAlone serves the client in this process, until it leaves.
+func (s *sharing) serveAlone(ctx context.Context, why error) daemon.Conn {
+	s.log.Info("serving the client in a process of its own", zap.Error(why))
+	ours, theirs := daemon.Local()
+	s.alone = make(chan error, 1)
+	go func() {
+		err := s.serve(ctx, s.c, theirs.PipeReader, theirs.PipeWriter)
+		theirs.Close()
+		s.alone <- err
+	}()
+	return ours
 }
 
 // hostClients runs the shared router: it serves the clients of other processes at the socket, until the
