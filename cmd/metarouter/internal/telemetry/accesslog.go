@@ -69,8 +69,8 @@ func (l *AccessLog) Edit(c config.Config) {
 		l.log.Warn(`the edit of "accessLog" can't be used; the access log stays as it was`, zap.Error(err))
 		return
 	}
+	l.queue <- queued{file: next} // before the first line for it
 	l.options.Store(&c.Router.AccessLog)
-	l.queue <- queued{file: next}
 }
 
 // Close writes the lines that wait, until ctx ends. Calls that end later are not logged.

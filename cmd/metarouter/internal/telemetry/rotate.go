@@ -19,6 +19,7 @@ import (
 type rotated struct {
 	options config.AccessLog
 	file    *os.File // nil after a failure, until it can be opened again
+	torn    bool     // the last line is incomplete
 }
 
 // openRotated opens the file, and creates its folder. It returns nil if the configuration names no file.
@@ -58,11 +59,16 @@ func (r *rotated) write(lines []byte) error {
 	}
 	if size > 0 && size+int64(len(lines)) > r.options.MaxSize {
 		r.shift()
+		r.torn = false
 		if err := r.open(); err != nil {
 			return err
 		}
 	}
-	_, err = r.file.Write(lines)
+	if r.torn && size > 0 { // else the next line could not be read either
+		lines = append([]byte{'\n'}, lines...)
+	}
+	n, err := r.file.Write(lines)
+	r.torn = n > 0 && err != nil || n == 0 && r.torn
 	return err
 }
 

@@ -3,13 +3,56 @@ package telemetry
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+// A disk that is full tears a line, and no other. The limit on files holds for the whole
+// process, also for the log that 'go test' keeps of a test's process: so another one runs it.
+func TestTornLine(t *testing.T) {
+	const inOther = "METAROUTER_TEST_TORN_LINE"
+	if os.Getenv(inOther) == "" {
+		other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTornLine$", "-test.v")
+		other.Env = append(os.Environ(), inOther+"=1")
+		if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTornLine") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	file := filepath.Join(t.TempDir(), "log")
+	r, err := openRotated(config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 3})
+	expect.OK(t, err)
+	defer r.close()
+	expect.OK(t, r.write([]byte("one\n")))
+	full := func(bytes uint64) { // stands for a disk that is full: files may be this long
+		t.Helper()
+		var limit syscall.Rlimit
+		expect.OK(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+		limit.Cur = min(bytes, limit.Max)
+		expect.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	}
+	full(6)
+	for range 2 { // the second can't write a byte
+		err = r.write([]byte("two\n"))
+	}
+	full(^uint64(0))
+	if err == nil {
+		t.Error("a full disk was written to")
+	}
+	for _, line := range []string{"three\n", "four\n"} {
+		expect.OK(t, r.write([]byte(line)))
+	}
+	if got, _ := os.ReadFile(file); string(got) != "one\ntw\nthree\nfour\n" {
+		t.Errorf("got %q", got)
+	}
+}
 
 // A link that is put in place of the log, before or while it is open, is not followed.
 func TestLinkInPlaceOfLog(t *testing.T) {

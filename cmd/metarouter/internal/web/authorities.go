@@ -2,8 +2,10 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,12 +44,11 @@ func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
 // that run: TLS looks at a certificate only at the beginning of a connection.
 func (a *authorities) handler(serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent := r.TLS.PeerCertificates
-		if len(sent) == 0 {
+		if len(r.TLS.PeerCertificates) == 0 {
 			serve.ServeHTTP(w, r)
 			return
 		}
-		if err := a.verify(sent); err != nil {
+		if err := a.verify(r.TLS); err != nil {
 			a.log.Info("a request is refused, since the certificate of its client is not valid any more", zap.Error(err))
 			w.Header().Set("Connection", "close")
 			http.Error(w, "the certificate is not valid any more", http.StatusUnauthorized)
@@ -64,7 +65,7 @@ func (a *authorities) handler(serve http.Handler) http.Handler {
 				case <-ctx.Done():
 					return
 				}
-				if a.verify(sent) != nil {
+				if a.verify(r.TLS) != nil {
 					cancel()
 				}
 			}
@@ -73,14 +74,22 @@ func (a *authorities) handler(serve http.Handler) http.Handler {
 	})
 }
 
-// verify verifies a client's certificate, the first one, as TLS does.
-func (a *authorities) verify(sent []*x509.Certificate) error {
-	between := x509.NewCertPool()
-	for _, c := range sent[1:] {
-		between.AddCert(c)
+// verify verifies a client's certificate, the first one, as TLS does. Signatures that TLS has verified are not verified again
+// while their authority stays.
+func (a *authorities) verify(t *tls.ConnectionState) error {
+	o := x509.VerifyOptions{Roots: a.get(), Intermediates: x509.NewCertPool(), CurrentTime: a.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	late := func(c *x509.Certificate) bool {
+		return o.CurrentTime.Before(c.NotBefore) || o.CurrentTime.After(c.NotAfter)
 	}
-	_, err := sent[0].Verify(x509.VerifyOptions{
-		Roots: a.get(), Intermediates: between, CurrentTime: a.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	for _, chain := range t.VerifiedChains {
+		if _, err := chain[len(chain)-1].Verify(o); err == nil && !slices.ContainsFunc(chain, late) {
+			return nil
+		}
+	}
+	for _, c := range t.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	o.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	_, err := t.PeerCertificates[0].Verify(o)
 	return err
 }

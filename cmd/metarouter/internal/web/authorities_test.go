@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -395,6 +396,10 @@ func TestEditOfAuthorities(t *testing.T) {
 	expect.Equal(t, c.ping(t, token, "Bearer "+fixedToken), "200", "a token")
 	ended := c.stream(t, signed)
 
+	write := func(t *testing.T, path string, data []byte) { // at once, since the file is read all the time
+		write(t, path+".new", data)
+		expect.OK(t, os.Rename(path+".new", path))
+	}
 	for what, text := range map[string]string{"nonsense": "nonsense", "nothing": "", "half": string(next.pem()[:100])} {
 		write(t, c.file, []byte(text))
 		check(what, "200", c.dialer(t, false, signed))
@@ -408,6 +413,13 @@ func TestEditOfAuthorities(t *testing.T) {
 	if signal.IsClosed(ended) {
 		t.Fatal("a stream ends whose authority stays")
 	}
+
+	renewed := &authority{key: c.ca.key, certificate: c.ca.sign(t, &x509.Certificate{
+		Subject: c.ca.certificate.Subject, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, &c.ca.key.PublicKey)}
+	write(t, c.file, renewed.pem())
+	check("a renewed one, on its connection", "200", old)
+	check("a renewed one, again", "200", c.dialer(t, false, signed))
 
 	write(t, c.file, next.pem())
 	<-ended
