@@ -58,6 +58,9 @@ func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (*AccessLog, er
 	return l, nil
 }
 
+// editTime is how long an edit waits for a place in the queue.
+const editTime = 5 * time.Second
+
 // Edit continues in the file that an edited configuration names. If that can't be opened, the
 // current one stays in use.
 func (l *AccessLog) Edit(c config.Config) {
@@ -69,8 +72,13 @@ func (l *AccessLog) Edit(c config.Config) {
 		l.log.Warn(`the edit of "accessLog" can't be used; the access log stays as it was`, zap.Error(err))
 		return
 	}
-	l.queue <- queued{file: next} // before the first line for it
-	l.options.Store(&c.Router.AccessLog)
+	select {
+	case l.queue <- queued{file: next}: // before the first line for it
+		l.options.Store(&c.Router.AccessLog)
+	case <-time.After(editTime):
+		next.close()
+		l.log.Warn(`the edit of "accessLog" can't be used, since the disk does not take lines; the access log stays as it was`)
+	}
 }
 
 // Close writes the lines that wait, until ctx ends. Calls that end later are not logged.
