@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ func isForm(keyword string, v *hujson.Value) bool {
 	switch keyword {
 	case "title", "description", "$comment", "format", "contentEncoding", "contentMediaType", "$ref", "$dynamicRef", "$schema":
 		return k == '"'
+	case "$anchor", "$dynamicAnchor":
+		s, ok := text(v)
+		return ok && anchor.MatchString(s)
 	case "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum":
 		return k == '0'
 	case "multipleOf":
@@ -51,6 +55,8 @@ func isForm(keyword string, v *hujson.Value) bool {
 	}
 	return true
 }
+
+var anchor = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9._]*$`)
 
 func isSchema(v *hujson.Value) bool {
 	k := v.Value.Kind()
@@ -244,6 +250,63 @@ func visit(o object, at string, f func(o object, at string)) {
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
+// targets are the places in a schema to which references lead.
+type targets struct {
+	places map[string]string // pointers by identifier, and by anchor with "#"
+	bases  []string          // places of identifiers, to which pointers within are relative
+	known  map[string]bool   // whether there is something at a pointer
+	any    bool              // there are identifiers
+	twice  map[string]bool   // anchors that several places have
+}
+
+var identifiers = []string{"$id", "id", "$anchor", "$dynamicAnchor"}
+
+func targetsIn(root object) *targets {
+	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}, twice: map[string]bool{}}
+	visit(root, "", func(o object, at string) {
+		n.known[at] = true
+		for _, keyword := range identifiers {
+			s, ok := text(o.get(keyword))
+			if n.any = n.any || o.get(keyword) != nil; !ok || s == "" {
+				continue
+			}
+			if strings.HasSuffix(keyword, "nchor") {
+				s = "#" + s
+			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
+				n.bases = append(n.bases, at)
+			}
+			if before, taken := n.places[s]; !taken {
+				n.places[s] = at
+			} else if before != at {
+				n.twice[s] = true
+			}
+		}
+	})
+	return n
+}
+
+// target returns the pointer to which a reference at a place leads, and the part of the reference after its #. ok is false
+// if it names what the schema does not have.
+func (n *targets) target(ref, at string, exists func(string) bool) (target, fragment string, ok bool) {
+	id, fragment, _ := strings.Cut(ref, "#")
+	if plain, err := url.PathUnescape(fragment); err == nil {
+		fragment = plain
+	}
+	target, ok = n.places[id]
+	if id == "" {
+		for _, base := range n.bases {
+			if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
+				target = base
+			}
+		}
+	}
+	if fragment != "" && fragment[0] != '/' {
+		target, ok = n.places["#"+fragment]
+		return target, fragment, ok
+	}
+	return target + fragment, fragment, ok
+}
+
 // maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
 // the bytes of a pointer.
 const (
@@ -251,31 +314,18 @@ const (
 	maxPointer  = 4 << 10
 )
 
-// references removes all references but pointers to places within the schema, and all identifiers, since clients keep one
-// table of them for all tools.
+// references makes the references of a schema pointers within it, and removes those that lead nowhere, all identifiers,
+// since clients keep one table of them for all tools, and anchors that several places have.
 func (c *cleaner) references(root object) {
-	known := make(map[string]bool) // whether there is something at a pointer
-	var bases []string             // places of identifiers, to which pointers within are relative
-	visit(root, "", func(o object, at string) {
-		known[at] = true
-		for _, keyword := range []string{"$id", "id", "$anchor", "$dynamicAnchor"} {
-			if _, ok := text(o.get(keyword)); ok && strings.HasSuffix(keyword, "id") && at != "" {
-				bases = append(bases, at)
-			}
-			if o.get(keyword) != nil {
-				o.remove(keyword)
-				c.changed = true
-			}
-		}
-	})
+	n := targetsIn(root)
 	whole := hujson.Value{Value: root.Object}
 	searches := maxSearches
 	exists := func(at string) bool {
-		found, ok := known[at]
+		found, ok := n.known[at]
 		if !ok && searches > 0 {
 			searches--
 			found = whole.Find(at) != nil
-			known[at] = found
+			n.known[at] = found
 		}
 		return found
 	}
@@ -285,21 +335,33 @@ func (c *cleaner) references(root object) {
 			if !ok {
 				continue
 			}
-			target, inside := strings.CutPrefix(ref, "#")
-			if plain, err := url.PathUnescape(target); err == nil {
-				target = plain
+			target, fragment, ok := n.target(ref, at, exists)
+			dynamic := keyword == "$dynamicRef"
+			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
+			case !ok || !exists(target) || dynamic && (n.twice["#"+fragment] || o.get("$ref") != nil): // which of two it means depends on the way to it
+				o.remove(keyword)
+				c.dangling[o.Object] = true
+				c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
+				c.note("%s %.80q was left out, since it leads nowhere in the schema", keyword, ref)
+			case dynamic || n.any && found != ref:
+				if o.put("$ref", hujson.String(found)); dynamic {
+					o.remove(keyword)
+					c.changed = true
+				}
 			}
-			elsewhere := func(base string) bool { return strings.HasPrefix(at+"/", base+"/") && exists(base+target) }
-			if keyword == "$ref" && inside && (target == "" || target[0] == '/') && !slices.ContainsFunc(bases, elsewhere) && exists(target) {
-				continue
-			}
-			o.remove(keyword)
-			c.dangling[o.Object] = true
-			c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
-			c.note("%s %.80q was left out, since it is no pointer to a place in the schema", keyword, ref)
 		}
 	})
 	c.path = c.path[:1]
+	if n.any {
+		visit(root, "", func(o object, _ string) {
+			for _, keyword := range identifiers {
+				if s, ok := text(o.get(keyword)); !ok || !strings.HasSuffix(keyword, "nchor") || n.twice["#"+s] {
+					o.remove(keyword)
+				}
+			}
+		})
+		c.changed = true
+	}
 }
 
 // in2020 makes a schema one of JSON Schema 2020-12 that clients can compile, and removes regular expressions; see

@@ -24,13 +24,12 @@ func TestNormalizeDialects(t *testing.T) {
 		{"the root", `{"$ref":"#"}`, `{"$ref":"#"}`},
 		{"one that resolves", `{"$ref":"#/$defs/b~1c%20d"}`, `{"$ref":"#/$defs/b~1c%20d"}`},
 		{"a recursive one", `{"$ref":"#/$defs/Tree"}`, `{"$ref":"#/$defs/Tree"}`},
-		{"an anchor as identifier", `{"$ref":"#tree"}`, `{}`},
+		{"an anchor as identifier", `{"$ref":"#tree"}`, `{"$ref":"#/$defs/Tree"}`},
 		{"by an identifier", `{"$defs":{"X":{"$id":"https://x/y","$defs":{"z":{}}}},"allOf":[{"$ref":"https://x/y"},{"$ref":"https://x/y#/$defs/z"}]}`,
-			`{"$defs":{"X":{"$defs":{"z":{}}}},"allOf":[{},{}]}`},
-		{"below an identifier", `{"$id":"https://x/y","$ref":"#/$defs/z","$defs":{"z":{}}}`, `{"$defs":{"z":{}}}`},
-		{"below an identifier, of the root", `{"$id":"https://x/y","$ref":"#/$defs/Tree"}`, `{"$ref":"#/$defs/Tree"}`},
+			`{"$defs":{"X":{"$defs":{"z":{}}}},"allOf":[{"$ref":"#/properties/a/$defs/X"},{"$ref":"#/properties/a/$defs/X/$defs/z"}]}`},
+		{"below an identifier", `{"$id":"https://x/y","$ref":"#/$defs/z","$defs":{"z":{}}}`, `{"$ref":"#/properties/a/$defs/z","$defs":{"z":{}}}`},
 		{"draft 4's identifier", `{"id":"http://x","type":"string"}`, `{"type":"string"}`},
-		{"a dynamic identifier", `{"$dynamicRef":"#tree"}`, `{}`},
+		{"a dynamic identifier", `{"$dynamicRef":"#tree"}`, `{"$ref":"#/$defs/Tree"}`},
 		{"a dynamic identifier of two", `{"$defs":{"x":{"$dynamicAnchor":"q"},"y":{"$dynamicAnchor":"q"}},"$dynamicRef":"#q"}`, `{"$defs":{"x":{},"y":{}}}`},
 		{"an identifier of two", `{"$defs":{"x":{"$anchor":"q"},"y":{"$anchor":"q"}}}`, `{"$defs":{"x":{},"y":{}}}`},
 		// keywords of older drafts
@@ -85,7 +84,7 @@ func TestNormalizeDialects(t *testing.T) {
 func TestNormalizeOutputRoot(t *testing.T) {
 	for root, want := range map[string]string{
 		`"$id":"https://x/result"`:                            ``,
-		`"$id":"r","properties":{"a":{"$ref":"r#/$defs/b"}}`:  `,"properties":{"a":{}}`,
+		`"$id":"r","properties":{"a":{"$ref":"r#/$defs/b"}}`:  `,"properties":{"a":{"$ref":"#/$defs/b"}}`,
 		`"$schema":"http://json-schema.org/draft-07/schema#"`: ``,
 		`"$schema":"https://json-schema.org/draft-07/schema"`: ``,
 		`"$schema":"http://json-schema.org/draft-04/schema#"`: ``,

@@ -121,6 +121,9 @@ func (w way) run(t *testing.T, bin string, lasts time.Duration) {
 	if w.procs > 0 {
 		env = append(env, "GOMAXPROCS="+strconv.Itoa(w.procs))
 	}
+	t.Cleanup(func() { // a shared router ends, and writes its files, after its client was killed
+		mcptest.WaitFor(t, "the end of all processes", func() bool { return len(pidsOf(dir, bin)) == 0 })
+	})
 	process := mcptest.Start(t, program, flags, dir, env)
 	c := &caller{t: t, c: process}
 	client := mcptest.Requester(process)

@@ -88,7 +88,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a call ends with %d: %s", code, stdout)
 	}
 	stdout, _, code = s.run("doctor")
-	wantText(t, "doctor", stdout, "the server works", `logins\.key`)
+	wantText(t, "doctor", stdout, "servers that work: 1 of 1", `logins\.key`)
 	expect.Equal(t, code, 0, "doctor ends with")
 
 	running.Kill()
@@ -109,7 +109,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// On a terminal the browser is opened. Over SSH it is not, and the URL can be pasted.
+// On a terminal the browser is opened. Over SSH it is not, and with --paste the URL can be pasted.
 func TestLoginOnTerminal(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
@@ -138,12 +138,12 @@ func TestLoginOnTerminal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, p.shown())
 	}
 	found("it has 2 tools")
-	wantText(t, "with a browser", p.shown(), "in your browser")
+	wantText(t, "with a browser", p.shown(), "Your browser opens it now")
 
 	os.Remove(seen)
 	s.env = append(s.env, "BROWSER=", "DISPLAY=:10", "SSH_CONNECTION=192.0.2.1 1 192.0.2.2 22")
 	p = openPTY(t, 1000, 24)
-	cmd = start(p)
+	cmd = start(p, "--paste")
 	url := strings.TrimSpace(found(`http\S+/authorize\S+\s`))
 	found("Waiting for you")
 	to, err := fakeissuer.Redirected(within(t), url)
@@ -160,14 +160,14 @@ func TestLoginOnTerminal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, p.shown())
 	}
 	found("it has 2 tools")
+
+	p = openPTY(t, 1000, 24)
+	cmd = start(p)
+	found("Waiting for you")
 	wantText(t, "over SSH", p.shown(), "logged in to this machine over SSH")
 	if _, err := os.Stat(seen); err == nil {
 		t.Error("a browser was opened over SSH")
 	}
-
-	p = openPTY(t, 200, 24)
-	cmd = start(p, "--no-browser")
-	found("Waiting for you")
 	cmd.Process.Signal(os.Interrupt)
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("Ctrl-C: %v\n%s", err, p.shown())

@@ -76,7 +76,7 @@ func TestStoredScript(t *testing.T) {
 	c := s.overHTTP(url)
 	const id = "scripts__pay-bill"
 	for tool, arguments := range map[string]map[string]any{
-		"find_tools": {"task": "pay the bill of a customer"},
+		"find_tools": {"query": "pay the bill of a customer"},
 		"route_task": {"task": "pay the bill of a customer", "arguments": map[string]any{"id": "routed"}},
 	} {
 		if a := runTool(t, c, tool, arguments, nil); !strings.Contains(a.text(), "pay-bill") {

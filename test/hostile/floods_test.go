@@ -46,7 +46,7 @@ var floods = map[string]kind{
 
 // flooding returns a server that sends a notification as fast as it can.
 func flooding(method, params string) kind {
-	return kind{named: []string{"doctor: it sends too many notifications"}, play: func(p *player) {
+	return kind{named: []string{"doctor: it sends too many messages"}, play: func(p *player) {
 		p.capabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"logging":{}}`
 		p.on["prompts/list"] = func(m message) { p.result(m, `{"prompts":[]}`) }
 		p.on["resources/list"] = func(m message) { p.result(m, `{"resources":[]}`) }

@@ -13,7 +13,7 @@ import (
 var questions = map[string]kind{
 	"flood of sampling outside a call": asking(false, "sampling/createMessage", sampling),
 	"flood of elicitation in a call":   asking(true, "elicitation/create", elicitation),
-	"flood of ping": {named: []string{"doctor: it sends too many pings"}, play: func(p *player) {
+	"flood of ping": {named: []string{"doctor: it sends too many messages"}, play: func(p *player) {
 		p.initialized = func() { forever(func(i int) { p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)) }) }
 	}},
 	"flood of questions with one id": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {

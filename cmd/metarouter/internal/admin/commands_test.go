@@ -73,7 +73,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("why: %+v", reasons)
 	}
 	var d doctor.Diagnosis
-	if s.command("POST", "/dashboard/doctor", "{}", &d); d.Verdict != "all 2 servers work" {
+	if s.command("POST", "/dashboard/doctor", "{}", &d); d.Verdict != "servers that work: 2 of 2" {
 		t.Errorf("the doctor: %+v", d)
 	}
 	for _, c := range []struct {

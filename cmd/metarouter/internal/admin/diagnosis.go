@@ -16,7 +16,6 @@ import (
 func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, names *exposure.ToolNames, w doctor.World) doctor.Case {
 	found := doctor.Case{
 		Config: c, Catalog: catalog, World: w,
-		Name:  func(t *registry.NormalizedTool) (string, string) { return names.Exposed(t), names.Altered(t) },
 		Finds: func(name string) bool { _, ok := names.Only(name); return ok },
 	}
 	for _, s := range servers {
@@ -35,7 +34,7 @@ func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	}
 	c.Servers = c.Servers[i : i+1]
 	snapshot := a.router.Snapshot()
-	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed(snapshot), doctor.System{}))
+	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed(snapshot), doctor.Look("")))
 	if i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Server == s.Name }); i >= 0 {
 		problem, fix = plain.Text(report.Findings[i].Problem), plain.Text(report.Findings[i].Fix)
 	}

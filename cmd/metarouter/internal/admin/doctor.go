@@ -22,7 +22,7 @@ func runDoctor(q *query) (any, error) {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
-	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.System{DataDir: q.options.DataDir})
+	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.Look(q.options.DataDir))
 	if why := q.judgement(); why != nil {
 		found.Edit = q.explain(why)
 		if w, ok := errors.AsType[*configfile.Waiting](found.Edit); ok {

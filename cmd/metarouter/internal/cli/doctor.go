@@ -41,6 +41,9 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}
+	if !e.JSON {
+		d = d.PinOnce(pin)
+	}
 	err = printDiagnosis(e, d, console.Failed)
 	if pin {
 		err = cmp.Or(edit.Pin(&edit.Editor{Source: e.Files, Write: write}, d.Packages), err)

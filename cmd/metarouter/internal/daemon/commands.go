@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -25,10 +26,7 @@ func Answer(mux *http.ServeMux, program string, h http.Handler) {
 // Routers returns the running routers that answer this program, the newest first.
 func Routers(ctx context.Context, s Sockets, program string) (all []http.RoundTripper) {
 	for _, socket := range s.running("") {
-		r := running{path: buildPath + Hash(program), transport: &http.Transport{
-			DisableKeepAlives: true,
-			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
-		}}
+		r := running{path: buildPath + Hash(program), transport: transportTo(func() []string { return []string{socket} })}
 		q, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://router/", nil)
 		if err != nil {
 			continue
@@ -53,6 +51,21 @@ func (r running) RoundTrip(q *http.Request) (*http.Response, error) {
 	q = q.Clone(q.Context())
 	q.URL.Path = r.path + q.URL.Path
 	return r.transport.RoundTrip(q)
+}
+
+// transportTo returns a transport to the first router that answers at one of the sockets, as they are at each request.
+func transportTo(sockets func() []string) *http.Transport {
+	return &http.Transport{
+		DisableKeepAlives: true, // another router may be there by the next request
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			for _, socket := range sockets() {
+				if conn, err := dial(ctx, socket); err == nil {
+					return conn, nil
+				}
+			}
+			return nil, errors.New("no router runs with this configuration")
+		},
+	}
 }
 
 func dial(ctx context.Context, socket string) (net.Conn, error) {

@@ -45,39 +45,25 @@ func SocketsOf(dataDir string, files []string) Sockets {
 	return Sockets{dir, hex.EncodeToString(sum[:6]) + "."}
 }
 
-// maxAttempts bounds how often the folder is made again that another process removes.
-const maxAttempts = 100
-
 // open makes sure that the folder is there and closed to others.
 func (s Sockets) open() error {
 	if s.dir == "" {
 		return errors.New("there is no data folder to keep a socket in")
 	}
-	for attempt := 1; ; attempt++ {
-		err := os.MkdirAll(s.dir, 0o700)
-		var info fs.FileInfo
-		if err == nil {
-			info, err = os.Lstat(s.dir)
-		}
-		removed := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) // by tidy, meanwhile
-		switch {
-		case err == nil && isOurs(info):
-			return nil
-		case err == nil:
-			return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", s.dir)
-		case !removed || attempt == maxAttempts:
-			return fmt.Errorf("make a folder for the socket: %w", err)
-		}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make a folder for the socket: %w", err)
 	}
+	if !s.isOurs() {
+		return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", s.dir)
+	}
+	return nil
 }
 
 // isOurs reports whether no other user can have put anything into the folder.
 func (s Sockets) isOurs() bool {
-	info, err := os.Lstat(s.dir)
-	return err == nil && isOurs(info)
+	folder, err := os.Lstat(s.dir)
+	return err == nil && folder.IsDir() && isPrivate(folder)
 }
-
-func isOurs(folder fs.FileInfo) bool { return folder.IsDir() && isPrivate(folder) }
 
 // shared begins the names of the sockets of routers that clients may share, after
 // the prefix.
@@ -98,19 +84,15 @@ func (s Sockets) listen(kind string) (net.Listener, error) {
 }
 
 func listenAt(path string) (net.Listener, error) {
-	for attempt := 1; ; attempt++ {
-		if err := socketsAt(path).open(); err != nil {
-			return nil, err
-		}
-		l, err := net.Listen("unix", path)
-		if err == nil {
-			os.Chmod(path, 0o600) // the folder is closed to others already
-			return l, nil
-		}
-		if attempt == maxAttempts { // else tidy may have removed the folder meanwhile
-			return nil, fmt.Errorf("listen for other processes: %w", err)
-		}
+	if err := socketsAt(path).open(); err != nil {
+		return nil, err
 	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for other processes: %w", err)
+	}
+	os.Chmod(path, 0o600) // the folder is closed to others already
+	return l, nil
 }
 
 // setAside renames the socket of a router that is not shared any more, such as one that hangs. Commands still find it, and
@@ -121,12 +103,9 @@ func (s Sockets) setAside(socket, kind string) {
 }
 
 // running returns the sockets of this kind of running routers, the newest first: so an
-// old router that hangs delays no process if there is a newer one.
-func (s Sockets) running(kind string) (alive []string) { return s.probe(kind, false) }
-
-// probe is running. It removes the sockets of dead routers: without the lock only old ones, since a process
-// may be about to listen.
-func (s Sockets) probe(kind string, locked bool) (alive []string) {
+// old router that hangs delays no process if there is a newer one. It removes old sockets of dead routers; a process
+// may be about to listen on a new one.
+func (s Sockets) running(kind string) (alive []string) {
 	if s.dir == "" || !s.isOurs() {
 		return nil
 	}
@@ -137,22 +116,14 @@ func (s Sockets) probe(kind string, locked bool) (alive []string) {
 			continue
 		}
 		path := filepath.Join(s.dir, f.Name())
-		c, err := net.DialTimeout("unix", path, time.Second)
-		if err == nil {
+		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			c.Close()
 			alive = append(alive, path)
-			continue
-		}
-		if age := time.Since(made(f)); locked && isRefused(err) || age > staleAfter {
+		} else if time.Since(made(f)) > staleAfter {
 			os.Remove(path)
 		}
 	}
 	return alive
-}
-
-func (s Sockets) areThere() bool {
-	found, err := os.ReadDir(s.dir)
-	return err != nil || slices.ContainsFunc(found, func(f fs.DirEntry) bool { return strings.HasPrefix(f.Name(), s.prefix) })
 }
 
 func socketsAt(path string) Sockets {
@@ -175,7 +146,7 @@ const staleAfter = 2 * time.Second
 
 // Serve answers the requests of other processes with the same files, until ctx ends.
 func Serve(ctx context.Context, s Sockets, h http.Handler) error {
-	defer s.tidy()
+	defer s.running("") // which removes the sockets of dead routers
 	l, err := s.listen("")
 	if err != nil {
 		return err

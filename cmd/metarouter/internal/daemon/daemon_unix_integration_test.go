@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,83 +116,6 @@ func TestSocketOfAKilledRouter(t *testing.T) {
 	if _, err := os.Stat(alive); err != nil {
 		t.Error("the socket of a router that runs was removed")
 	}
-}
-
-// When the last client has left, nothing of the routers is left either, also if one of
-// them was killed.
-func TestNothingIsLeftBehind(t *testing.T) {
-	layer.Integration(t)
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	data := filepath.Join(t.TempDir(), strings.Repeat("long", 20)) // so that the sockets are in the temporary folder
-	sockets, other := SocketsOf(data, []string{"mcp.json"}), SocketsOf(data, []string{"other.json"})
-	left := func() (names []string) {
-		filepath.WalkDir(temp, func(path string, _ fs.DirEntry, _ error) error {
-			if path != temp {
-				names = append(names, filepath.Base(path))
-			}
-			return nil
-		})
-		return names
-	}
-
-	unlock, err := sockets.lock(t.Context()) // as a client does that looks for a router
-	expect.OK(t, err)
-	path, err := sockets.newSocket(shared)
-	expect.OK(t, err)
-	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	expect.OK(t, err)
-	killed.SetUnlinkOnClose(false)
-	alive, err := sockets.listen(shared)
-	expect.OK(t, err)
-	neighbour, err := other.listen(shared)
-	expect.OK(t, err)
-	killed.Close()
-	sockets.tidy()
-	if n := len(left()); n != 5 {
-		t.Errorf("while the lock is held: %q", left())
-	}
-	unlock()
-	sockets.tidy()
-	if n := len(left()); n != 4 { // the folder, the lock and two sockets
-		t.Errorf("while a router runs: %q", left())
-	}
-	alive.Close()
-	sockets.tidy()
-	if n := len(left()); n != 2 { // the folder and the neighbour's socket
-		t.Errorf("while a neighbour runs: %q", left())
-	}
-	neighbour.Close()
-	if socketsAt(neighbour.Addr().String()).tidy(); len(left()) > 0 {
-		t.Errorf("left behind: %q", left())
-	}
-}
-
-// A client that waits for the lock gets it though its file is removed meanwhile, and
-// no two have it.
-func TestLockIsRemovedMeanwhile(t *testing.T) {
-	layer.Integration(t)
-	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
-	var held atomic.Int32
-	var running sync.WaitGroup
-	for range 8 {
-		running.Go(func() {
-			for range 50 {
-				unlock, err := sockets.lock(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if held.Add(1) > 1 {
-					t.Error("two have the lock")
-				}
-				held.Add(-1)
-				unlock()
-				sockets.tidy()
-			}
-		})
-	}
-	running.Wait()
 }
 
 // With an ended context, a client does not wait for the lock.

@@ -25,8 +25,7 @@
 //
 // The last client's process waits until the host has ended, so that a program that
 // waits for the process waits for the MCP servers too. If that process was killed, the
-// host ends soon. The last process to end removes the lock's file and the folder of
-// the sockets ([Sockets]).
+// host ends soon. The next router removes the sockets of killed ones ([Sockets]).
 //
 // A host may be killed while it serves. Then the processes of its clients look for another one, or
 // serve their clients themselves, and the Relay sends again the messages that the next router needs.

@@ -87,7 +87,7 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 	}
 	for _, running := range s.running(shared) {
 		bounded, cancel := context.WithTimeout(ctx, joinWait)
-		conn, _, err := exchange(bounded, running, "PUT", "/handover", Client{Program: h.Program}.values(h.Terms, ""))
+		conn, _, err := exchange(bounded, running, "PUT", "/handover", &greeting{Client: Client{Program: h.Program}, Terms: h.Terms})
 		if cancel(); err != nil {
 			other(err.Error())
 			continue
@@ -109,7 +109,7 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 }
 
 func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *http.ServeMux) (err error) {
-	defer socketsAt(socket).tidy()
+	defer socketsAt(socket).running("") // which removes the sockets of dead routers
 	h.socket, h.clients, h.handed, h.empty = socket, make(map[string]chan net.Conn), make(chan struct{}), make(chan struct{})
 	mux.HandleFunc("PUT /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
 	mux.HandleFunc("PUT /handover", h.answerHandOver)
@@ -129,7 +129,9 @@ func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *
 	case err = <-ended:
 		ended <- nil
 	}
-	h.close()
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	stop()
 	h.served.Wait()
 	return errors.Join(err, <-ended)
@@ -184,10 +186,10 @@ func (h *Host) handOver() {
 
 // answerHandOver answers a host that takes over.
 func (h *Host) answerHandOver(w http.ResponseWriter, q *http.Request) {
-	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
-	_ = q.ParseForm()
-	_, terms, _ := clientOf(q.PostForm)
-	switch name := h.Terms.differ(terms); {
+	from, err := readGreeting(w, q)
+	switch name := h.Terms.differ(from.Terms); {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
 	case h.Stays:
 		http.Error(w, "another router serves over HTTP with this configuration, and has its own servers", http.StatusConflict)
 	case name != "":
@@ -198,12 +200,6 @@ func (h *Host) answerHandOver(w http.ResponseWriter, q *http.Request) {
 }
 
 func otherTerms(name string) string { return "the running router has another " + name }
-
-func (h *Host) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-}
 
 // awaitText waits until the host uses the client's text of the configuration, if that can be read.
 func (h *Host) awaitText(ctx context.Context, text string) {
@@ -228,13 +224,12 @@ func (h *Host) awaitText(ctx context.Context, text string) {
 // attend answers the first request of a client's process: with lines of the log, until the process may
 // end. The client is served meanwhile, once its second request has come.
 func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Request) {
-	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
-	if err := q.ParseForm(); err != nil {
+	c, err := readGreeting(w, q)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c, terms, text := clientOf(q.PostForm)
-	if name := h.Terms.differ(terms); name != "" {
+	if name := h.Terms.differ(c.Terms); name != "" {
 		http.Error(w, otherTerms(name), http.StatusConflict)
 		return
 	}
@@ -243,7 +238,7 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 		http.Error(w, "this program is newer than the running router's, and takes over", http.StatusConflict)
 		return
 	}
-	if h.awaitText(q.Context(), text); c.Profile != "" && !h.HasProfile(c.Profile) {
+	if h.awaitText(q.Context(), c.Text); c.Profile != "" && !h.HasProfile(c.Profile) {
 		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", c.Profile), http.StatusNotFound)
 		return
 	}
@@ -275,7 +270,7 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 		case <-serving.Done():
 		}
 	}()
-	h.serve(serving, c, joined, log)
+	h.serve(serving, c.Client, joined, log)
 	if last := h.remove(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
 		context.AfterFunc(there, h.Abandoned) // the log's connection ends with this process
 		return

@@ -55,44 +55,55 @@ type Joiner struct {
 
 // A Client is what the process of a client says of the client.
 type Client struct {
-	Program   string   // see [Program]
-	Profile   string   // its choice; "" without one
-	Only      []string // the servers that it sees; all if it is empty
-	Mode      string   // its choice; "" for the configuration's
-	Names     string   // likewise
-	FindTools bool     // whether direct mode lists find_tools, too
-	LogLevel  string   // the least severe lines of the log that it wants
-	Folder    string   // in which it was started
-	Environ   []string // its variables, as of [os.Environ]
+	Program string   // see [Program]
+	Profile string   // its choice; "" without one
+	Only    []string // the servers that it sees; all if it is empty
+	View    struct { // how it sees the router, as package server has it
+		Mode, Names string
+		FindTools   bool
+	}
+	LogLevel string   // the least severe lines of the log that it wants
+	Folder   string   // in which it was started
+	Environ  []string // its variables, as of [os.Environ]
 }
 
 // maxJoin bounds the request of a client's process, in bytes. Systems bound the variables of a process to less.
 const maxJoin = 8 << 20
 
-// values returns the request of the client's process.
-func (c Client) values(t Terms, text string) url.Values {
+// A greeting is the form of the first request of a client's process. Programs of other versions read it.
+type greeting struct {
+	Client
+	Terms Terms
+	Text  string // the digest of the text of its configuration
+}
+
+func (g *greeting) values() url.Values {
 	v := url.Values{
-		"text": {text}, "program": {c.Program}, "profile": {c.Profile}, "only": c.Only, "mode": {c.Mode}, "names": {c.Names}, "find": {strconv.FormatBool(c.FindTools)}, "level": {c.LogLevel}, "folder": {c.Folder},
-		"variable": c.Environ,
+		"text": {g.Text}, "program": {g.Program}, "profile": {g.Profile}, "only": g.Only, "mode": {g.View.Mode}, "names": {g.View.Names},
+		"find": {strconv.FormatBool(g.View.FindTools)}, "level": {g.LogLevel}, "folder": {g.Folder}, "variable": g.Environ,
 	}
-	for name, value := range t {
+	for name, value := range g.Terms {
 		v.Set("term "+name, value)
 	}
 	return v
 }
 
-// clientOf is the inverse of values.
-func clientOf(v url.Values) (c Client, t Terms, text string) {
-	t = make(Terms)
+// readGreeting reads a greeting.
+func readGreeting(w http.ResponseWriter, q *http.Request) (g greeting, err error) {
+	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
+	if err := q.ParseForm(); err != nil {
+		return g, err
+	}
+	v := q.PostForm
+	g.Client = Client{Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], LogLevel: v.Get("level"), Folder: v.Get("folder"), Environ: v["variable"]}
+	g.View.Mode, g.View.Names, g.View.FindTools = v.Get("mode"), v.Get("names"), v.Get("find") == "true"
+	g.Terms, g.Text = make(Terms), v.Get("text")
 	for key := range v {
 		if name, ok := strings.CutPrefix(key, "term "); ok {
-			t[name] = v.Get(key)
+			g.Terms[name] = v.Get(key)
 		}
 	}
-	return Client{
-		Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], Mode: v.Get("mode"), Names: v.Get("names"), FindTools: v.Get("find") == "true", LogLevel: v.Get("level"),
-		Folder: v.Get("folder"), Environ: v["variable"],
-	}, t, v.Get("text")
+	return g, nil
 }
 
 // An otherError says why a router that runs does not serve a client.
@@ -141,9 +152,9 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	defer unlock()
-	values := j.Client.values(j.Terms, j.Text())
+	from := greeting{j.Client, j.Terms, j.Text()}
 	for _, socket := range j.Sockets.running(shared) {
-		s, err := j.attach(ctx, socket, values, joinWait)
+		s, err := j.attach(ctx, socket, from, joinWait)
 		if err == nil || errors.Is(err, ErrRefused) {
 			return s, err
 		}
@@ -165,7 +176,7 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := j.attachNew(context.WithoutCancel(ctx), socket, values, ended) // a host that serves the client can be told to end, and waited for
+	s, err := j.attachNew(context.WithoutCancel(ctx), socket, from, ended) // a host that serves the client can be told to end, and waited for
 	if err != nil {
 		host.Signal(syscall.SIGTERM) // else it would wait for others
 		return nil, fmt.Errorf("%w before it let the client in: %w", ErrLost, err)
@@ -174,9 +185,9 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 }
 
 // attachNew is attach for a router that was just started, which may not listen yet.
-func (j *Joiner) attachNew(ctx context.Context, socket string, values url.Values, ended <-chan struct{}) (*Session, error) {
+func (j *Joiner) attachNew(ctx context.Context, socket string, from greeting, ended <-chan struct{}) (*Session, error) {
 	for began := time.Now(); ; {
-		s, err := j.attach(ctx, socket, values, startWait)
+		s, err := j.attach(ctx, socket, from, startWait)
 		if !isAbsent(err) || time.Since(began) > startWait {
 			return s, err
 		}
@@ -228,14 +239,14 @@ func (j *Joiner) start(socket string) (host *os.Process, ended <-chan struct{}, 
 	return cmd.Process, over, nil
 }
 
-func (j *Joiner) attach(ctx context.Context, socket string, values url.Values, wait time.Duration) (*Session, error) {
+func (j *Joiner) attach(ctx context.Context, socket string, from greeting, wait time.Duration) (*Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	log, answer, err := exchange(ctx, socket, "PUT", "/log", values)
+	log, answer, err := exchange(ctx, socket, "PUT", "/log", &from)
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := exchange(ctx, socket, "POST", "/join", url.Values{"client": {answer.Header.Get(clientHeader)}})
+	conn, _, err := exchange(ctx, socket, "POST", "/join?client="+answer.Header.Get(clientHeader), nil)
 	if err != nil {
 		log.Close()
 		return nil, err
@@ -249,22 +260,16 @@ func (j *Joiner) attach(ctx context.Context, socket string, values url.Values, w
 	return s, nil
 }
 
-// exchange sends a request with a form to the router at a socket. After an answer of success, the
+// exchange sends a request, with a greeting unless that is nil, to the router at a socket, before the deadline of ctx. After an answer of success, the
 // connection is as long as the body, or of another protocol.
-func exchange(ctx context.Context, socket, method, path string, values url.Values) (net.Conn, *http.Response, error) {
+func exchange(ctx context.Context, socket, method, path string, from *greeting) (net.Conn, *http.Response, error) {
 	conn, err := dial(ctx, socket)
 	if err != nil {
 		return nil, nil, err
 	}
-	late := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(late)
-		conn.SetDeadline(time.Unix(1, 0))
-	})
-	answer, err := sendRequest(conn, method, path, values)
-	if !stop() {
-		<-late
-	}
+	until, _ := ctx.Deadline()
+	conn.SetDeadline(until)
+	answer, err := sendRequest(conn, method, path, from)
 	if err != nil {
 		conn.Close()
 		return nil, nil, err
@@ -273,8 +278,12 @@ func exchange(ctx context.Context, socket, method, path string, values url.Value
 	return pipe.Conn(conn), answer, nil
 }
 
-func sendRequest(conn net.Conn, method, path string, values url.Values) (*http.Response, error) {
-	q, err := http.NewRequest(method, "http://router"+path, strings.NewReader(values.Encode()))
+func sendRequest(conn net.Conn, method, path string, from *greeting) (*http.Response, error) {
+	var form url.Values
+	if from != nil {
+		form = from.values()
+	}
+	q, err := http.NewRequest(method, "http://router"+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}

@@ -2,16 +2,12 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 )
-
-var errNone = errors.New("no router runs with this configuration")
 
 // Running reports whether a router runs.
 func Running(s Sockets) bool { return len(s.running("")) > 0 }
@@ -27,17 +23,7 @@ func Proxy(s Sockets, down func(http.ResponseWriter, *http.Request, error)) http
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "router"
 			r.Out.Host = r.In.Host // by which the router knows its own pages
 		},
-		Transport: &http.Transport{
-			DisableKeepAlives: true, // another router may be there by the next request
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				for _, socket := range s.running("") {
-					if conn, err := dial(ctx, socket); err == nil {
-						return conn, nil
-					}
-				}
-				return nil, errNone
-			},
-		},
+		Transport:     transportTo(func() []string { return s.running("") }),
 		FlushInterval: -1, // streams of events
 		ErrorHandler:  down,
 		ErrorLog:      log.New(io.Discard, "", 0), // a page that was closed is no error

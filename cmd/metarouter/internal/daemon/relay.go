@@ -26,9 +26,6 @@ const (
 	// maxKept bounds the messages with a lasting effect, in bytes.
 	maxKept = 128 << 10
 
-	// maxEndNotices bounds the routers that may end without all answers once the client's input has ended.
-	maxEndNotices = 5
-
 	// maxAnswer bounds a message of the router, in bytes.
 	maxAnswer = 2 * wire.MaxLine
 
@@ -65,15 +62,14 @@ type Relay struct {
 	there   *sync.Cond // for away to be false
 	answers sync.Mutex // held while a message is written to Out
 
-	mu         sync.Mutex // guards the fields below
-	sent       int        // messages of the client so far
-	open       map[string]request
-	size       int // bytes of the lines in open
-	kept       []keptMessage
-	ignore     map[string]bool // ids of replayed requests that the client has the answers to
-	ended      bool            // the client's input
-	endNotices int             // routers that were notified of the end
-	left       bool            // the client
+	mu     sync.Mutex // guards the fields below
+	sent   int        // messages of the client so far
+	open   map[string]request
+	size   int // bytes of the lines in open
+	kept   []keptMessage
+	ignore map[string]bool // ids of replayed requests that the client has the answers to
+	ended  bool            // the client's input
+	left   bool            // the client
 }
 
 // A request has no answer yet.
@@ -137,7 +133,7 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.left || r.ended && (len(r.open) == 0 || r.endNotices > maxEndNotices)
+	return r.left || r.ended && len(r.open) == 0
 }
 
 // readClient passes on messages of the client until its input ends. Then it looks now and then whether
@@ -167,7 +163,6 @@ func (r *Relay) readClient(done <-chan struct{}) {
 	}
 	r.mu.Lock()
 	r.ended = true
-	r.endNotices++
 	r.mu.Unlock()
 	r.router.CloseWrite()
 	r.writing.Unlock()
@@ -298,9 +293,6 @@ func (r *Relay) resume(routers int) {
 		lines, lost = r.replay(routers)
 	}
 	ended := r.ended
-	if ended {
-		r.endNotices++
-	}
 	r.mu.Unlock()
 	for _, id := range lost {
 		r.refuse(id, session.ErrEnded)

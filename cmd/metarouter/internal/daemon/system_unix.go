@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,9 +14,6 @@ import (
 
 // HasSockets reports whether this system has Unix sockets.
 func HasSockets() bool { return true }
-
-// isRefused reports whether no process listens on the socket that was dialled.
-func isRefused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
 
 // detach has the command run in a session of its own, without the files that were left
 // open in this process: the command would keep them open for longer.

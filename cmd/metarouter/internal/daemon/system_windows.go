@@ -16,9 +16,6 @@ func HasSockets() bool {
 	return !errors.Is(err, windows.WSAEAFNOSUPPORT)
 }
 
-// isRefused reports whether no process listens on the socket that was dialled.
-func isRefused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }
-
 // detach has the command run without a console: it outlives this process, and gets no Ctrl-C.
 func detach(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,8 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		{up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors"},
 		{up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors"},
 		{up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt},
-		{up && s.Flood.PerSecond > 0, Warning, flooding(s.Flood), "set it to log less, if it has an option or a variable for that, or report this to its authors"},
+		{up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(clip(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
+			"set it to log less, if it has an option or a variable for that, or report this to its authors"},
 		{up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart ` + entry.Name + ` ends it, and "timeout" in its entry bounds such calls`},
 		{up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt},
 		{up && s.ProtocolVersion == session.Oldest, Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion),
@@ -63,55 +65,25 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 	}
 }
 
+// pinAdvice is the fix of servers with versions that can be pinned.
+const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
+
 // checkStart says why a start took long, and how the next one is faster.
 func checkStart(x *findings, entry config.Server, s status.Status) {
-	problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
-	if s.Fetching > s.Took/3 {
-		did := "to fetch its package"
-		if first = !s.Cached; s.Cached {
-			did = "to look up its package"
-		}
-		problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
-	}
-	if fix := startFaster(entry, s); first {
-		x.add(Note, problem+"; the next start is faster.", "")
-	} else if fix != "" {
-		x.add(Warning, problem+".", fix)
-	} else {
+	problem := fmt.Sprintf("it took %s to start", short(s.Took))
+	unpinned := func(arg string) bool { return arg != s.Package && bareName(arg) == bareName(s.Package) }
+	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
+	switch fetching := s.Fetching > s.Took/3; {
+	case fetching && !s.Cached:
+		x.add(Note, fmt.Sprintf("%s, %s of them to fetch its package; the next start is faster.", problem, short(s.Fetching)), "")
+	case fetching && ok && use.KeepsData(entry.Env):
+		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)),
+			"its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first")
+	case fetching && s.Package != "" && slices.ContainsFunc(entry.Args, unpinned):
+		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)), pinAdvice)
+	default:
 		x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
 	}
-}
-
-// flooding describes a flood of messages.
-func flooding(f status.Flood) string {
-	what, such := "messages that were not asked for", ""
-	switch f.Method {
-	case "":
-	case "ping":
-		what = "pings"
-	default:
-		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
-	}
-	return fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped)
-}
-
-// startFaster says how the server starts faster; "" if nothing is wrong but a slow machine or server.
-func startFaster(entry config.Server, s status.Status) string {
-	spec, name := "", bareName(s.Package)
-	for _, arg := range entry.Args {
-		if name != "" && bareName(arg) == name {
-			spec = arg
-		}
-	}
-	if use, ok := commandline.PackagesOf(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
-		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
-	}
-	if spec != "" && spec != s.Package {
-		args := slices.Clone(entry.Args)
-		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write, or write "args": [%s]`, quoted(args))
-	}
-	return ""
 }
 
 // checkContainer names options of a container without which its server does not work, or leaves

@@ -20,8 +20,8 @@ func examineOffer(t *testing.T, o registry.Offer) []Finding {
 	_, err := r.Replace("s", o)
 	expect.OK(t, err)
 	return Examine(Case{
-		Catalog: r.Snapshot(), World: world{}, Name: func(*registry.NormalizedTool) (string, string) { return "", "" },
-		Config: config.Config{Servers: []config.Server{{Name: "s", Command: "s"}}}, Servers: []status.Status{{Name: "s", State: status.Ready}},
+		Catalog: r.Snapshot(),
+		Config:  config.Config{Servers: []config.Server{{Name: "s", Command: "s"}}}, Servers: []status.Status{{Name: "s", State: status.Ready}},
 	}).Findings
 }
 

@@ -19,7 +19,7 @@ func TestTakeover(t *testing.T) {
 		_, err := r.Replace(server, o)
 		expect.OK(t, err)
 	}
-	c := Case{Catalog: r.Snapshot(), World: world{}}
+	c := Case{Catalog: r.Snapshot()}
 	for _, name := range []string{"taker", "owner"} {
 		c.Config.Servers = append(c.Config.Servers, config.Server{Name: name, Command: name})
 		c.Servers = append(c.Servers, status.Status{Name: name, State: status.Ready})

@@ -13,7 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 // A Cluster is the router's cluster as it was seen.
@@ -55,10 +54,7 @@ const ofPermissions = "The permissions of NATS"
 // breaking are how problems begin that keep the cluster from working; ofNode begins those of nodes, which are named apart.
 var breaking = []string{ofPermissions, "JetStream does not answer", "The NATS server has version"}
 
-const (
-	ofNode       = "The node "
-	maxStrangers = 10 // untrusted nodes that are named
-)
+const ofNode = "The node "
 
 // checkCluster checks the connection to the cluster, its nodes, and their servers.
 func checkCluster(x *findings, c Case) {
@@ -86,10 +82,7 @@ func checkCluster(x *findings, c Case) {
 			x.add(Warning, fmt.Sprintf("node %s: %s", plain.Line(n.Node), problem), fix)
 		}
 	}
-	checkStrangers(x, seen.Nodes)
 	checkUsed(x, *wanted, seen.Nodes)
-	checkShared(x, *wanted, c.Servers)
-	x.add(Note, aboutCluster(*wanted, seen), "")
 }
 
 // parted divides a problem of the cluster, "What is wrong; what to do." or "What is wrong. What to do.",
@@ -104,43 +97,6 @@ func parted(text string) (problem, fix string) {
 		problem = strings.ToLower(problem[:1]) + problem[1:]
 	}
 	return strings.TrimSuffix(problem, ".") + ".", strings.TrimSuffix(fix, ".")
-}
-
-// aboutCluster sums up a cluster that can be asked.
-func aboutCluster(c config.Cluster, seen *Cluster) string {
-	var alive []string
-	for _, n := range seen.Nodes {
-		if n.Alive && n.Trusted && !n.Self {
-			alive = append(alive, plain.Line(n.Node))
-		}
-	}
-	others := fmt.Sprintf("%d other trusted nodes are alive: %s", len(alive), some(alive))
-	switch len(alive) {
-	case 0:
-		others = "no other trusted node is alive"
-	case 1:
-		others = "another trusted node is alive: " + alive[0]
-	}
-	r, took := seen.Report, ""
-	if r.RoundTrip > 0 { // it was measured
-		took = fmt.Sprintf(" in %.1f ms", float64(r.RoundTrip.Microseconds())/1000)
-	}
-	return fmt.Sprintf("the cluster %s: NATS %s at %s answers%s; %s.", c.Name, plain.Line(r.Server), plain.Line(r.URL), took, others)
-}
-
-// checkStrangers names the nodes that are not trusted.
-func checkStrangers(x *findings, nodes []clusternode.Info) {
-	strangers := slices.DeleteFunc(slices.Clone(nodes), func(n clusternode.Info) bool {
-		return n.Trusted || n.Self || clusternode.CheckKey(n.Key) != nil // the key becomes part of a command
-	})
-	for i, n := range strangers {
-		if i == maxStrangers {
-			x.add(Note, fmt.Sprintf("%d more nodes are not trusted.", len(strangers)-i), "run 'metarouter nodes' to see them all")
-			return
-		}
-		x.add(Note, fmt.Sprintf("a node that is not trusted calls itself %q: its servers are not used, and its calls are refused. Its key is %s.", clip(plain.Line(n.Node), 40), n.Key),
-			"if 'metarouter nodes key' prints that key on a machine of yours, run: metarouter nodes trust "+n.Key+" --write")
-	}
 }
 
 // checkUsed says which patterns of "use" fit no server.
@@ -162,19 +118,5 @@ func checkUsed(x *findings, c config.Cluster, nodes []clusternode.Info) {
 		}
 		x.add(Warning, fmt.Sprintf("%q in \"use\" of \"cluster\" fits no server of a trusted node that is alive; %s.", pattern, plain.Line(there)),
 			"correct the pattern; or start the router of that node, and write the server into \"share\" there")
-	}
-}
-
-// checkShared says which shared servers do not work.
-func checkShared(x *findings, c config.Cluster, servers []status.Status) {
-	for _, s := range servers {
-		shared := slices.ContainsFunc(c.Share, func(pattern string) bool {
-			p, err := glob.Parse(pattern)
-			return err == nil && p.Match(s.Name)
-		})
-		if !shared || s.State == status.Ready || s.State == status.Idle || strings.Contains(s.Name, "@") {
-			continue
-		}
-		x.add(Warning, fmt.Sprintf("the server %s is shared, but %s, so other nodes can't use it.", s.Name, s.Verb()), "see what is said about it above, or remove it from \"share\"")
 	}
 }

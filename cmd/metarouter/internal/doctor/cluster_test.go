@@ -6,27 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/test/expect"
 )
-
-// nodeKeyOf returns the public key of a new node.
-func nodeKeyOf(t *testing.T) string {
-	t.Helper()
-	pair, err := nkeys.CreateUser()
-	expect.OK(t, err)
-	key, err := pair.PublicKey()
-	expect.OK(t, err)
-	return key
-}
 
 // Each fault of a cluster is named, with the fix.
 func TestCheckCluster(t *testing.T) {
-	stranger := nodeKeyOf(t)
 	self := clusternode.Info{Node: "desk", Key: "U1", Self: true, Trusted: true, Alive: true}
 	box := clusternode.Info{Node: "box", Key: "U2", Trusted: true, Alive: true, Servers: []string{"gpu"}}
 	well := func() *Cluster {
@@ -41,8 +27,6 @@ func TestCheckCluster(t *testing.T) {
 		problem  string
 		fix      string
 	}{
-		{"all is well", func(*Cluster, *config.Cluster) {}, Note, "the cluster office: NATS 2.12.1 at nats://hub:4222 answers in 0.4 ms; another trusted node is alive: box.", ""},
-		{"alone", func(c *Cluster, _ *config.Cluster) { c.Nodes = c.Nodes[:1] }, Note, "no other trusted node is alive", ""},
 		{"refused", func(c *Cluster, _ *config.Cluster) {
 			*c = Cluster{Err: errors.New(`There is no connection to NATS: no NATS server answers at nats://hub:4222; start one there, or correct "urls".`)}
 		}, Broken, "there is no connection to NATS: no NATS server answers at nats://hub:4222, so servers of other nodes are missing", `start one there, or correct "urls"`},
@@ -64,11 +48,7 @@ func TestCheckCluster(t *testing.T) {
 		{"server", func(c *Cluster, _ *config.Cluster) {
 			c.Report.Problems = []string{"The server gpu@box can't be used: its definitions are not known yet.", "The node box: x."}
 		}, Warning, "the server gpu@box can't be used: its definitions are not known yet.", ""},
-		{"stranger", func(c *Cluster, _ *config.Cluster) {
-			c.Nodes = append(c.Nodes, clusternode.Info{Node: "rogue\x1b[2J", Key: stranger, Alive: true})
-		}, Note, `a node that is not trusted calls itself "rogue"`, "metarouter nodes trust " + stranger + " --write"},
 		{"unused pattern", func(_ *Cluster, join *config.Cluster) { join.Use = []string{"gpu@box", "*@nas"} }, Warning, `"*@nas" in "use" of "cluster" fits no server of a trusted node that is alive; there are gpu@box.`, "correct the pattern"},
-		{"shared server", func(_ *Cluster, join *config.Cluster) { join.Share = []string{"s*"} }, Warning, "the server s is shared, but failed, so", "share"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			join := &config.Cluster{URLs: []string{"nats://me:hush@hub:4222"}, Name: "office"}
@@ -87,28 +67,9 @@ func TestCheckCluster(t *testing.T) {
 			if !found {
 				t.Errorf("found %+v", x.all)
 			}
-			if worse := len(x.all) > 2; worse {
+			if worse := len(x.all) > 1; worse {
 				t.Errorf("found %d things: %+v", len(x.all), x.all)
 			}
 		})
-	}
-}
-
-// A crowd of strangers fills no page, and an invalid key becomes no part of a command.
-func TestManyStrangers(t *testing.T) {
-	seen := &Cluster{}
-	for range 3 * maxStrangers {
-		seen.Nodes = append(seen.Nodes, clusternode.Info{Node: "x", Key: nodeKeyOf(t)})
-	}
-	seen.Nodes = append(seen.Nodes, clusternode.Info{Node: "x", Key: "U; rm -rf /"})
-	var x findings
-	checkStrangers(&x, seen.Nodes)
-	if len(x.all) != maxStrangers+1 || !strings.HasPrefix(x.all[maxStrangers].Problem, "20 more nodes") {
-		t.Errorf("found %+v", x.all)
-	}
-	for _, f := range x.all {
-		if strings.Contains(f.Fix, "rm") {
-			t.Errorf("says %q", f.Fix)
-		}
 	}
 }

@@ -2,7 +2,7 @@
 // command or edit fixes each.
 //
 // [Examine] judges the configuration, the state of each server, the tools that the servers offer,
-// and a [World] in which it may look for programs and files.
+// and the [World] around them.
 // It starts nothing and prints nothing, so that a command line and a page may both
 // show its [Diagnosis].
 //
@@ -49,10 +49,6 @@ type Case struct {
 	Servers []status.Status // in any order
 	Catalog *registry.Snapshot
 
-	// Name returns the name under which clients see a tool, and why that is not
-	// simply the server's name and the tool's; "" if it is.
-	Name func(*registry.NormalizedTool) (exposed, why string)
-
 	// Finds reports whether one tool has the name, in any form.
 	Finds func(name string) bool
 
@@ -81,23 +77,13 @@ type Diagnosis struct {
 // verdict sums findings up in a line. wanted is the number of servers that should work, and working of
 // the ones that do.
 func verdict(findings []Finding, wanted, working int) string {
-	line := fmt.Sprintf("%d of %d servers work; %s: see above", working, wanted, counted(wanted-working, "needs you", "need you"))
-	switch {
-	case wanted == 0:
-		line = "no server is configured to run"
-	case wanted == working && wanted == 1:
-		line = "the server works"
-	case wanted == working:
-		line = fmt.Sprintf("all %d servers work", wanted)
-	case wanted == 1:
-		line = "the server does not work: see above"
-	}
+	line := fmt.Sprintf("servers that work: %d of %d", working, wanted)
 	count := make(map[Severity]int)
 	for _, f := range findings {
 		count[f.Severity]++
 	}
-	if n := count[Broken]; working == wanted && n > 0 {
-		line += fmt.Sprintf("; but %s: see above", counted(n, "thing is wrong", "things are wrong"))
+	if n := count[Broken]; n > 0 {
+		line += "; " + prose.Count(n, "problem") + ": see above"
 	}
 	if n := count[Warning]; n > 0 {
 		line += "; " + prose.Count(n, "warning")
@@ -114,7 +100,7 @@ func Unusable(err error) Diagnosis {
 	return Diagnosis{Findings: []Finding{f}, Verdict: "the configuration can't be used; nothing was started"}
 }
 
-// Examine returns the diagnosis of the case. Apart from its questions to the World, it is pure.
+// Examine returns the diagnosis of the case. It is pure.
 func Examine(c Case) Diagnosis {
 	packages, wanted, working := make(map[string]string), 0, 0
 	x := &findings{all: []Finding{}}
@@ -209,20 +195,15 @@ func examineWhole(x *findings, c Case) {
 		x.add(Warning, "the configuration has no server.",
 			"type 'metarouter import CLIENT --write' for the servers of a client such as claude-desktop, or 'metarouter add NAME --write -- COMMAND' for one of your own")
 	}
-	err := c.World.DataFolder()
+	err := c.World.DataFolder
 	if exposed, ok := errors.AsType[*safefile.Exposed](err); ok {
 		x.add(Warning, exposed.Problem+", so no approval in the data folder counts, and programs of npx packages are looked up at each start.", exposed.Fix+", or name another folder with --data DIR")
 	} else if err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
-	secrets, logins := c.World.KeyFiles()
-	if path := secrets; path != "" {
-		x.add(Note, "the key of your secrets is in the file "+path+", because there was no keyring when the first one was set: whoever can read your files can read the secrets.",
-			"where a keyring runs, remove the files secrets.* in its folder and set the secrets again; else nothing has to be done")
-	}
-	if path := logins; path != "" {
-		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use the logins.",
-			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
+	for _, path := range c.World.KeyFiles {
+		x.add(Note, "the key of your secrets or logins is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use them.",
+			"where a keyring runs, remove the files "+strings.TrimSuffix(path, "key")+"* and set the secrets or log in again; else nothing has to be done")
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)

@@ -45,18 +45,20 @@ func AskIssuers(ctx context.Context, h config.HTTP) []Issuer {
 // checkIssuers says of each issuer whether tokens of it can be verified.
 func checkIssuers(x *findings, c Case) {
 	for _, i := range c.Issuers {
+		fault := func(what, fix string) {
+			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" %s, so its users are not let in.", i.URL, what), fix)
+		}
 		switch {
 		case errors.Is(i.Err, oauth.ErrUnreachable), errors.Is(i.Err, context.DeadlineExceeded):
-			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" can't be reached (%v), so its users are not let in.", i.URL, i.Err),
-				"check its \"url\" and the network: this machine must reach it, also through a proxy (HTTPS_PROXY)")
+			fault(fmt.Sprintf("can't be reached (%v)", i.Err), "check its \"url\" and the network: this machine must reach it, also through a proxy (HTTPS_PROXY)")
 		case i.Err != nil && i.Keys+i.Others > 0: // its keys could be read
-			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" can't be asked about tokens that are no JWT (%v), so users with these are not let in.", i.URL, i.Err),
+			fault(fmt.Sprintf("can't be asked about tokens that are no JWT (%v)", i.Err),
 				"write the \"clientId\" and \"clientSecret\" of a client that the issuer lets introspect tokens, or remove \"introspect\" if its tokens are JWTs")
 		case i.Err != nil:
-			x.add(Broken, fmt.Sprintf("tokens of the issuer %s of \"http.oauth\" can't be verified (%v), so its users are not let in.", i.URL, i.Err),
+			fault(fmt.Sprintf("gives tokens that can't be verified (%v)", i.Err),
 				"write its \"url\" byte for byte as its tokens name it in \"iss\"; if its metadata are elsewhere, write the address of its keys into \"jwksUrl\"")
 		case i.Keys == 0:
-			x.add(Broken, fmt.Sprintf("the issuer %s of \"http.oauth\" has no key that can verify tokens (%d others), so its users are not let in.", i.URL, i.Others),
+			fault(fmt.Sprintf("has no key that can verify tokens (%d others)", i.Others),
 				"let it sign access tokens with RS256, ES256 or another asymmetric algorithm; an RSA key needs 2048 bits")
 		default:
 			x.add(Note, fmt.Sprintf("the issuer %s of \"http.oauth\" answers; it has %s that can verify tokens.", i.URL, prose.Count(i.Keys, "key")), "")

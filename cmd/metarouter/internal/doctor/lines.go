@@ -1,9 +1,24 @@
 package doctor
 
 import (
+	"slices"
+
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
+
+// PinOnce returns the diagnosis with the advice to pin versions at the first server alone; pinning says that they are
+// being pinned, so that it is left out.
+func (d Diagnosis) PinOnce(pinning bool) Diagnosis {
+	d.Findings = slices.Clone(d.Findings)
+	for i, f := range d.Findings {
+		if f.Fix == pinAdvice && pinning {
+			d.Findings[i].Fix = ""
+		}
+		pinning = pinning || f.Fix == pinAdvice
+	}
+	return d
+}
 
 // severities are the marks of findings on a terminal.
 var severities = map[Severity]struct {

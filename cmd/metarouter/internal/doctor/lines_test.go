@@ -28,3 +28,17 @@ in general
 0 of 1 servers work`
 	expect.Equal(t, strings.Join(d.Lines(40, false), "\n"), want)
 }
+
+// The advice to pin is given once, and not at all while versions are being pinned.
+func TestPinOnce(t *testing.T) {
+	slow := Finding{Server: "s", Severity: Warning, Problem: "slow.", Fix: pinAdvice}
+	one, two := Diagnosis{Findings: []Finding{slow}}, Diagnosis{Findings: []Finding{slow, slow}}
+	for _, test := range []struct {
+		d       Diagnosis
+		pinning bool
+		advice  int
+	}{{one, false, 1}, {one, true, 0}, {two, false, 1}, {two, true, 0}} {
+		got := strings.Count(strings.Join(test.d.PinOnce(test.pinning).Lines(0, false), "\n"), "--pin")
+		expect.Equal(t, got, test.advice, "%d servers, pinning %t: times the advice is there", len(test.d.Findings), test.pinning)
+	}
+}

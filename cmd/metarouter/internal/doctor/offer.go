@@ -62,27 +62,20 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 		x.add(Warning, fmt.Sprintf(`"tools" in its entry removes all of its tools: %s.`, some(theirs)), `correct the patterns in "allow" and "deny", or remove them`)
 		return
 	}
-	lost := func(key, word string) {
-		fix := fmt.Sprintf(`remove or correct it; the server's tools are %s`, some(theirs))
-		if like, ok := prose.Nearest(word, theirs); ok {
-			fix = fmt.Sprintf("write %q instead of %q", like, word)
-		}
-		x.add(Warning, fmt.Sprintf(`%q in "tools", %q of its entry matches no tool.`, word, key), fix)
-	}
-	for i, patterns := range [][]string{entry.Tools.Allow, entry.Tools.Deny} {
-		key := []string{"allow", "deny"}[i]
-		for _, pattern := range patterns {
-			rules := discovery.Rules{Deny: []string{pattern}}
-			if !slices.ContainsFunc(theirs, func(name string) bool { _, matches := rules.Excludes(name); return matches }) {
-				lost(key, pattern)
+	check := func(key string, words []string, fits func(word, name string) bool) {
+		for _, word := range words {
+			if !slices.ContainsFunc(theirs, func(name string) bool { return fits(word, name) }) {
+				x.add(Warning, fmt.Sprintf(`%q in "tools", %q of its entry matches no tool.`, word, key), "remove or correct it; the server's tools are "+some(theirs))
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(entry.Tools.Rename)) {
-		if !slices.Contains(theirs, name) {
-			lost("rename", name)
-		}
+	matches := func(pattern, name string) bool {
+		_, excluded := discovery.Rules{Deny: []string{pattern}}.Excludes(name)
+		return excluded
 	}
+	check("allow", entry.Tools.Allow, matches)
+	check("deny", entry.Tools.Deny, matches)
+	check("rename", slices.Sorted(maps.Keys(entry.Tools.Rename)), func(word, name string) bool { return word == name })
 }
 
 // checkOffer checks the tools and resources of a server.
@@ -102,7 +95,6 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	for _, row := range toolRows(entry, o) {
 		row.check(x, entry, o)
 	}
-	noteRenamed(x, c, o)
 }
 
 func stateOf(c Case, server string) status.State {
@@ -248,20 +240,6 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	}
 }
 
-// noteRenamed names the tools that clients see under an unexpected name.
-func noteRenamed(x *findings, c Case, o registry.Listing) {
-	why := make(map[string][]string)
-	for _, t := range o.Tools {
-		if exposed, reason := c.Name(t); reason != "" {
-			why[reason] = append(why[reason], fmt.Sprintf("%s is %s", plain.Line(clip(t.Name, 40)), exposed))
-		}
-	}
-	for _, reason := range slices.Sorted(maps.Keys(why)) {
-		x.add(Note, fmt.Sprintf("clients see %s under another name, because %s: %s.", prose.Count(len(why[reason]), "tool"), reason, some(why[reason])),
-			`nothing has to be done; for a name of your own, write "tools": {"rename": {"its name": "a shorter one"}}, or give the server a shorter name`)
-	}
-}
-
 // checkPinned finds pinned names that no tool has.
 func checkPinned(x *findings, c Case) {
 	for _, name := range c.Config.Router.Pinned {
@@ -273,25 +251,12 @@ func checkPinned(x *findings, c Case) {
 
 // checkCost compares the tokens of all tools with the budget.
 func checkCost(x *findings, c Case) {
-	total := 0
-	servers := make(map[string]int)
+	total, budget := 0, c.Config.Router.ToolBudget
 	for _, t := range c.Catalog.Tools() {
 		total += tokens(t)
-		servers[t.Server] += tokens(t)
 	}
-	budget := c.Config.Router.ToolBudget
-	if total <= budget || c.Config.Router.Mode == "search" || c.Config.Router.Mode == "code" {
-		return
-	}
-	var most []string
-	for _, name := range slices.SortedFunc(maps.Keys(servers), func(a, b string) int { return cmp.Or(cmp.Compare(servers[b], servers[a]), cmp.Compare(a, b)) }) {
-		most = append(most, fmt.Sprintf("%s (%d)", name, servers[name]))
-	}
-	if c.Config.Router.Mode == "direct" {
-		x.add(Warning, fmt.Sprintf("the list of all tools costs a model %d tokens in each conversation, more than the %d of toolBudget; most of them belong to %s.", total, budget, some(most)),
+	if total > budget && c.Config.Router.Mode == "direct" {
+		x.add(Warning, fmt.Sprintf("the list of all tools costs a model %d tokens in each conversation, more than the %d of toolBudget.", total, budget),
 			`write "metarouter": {"mode": "auto"}, which shows the search tools instead, or leave tools out: "tools": {"deny": ["…"]}`)
-		return
 	}
-	x.add(Note, fmt.Sprintf("the list of all tools would cost a model %d tokens, more than the %d of toolBudget, so clients see the search tools instead; most of them belong to %s.", total, budget, some(most)),
-		fmt.Sprintf(`nothing has to be done; to show all tools, write "metarouter": {"toolBudget": %d}`, (total+999)/1000*1000))
 }

@@ -76,7 +76,7 @@ func group(m []string) string {
 // fill replaces names in braces, of a pattern if m is its match: 1 is the first group that is not empty, and 2 is the
 // second group.
 func (o output) fill(text string, m []string) string {
-	pairs := []string{"{package}", o.fetched(), "{bare}", bareName(o.fetched()), "{folder}", o.folder(), "{command}", o.entry.Command}
+	pairs := []string{"{package}", o.fetched(), "{bare}", bareName(o.fetched()), "{command}", o.entry.Command}
 	if m == nil {
 		return strings.NewReplacer(append(pairs, o.values()...)...).Replace(text)
 	}
@@ -161,7 +161,7 @@ var patterns = []pattern{
 		applies: func(o output, path string) bool {
 			return slices.Contains(o.entry.Args, path) || strings.HasPrefix(path, "/") || filepath.IsAbs(path)
 		}},
-	{line: noModule, problem: `the module "{1}" is not installed.`, fix: "install what it needs: cd {folder} && npm install"},
+	{line: noModule, problem: `the module "{1}" is not installed.`, fix: "install what it needs: run npm install in the folder of the server"},
 	{line: lazy.Regexp(`^(?:/usr/bin/)?env: ['‘"]?([^'’":]+)['’"]?: No such file or directory`),
 		problem: `it is run by "{1}", which is not on its PATH.`, fix: `{install}; or write the absolute path of an existing program as "command"`},
 
@@ -241,14 +241,4 @@ func bareName(p string) string {
 		return p[:at]
 	}
 	return p
-}
-
-// folder guesses where the code of the server is.
-func (o output) folder() string {
-	for _, arg := range o.entry.Args {
-		if interpreters[filepath.Ext(arg)] != "" && filepath.IsAbs(arg) {
-			return filepath.Dir(arg)
-		}
-	}
-	return cmp.Or(o.entry.Cwd, "its folder")
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -55,18 +54,4 @@ func clip(text string, n int) string {
 		return string(runes[:n-1]) + "…"
 	}
 	return text
-}
-
-// variableOf returns a name for the variable with a server's token.
-func variableOf(server string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return unicode.ToUpper(r)
-		}
-		return '_'
-	}, server)
-	if name == "" || name[0] >= '0' && name[0] <= '9' {
-		name = "MCP_" + name
-	}
-	return name + "_TOKEN"
 }

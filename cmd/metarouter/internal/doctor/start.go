@@ -3,10 +3,13 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -31,6 +34,12 @@ const (
 	readsReadme = `is this program an MCP server, and does it use stdin and stdout? Many programs need an argument such as "mcp" or "stdio": see the README`
 	useToken    = `write "headers": {"Authorization": "Bearer ${{variable}}"} into its entry`
 	reportIt    = "update the server, or report this to its authors"
+	notFound    = `the command "{program}" was not found: not in {PATH}, nor in your login shell's, nor where nvm, fnm, volta, mise, asdf, Homebrew and similar tools keep programs.`
+)
+
+var (
+	shortPath  = lazy.Regexp(`^(?:(?:/usr)?/s?bin(?::|$))+$`) // with folders of the system only
+	noVariable = lazy.Regexp(`^[0-9]|\W`)
 )
 
 var failures = []failure{
@@ -40,8 +49,10 @@ var failures = []failure{
 		`write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
 	{status.CommandMissing, output.isPath, "the program {path} does not exist.", `correct "command": write the absolute path of the program`},
 	{status.CommandMissing, func(o output) bool { return o.like() != "" }, `no program is called "{program}".`, `write "command": "{like}", if you mean that program`},
-	{status.CommandMissing, nil, `the command "{program}" was not found: not in {PATH}, nor in your login shell's, nor where nvm, fnm, volta, mise, asdf, Homebrew and similar tools keep programs.{dock}`, "{installed}"},
-	{status.CommandUnusable, func(o output) bool { return o.world.IsFolder(o.path()) }, "its command {path} is a folder.", `write the path of the program in it as "command"`},
+	{status.CommandMissing, func(o output) bool { return shortPath().MatchString(o.fault.Path) },
+		notFound + " This PATH is the short one of programs that are started from the Dock or a menu.", "{installed}"},
+	{status.CommandMissing, nil, notFound, "{installed}"},
+	{status.CommandUnusable, func(o output) bool { return o.fault.Message == syscall.EISDIR.Error() }, "its command {path} is a folder.", `write the path of the program in it as "command"`},
 	{status.CommandUnusable, output.isScript, "{path} is a file that another program must run.", `write "command": "{interpreter}", "args": [{script}]`},
 	{status.InterpreterMissing, output.isScript, "{path} is a file that another program must run.", `write "command": "{interpreter}", "args": [{script}]`},
 	{status.InterpreterMissing, nil, "{path} is a script, and the program that its first line names does not exist.",
@@ -163,7 +174,14 @@ func (o output) path() string {
 	return o.program()
 }
 
-func (o output) like() string { return o.world.Like(o.program()) }
+// like returns a program that usually starts servers, with a similar name; "" if there is none.
+func (o output) like() string {
+	like, _ := prose.Nearest(o.program(), slices.Sorted(maps.Keys(installers)))
+	if like == o.program() {
+		return ""
+	}
+	return like
+}
 
 func (o output) isScript() bool { return interpreters[filepath.Ext(o.path())] != "" }
 
@@ -176,42 +194,37 @@ func (o output) ended() string {
 	if f.After < 3*time.Second {
 		when = "at once"
 	}
-	how := fmt.Sprintf("it ended %s with status %d", when, f.Code)
+	how := fmt.Sprintf("with status %d", f.Code)
 	if f.Signal != "" {
-		how = fmt.Sprintf("it was ended %s by %s", when, strings.TrimPrefix(f.Signal, "signal: "))
+		how = "by " + f.Signal
 	} else if o.silent() {
-		how = fmt.Sprintf("it ended %s, without an error and without an MCP message", when)
+		how = "without an error and without an MCP message"
 	}
-	switch {
-	case f.Listing:
-		where = " after metarouter requested the list of its tools"
-	case f.Spoke:
-		where = " in the middle of the conversation"
+	if f.Listing {
+		where = ", after metarouter requested the list of its tools"
 	}
 	if len(f.Said) == 0 {
 		reason = ", and printed no reason"
 	}
-	return how + where + reason + "."
+	return fmt.Sprintf("it ended %s %s%s%s.", when, how, where, reason)
 }
 
 // values returns what names in braces stand for, of a failure.
 func (o output) values() []string {
-	f, path, dock := o.fault, "the PATH", ""
+	f, path := o.fault, "the PATH"
 	if o.entry.Env["PATH"] != "" {
 		path = `the PATH of its "env"`
-	}
-	if isShort(f.Path) {
-		dock = " This PATH is the short one of programs that are started from the Dock or a menu."
 	}
 	install := fmt.Sprintf(`install it; if "which %s" finds it in a terminal ("where %[1]s" on Windows), write the path that this prints as "command"`, o.program())
 	script := append(strings.Fields(interpreters[filepath.Ext(o.path())]), o.path())
 	return []string{
-		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder(), "{like}", o.like(), "{PATH}", path + " (" + f.Path + ")", "{dock}", dock,
+		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder, "{like}", o.like(), "{PATH}", path + " (" + f.Path + ")",
 		"{installed}", cmp.Or(installers[o.program()], install), "{interpreter}", script[0], "{script}", quoted(append(script[1:], o.entry.Args...)),
 		"{message}", f.Message, "{quoted}", strconv.Quote(clip(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
 		"{code}", strconv.Itoa(f.Code), "{protocol}", strconv.Quote(f.Protocol), "{secret}", cmp.Or(f.Command, "correct the reference in its entry, or what it names"),
-		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", variableOf(o.entry.Name), "{host}", host(o.entry), "{address}", bareURL(o.entry),
+		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", strings.ToUpper(noVariable().ReplaceAllString(o.entry.Name, "_")) + "_TOKEN",
+		"{host}", host(o.entry), "{address}", bareURL(o.entry),
 		"{transport}", strconv.Quote(string(o.entry.Transport)), "{login}", f.Login.Text(), "{issuer}", cmp.Or(f.Issuer, "its issuer"),
 	}
 }
@@ -231,18 +244,6 @@ var installers = map[string]string{
 	"bunx":    "install Bun, which brings bunx: curl -fsSL https://bun.sh/install | bash",
 	"deno":    "install Deno: curl -fsSL https://deno.land/install.sh | sh",
 	"go":      "install Go: https://go.dev/dl",
-}
-
-// isShort reports whether a PATH has only folders of the system.
-func isShort(path string) bool {
-	for _, folder := range filepath.SplitList(path) {
-		switch filepath.Clean(folder) {
-		case "/usr/bin", "/bin", "/usr/sbin", "/sbin", ".":
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // interpreters says which program runs a file, by the extension of its name.

@@ -2,76 +2,47 @@ package doctor
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
-	"github.com/mcp-metarouter/metarouter/internal/program"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
-// A World has the programs and files that Examine may look at.
-type World interface {
-	Like(program string) string // an existing program with a similar name; "" if not found
-	IsFolder(path string) bool
-	KeyFiles() (secrets, logins string) // the files with the keys of the secrets and of the logins at remote servers; "" if a keyring has them, or without any
-	Folder() string                     // the working folder of this process
-	DataFolder() error                  // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
+// A World is what [Examine] may know of this machine.
+type World struct {
+	Folder     string   // the working folder of this process
+	KeyFiles   []string // the files with the keys of the secrets and of the logins at remote servers, where no keyring has them
+	DataFolder error    // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
 }
 
-// System is the [World] of this process.
-type System struct {
-	DataDir string // "" keeps nothing
-}
-
-func (System) KeyFiles() (secrets, logins string) {
-	own, err := configpath.Own()
-	if err != nil {
-		return "", ""
-	}
-	return vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()
-}
-
-// Like knows the programs that usually start servers.
-func (System) Like(name string) string {
-	if like, ok := prose.Nearest(name, slices.Sorted(maps.Keys(installers))); ok {
-		if _, err := program.Look(like); err == nil {
-			return like
+// Look returns the world of this process, which keeps its data in a folder; "" keeps nothing.
+func Look(dataDir string) (w World) {
+	w.Folder, _ = os.Getwd()
+	if own, err := configpath.Own(); err == nil {
+		for _, path := range []string{vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()} {
+			if path != "" {
+				w.KeyFiles = append(w.KeyFiles, path)
+			}
 		}
 	}
-	return ""
-}
-
-func (System) IsFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-func (System) Folder() string {
-	folder, err := os.Getwd()
-	if err != nil {
-		return "unknown"
+	if dataDir != "" {
+		w.DataFolder = tryFolder(dataDir)
 	}
-	return folder
+	return w
 }
 
-func (w System) DataFolder() error {
-	if w.DataDir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(w.DataDir, 0o700); err != nil {
+func tryFolder(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
-	probe, err := os.CreateTemp(w.DataDir, ".doctor")
+	probe, err := os.CreateTemp(path, ".doctor")
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 		return err
 	}
-	return safefile.OwnersOnly(w.DataDir)
+	return safefile.OwnersOnly(path)
 }

@@ -30,32 +30,23 @@ func noBrowser(getenv func(string) string, system string) string {
 	return ""
 }
 
-// openBrowser opens a page. The channel gets an error if the program that opens it ends with one, and is
-// closed when the program has ended: this may be the browser itself, so do not wait for it. The
-// program goes on when this one ends.
-func openBrowser(page string, getenv func(string) string) (<-chan error, error) {
+// openBrowser opens a page. It does not wait for the program that opens it, which may be the browser itself and
+// goes on when this one ends.
+func openBrowser(page string, getenv func(string) string) error {
 	if err := check(page); err != nil {
-		return nil, err
+		return err
 	}
 	all := openers(page, getenv)
 	i := slices.IndexFunc(all, func(words []string) bool { _, err := exec.LookPath(words[0]); return err == nil })
 	if i < 0 {
-		return nil, fmt.Errorf("no program that opens pages is on the PATH, such as %s", all[len(all)-1][0])
+		return fmt.Errorf("no program that opens pages is on the PATH, such as %s", all[len(all)-1][0])
 	}
-	words := all[i]
-	cmd := exec.Command(words[0], words[1:]...)
+	cmd := exec.Command(all[i][0], all[i][1:]...)
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	ended := make(chan error, 1)
-	go func() {
-		defer close(ended)
-		if err := cmd.Wait(); err != nil {
-			ended <- fmt.Errorf("%s: %w", words[0], err)
-		}
-	}()
-	return ended, nil
+	return cmd.Process.Release()
 }
 
 // check returns an error for a page that no program may get: its URL is no web page, or could be

@@ -126,7 +126,8 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 		showCode(out, p)
 		err = p.Wait(ctx)
 	} else {
-		err = awaitLogin(ctx, out, p, o.Paste, showPage(out, p, o))
+		showPage(out, p, o)
+		err = awaitLogin(ctx, out, p, o.Paste)
 	}
 	if err != nil {
 		return err // it names the server
@@ -191,82 +192,63 @@ func showCode(out *console.Console, p *login.Pending) {
 	out.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
 }
 
-// showPage prints where a person logs in, and opens the browser if that may be. The channel gets
-// an error if the browser could not be opened; it is nil if it was not tried.
-func showPage(out *console.Console, p *login.Pending, o Options) <-chan error {
+// showPage prints where a person logs in, and opens the browser if that may be.
+func showPage(out *console.Console, p *login.Pending, o Options) {
 	missing := noBrowser(os.Getenv, runtime.GOOS)
-	var opened <-chan error
-	var err error
-	open := !o.NoBrowser && !o.Paste && missing == "" && console.IsTerminal(out.Streams[2])
-	switch {
-	case open:
-		out.Note("Log in to %s in your browser, which opens this page:", p.Server)
-		opened, err = openBrowser(p.URL, os.Getenv)
-	case o.Paste:
-		out.Note("Log in to %s: open this page in a browser of any machine:", p.Server)
-	default:
-		out.Note("Log in to %s: open this page in a browser:", p.Server)
-	}
+	out.Note("Log in to %s: open this page in a browser:", p.Server)
 	out.Say("%s", p.URL)
-	if err != nil {
-		out.Note("The browser can't be opened (%v); open the page yourself.", err)
-	}
 	switch {
 	case o.Paste:
 		out.Note("At the end, the browser may say that it can't show a page of 127.0.0.1 or localhost: that is right. Copy the URL of that page.")
-	case missing != "" && !out.CanAsk():
-		out.Note("The browser must run on this machine, but %s: run 'metarouter login %s --paste' on a terminal, or forward the port of the redirect_uri in the URL.", missing, commandline.Quote(p.Server))
 	case missing != "":
-		out.Note("The browser may run on another machine, since %s. Then it ends on a page that it can't show: paste the URL of that page here.", missing)
+		out.Note("The browser must run on this machine, but %s: run 'metarouter login %s --paste', or forward the port of the redirect_uri in the URL.", missing, commandline.Quote(p.Server))
+	case !o.NoBrowser && console.IsTerminal(out.Streams[2]):
+		if err := openBrowser(p.URL, os.Getenv); err != nil {
+			out.Note("The browser can't be opened (%v); open the page yourself.", err)
+		} else {
+			out.Note("Your browser opens it now.")
+		}
 	}
 	out.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
-	return opened
 }
 
-// awaitLogin waits for the person, who may also paste the URL at which the browser ended. opened
-// gets an error if the browser could not be opened.
-func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, paste bool, opened <-chan error) error {
-	ctx, stop := context.WithCancel(ctx)
-	var pasted chan error
-	if read := pasteReader(ctx, out, paste); read != nil {
-		pasted = make(chan error, 1)
-		go func() { pasted <- takePasted(ctx, out, p, read) }()
+// awaitLogin waits for the person, who with paste also pastes the URL at which the browser ended.
+func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, paste bool) error {
+	if !paste {
+		return p.Wait(ctx)
 	}
-	defer func() {
-		stop()
-		if pasted != nil && out.CanAsk() {
-			<-pasted // the terminal is free again
-		}
-	}()
-	for {
-		select {
-		case <-p.Done():
-			return p.Wait(ctx)
-		case err, failed := <-opened:
-			opened = nil
-			if failed {
-				out.Note("The browser could not be opened (%v); open the page yourself.", err)
-			}
-		case err := <-pasted:
-			pasted = nil
-			if ctx.Err() != nil || err != nil && paste {
-				return cmp.Or(ctx.Err(), err)
-			}
-			if err != nil {
-				out.Note("%v", err)
-			}
-		case <-ctx.Done():
-			return ctx.Err()
+	reading, stop := context.WithCancel(ctx)
+	pasted := make(chan error, 1)
+	go func() { pasted <- takePasted(reading, out, p) }()
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+	case err := <-pasted:
+		pasted = nil
+		if err != nil {
+			stop()
+			return err
 		}
 	}
+	stop()
+	if pasted != nil && out.CanAsk() {
+		<-pasted // the terminal is free again
+	}
+	return p.Wait(ctx)
 }
 
-// takePasted takes the lines of a person until one completes the login. It returns nil when it has
-// ended otherwise, too.
-func takePasted(ctx context.Context, out *console.Console, p *login.Pending, read func(refused string) (string, error)) error {
-	refused := ""
+// takePasted takes the lines of a person, or of stdin, where a read is left behind when the program ends, until one completes
+// the login. It returns nil when that has ended otherwise, too.
+func takePasted(ctx context.Context, out *console.Console, p *login.Pending) error {
+	stdin := bufio.NewReader(io.LimitReader(out.In, maxPasted*maxPastedLine))
+	read := func() (string, error) { return stdin.ReadString('\n') }
+	if out.CanAsk() {
+		read = func() (string, error) {
+			return out.ReadLine(ctx, func() { out.Note("Paste the URL here, then press Enter:") })
+		}
+	}
 	for range maxPasted {
-		line, err := read(refused)
+		line, err := read()
 		line = strings.TrimSpace(line)
 		switch {
 		case ctx.Err() != nil:
@@ -280,46 +262,9 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending, rea
 		if signal.IsClosed(p.Done()) || err == nil || ctx.Err() != nil {
 			return nil // Wait says how it ended
 		}
-		refused = "That does not complete the login: " + console.Cut(plain.Line(err.Error()), 500)
+		out.Note("That does not complete the login: %s", console.Cut(plain.Line(err.Error()), 500))
 	}
-	out.Note("%s", refused)
 	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, commandline.Quote(p.Server))
-}
-
-// pasteReader returns a function that says why the last line was refused, unless that is "", when older
-// input is dropped, and reads a line that the person pastes: from the terminal one that is not empty, else
-// with --paste from stdin, where a read is left behind when the program ends. It is nil if nothing can
-// be pasted.
-func pasteReader(ctx context.Context, out *console.Console, paste bool) func(refused string) (string, error) {
-	say := func(text string) {
-		if text != "" {
-			out.Note("%s", text)
-		}
-	}
-	switch {
-	case !out.CanAsk() && paste:
-		lines := bufio.NewReader(io.LimitReader(out.In, maxPasted*maxPastedLine))
-		return func(refused string) (string, error) {
-			say(refused)
-			return lines.ReadString('\n')
-		}
-	case !out.CanAsk(), !paste && runtime.GOOS == "windows": // where a read outlives ctx
-		return nil
-	}
-	return func(refused string) (string, error) {
-		for {
-			line, err := out.ReadLine(ctx, func() {
-				say(refused)
-				refused = ""
-				if paste {
-					out.Note("Paste the URL here, then press Enter:")
-				}
-			})
-			if err != nil || strings.TrimSpace(line) != "" {
-				return line, err
-			}
-		}
-	}
 }
 
 // upTo says how long the login waits.

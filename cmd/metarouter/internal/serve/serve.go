@@ -31,23 +31,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // Flags has the flags and the command line of serve.
 type Flags struct {
-	Mode, Names string
-	FindTools   bool     // see [server.View]
-	Profile     string   // "" without one
-	Only        []string // servers; all if it is empty
-	Cluster     string   // URLs of NATS; "" if the configuration says
-	NoWatch     bool
-	Web         web.Flags
-	OverHTTP    bool // --http was given
-	Stdio       bool
-	Standalone  bool
-	Host        string // the path of the socket at which to serve clients of other processes; "" to serve one over stdio
+	server.View
+	Profile    string   // "" without one
+	Only       []string // servers; all if it is empty
+	Cluster    string   // URLs of NATS; "" if the configuration says
+	NoWatch    bool
+	Web        web.Flags
+	OverHTTP   bool // --http was given
+	Stdio      bool
+	Standalone bool
+	Host       string // the path of the socket at which to serve clients of other processes; "" to serve one over stdio
 
 	Args    []string // the command line after the program's name
 	Program string   // identifies this build, as [daemon.Program] does
@@ -58,11 +58,8 @@ func (f Flags) check(r config.Router) error {
 	if !f.Stdio && !f.OverHTTP {
 		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
 	}
-	if (f.Web.TLSCert != "" || f.Web.TLSKey != "") && !f.OverHTTP {
-		return errors.New("--tls-cert and --tls-key need --http, since stdio has no TLS")
-	}
-	if len(f.Web.Hosts) > 0 && !f.OverHTTP {
-		return errors.New("--allow-host needs --http, since stdio has no host names")
+	if !f.OverHTTP && (f.Web.TLSCert != "" || f.Web.TLSKey != "" || len(f.Web.Hosts) > 0) {
+		return errors.New("--tls-cert, --tls-key and --allow-host need --http")
 	}
 	return f.override(&r)
 }
@@ -252,9 +249,8 @@ func (p *process) service(c config.Config) *service.Service {
 		Complete: p.Complete,
 		Override: func(r *config.Router) { _ = p.flags.override(r) }, // Run has checked the flags
 		Trusted:  p.trusted(),
-		Profile:  p.flags.Profile,
-		Only:     p.flags.Only,
-		View:     server.View{Mode: p.flags.Mode, Names: p.flags.Names, FindTools: p.flags.FindTools},
+		Chosen:   chosen(p.flags.Profile, p.flags.Only),
+		View:     p.flags.View,
 		Watch:    !p.flags.NoWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  p.Options(p.log),
@@ -263,6 +259,17 @@ func (p *process) service(c config.Config) *service.Service {
 		Log:      p.log,
 		Pages:    http.NewServeMux(),
 	}
+}
+
+// chosen returns the profiles that a client sees: that of its choice, and the one of its choice of servers.
+func chosen(of string, only []string) (names []string) {
+	if of != "" {
+		names = append(names, of)
+	}
+	if len(only) > 0 {
+		names = append(names, profile.Only(only...))
+	}
+	return names
 }
 
 func (p *process) trusted() func(config.Config) error {

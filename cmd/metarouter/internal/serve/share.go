@@ -24,7 +24,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
-	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -89,7 +88,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		Terms:   p.terms(c.Files),
 		Text:    func() string { return s.c.Text.Digest() },
 		Client: daemon.Client{
-			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, Mode: p.flags.Mode, Names: p.flags.Names, FindTools: p.flags.FindTools, LogLevel: p.out.LogLevel,
+			Program: p.flags.Program, Profile: p.flags.Profile, Only: p.flags.Only, View: p.flags.View, LogLevel: p.out.LogLevel,
 			Environ: os.Environ(),
 		},
 		Host:  append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
@@ -112,23 +111,18 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 
 // passOnHangups has the shared router read its configuration again at each SIGHUP, until stop is called.
 func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
-	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	go func() {
-		for {
-			select {
-			case <-hangup:
-				if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
-					session.Reload(ctx)
-				}
-			case <-done:
-				return
+		for range hangup {
+			if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
+				session.Reload(ctx)
 			}
 		}
 	}()
 	return func() {
 		signal.Stop(hangup)
-		close(done)
+		close(hangup)
 	}
 }
 
@@ -186,11 +180,10 @@ func (s *sharing) noteLost(err error, left bool) (usable bool) {
 		s.lost = 0
 	}
 	now, usable, err := s.Files.Read(s.c.Files, s.named)
-	if err != nil || !usable { // a shared router keeps the old text, too
-		return false
+	if usable = usable && err == nil; usable { // else a shared router keeps the old text, too
+		s.c = now
 	}
-	s.c = now
-	return true
+	return usable
 }
 
 // serveAlone serves the client in this process, until it leaves.
@@ -224,7 +217,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	}
 	c = p.Settle(ctx, c)
 	s := p.service(c)
-	s.Profile, s.Only, s.View = "", nil, server.View{} // each client has its own
+	s.Chosen, s.View = nil, server.View{} // each client has its own
 	s.Admin.Watched = !p.flags.NoWatch
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 		h := p.host(s, terms, r, m, &lines)
@@ -249,14 +242,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 		Reload:     reload,
 		HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
 		Serve: func(ctx context.Context, client daemon.Client, in io.Reader, out io.Writer) error {
-			var profiles []string
-			if client.Profile != "" {
-				profiles = []string{client.Profile}
-			}
-			if len(client.Only) > 0 {
-				profiles = append(profiles, profile.Only(client.Only...))
-			}
-			chosen, ok := m.Seen(server.View{Mode: client.Mode, Names: client.Names, FindTools: client.FindTools}, profiles...)
+			seen, ok := m.Seen(server.View(client.View), chosen(client.Profile, client.Only)...)
 			if !ok {
 				return nil // since HasProfile was asked
 			}
@@ -265,7 +251,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 			if at.lend() {
 				reload()
 			}
-			return chosen.ServeFrom(ctx, at, in, out)
+			return seen.ServeFrom(ctx, at, in, out)
 		},
 		Log: lines,
 	}

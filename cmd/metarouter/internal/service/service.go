@@ -44,8 +44,7 @@ type Service struct {
 	Complete func(config.Config) config.Config // gives a configuration that is read the values of variables that this process lacks
 	Override func(*config.Router)              // sets the options of the command line in each configuration that is read
 	Trusted  func(config.Config) error         // why an edited configuration may not be used
-	Profile  string                            // of all clients; "" without one
-	Only     []string                          // the servers that all clients see; all if it is empty
+	Chosen   []string                          // the profiles of all clients
 	View     server.View                       // of clients that choose no other
 	Watch    bool                              // read the configuration again when its files change
 	Hangup   chan os.Signal                    // a value makes the router read the configuration again
@@ -151,15 +150,8 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 }
 
 func (s *Service) servers(r *adapter.Parts) *server.Servers {
-	var always []string
-	if s.Profile != "" {
-		always = []string{s.Profile}
-	}
-	if len(s.Only) > 0 {
-		always = append(always, profile.Only(s.Only...))
-	}
 	return server.NewServers(server.Profiles{
-		Always: always,
+		Always: s.Chosen,
 		View:   s.View,
 		Open: func(v server.View, chosen []string) (server.Router, server.Options) {
 			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })

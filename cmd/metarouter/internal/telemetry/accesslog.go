@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,84 +26,70 @@ const queuedLines = 1024
 type AccessLog struct {
 	mask    *Mask
 	log     *zap.Logger
+	options atomic.Pointer[config.AccessLog]
 	dropped atomic.Int64
+	queue   chan queued
+	written chan struct{} // closed when the last line is written
+}
 
-	mu      sync.RWMutex // guards the fields below; a call holds it while its line is queued
-	options config.AccessLog
-	lines   *lineWriter // nil if there is no file
+// A queued is a line to write, or else the file for the next lines.
+type queued struct {
+	line []byte
+	file *rotated // nil for no file
+	last bool     // no line comes any more
 }
 
 // CanWrite fails if the access log that the configuration names can't be written.
 func CanWrite(c config.Config) error {
-	if c.Router.AccessLog.File == "" {
-		return nil
-	}
 	file, err := openRotated(c.Router.AccessLog)
-	if err == nil {
-		file.close()
-	}
+	file.close()
 	return err
 }
 
 // OpenAccessLog opens the log that the configuration names, if it names one. It must be closed.
-func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (l *AccessLog, err error) {
-	l = &AccessLog{mask: mask, log: log.Named("accesslog"), options: c.Router.AccessLog}
-	l.lines, err = l.open(l.options)
-	return l, err
-}
-
-// open opens a file; nil if the configuration names no file.
-func (l *AccessLog) open(o config.AccessLog) (*lineWriter, error) {
-	if o.File == "" {
-		return nil, nil
-	}
-	file, err := openRotated(o)
+func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (*AccessLog, error) {
+	file, err := openRotated(c.Router.AccessLog)
 	if err != nil {
 		return nil, err
 	}
-	w := &lineWriter{log: l.log, dropped: &l.dropped, queue: make(chan []byte, queuedLines), written: make(chan struct{})}
-	go w.run(file)
-	return w, nil
+	l := &AccessLog{mask: mask, log: log.Named("accesslog"), queue: make(chan queued, queuedLines), written: make(chan struct{})}
+	l.options.Store(&c.Router.AccessLog)
+	go l.write(file)
+	return l, nil
 }
 
-// closeTime is how long the last lines of an access log that an edit replaces may take to
-// be written.
-const closeTime = 5 * time.Second
+// editTime is how long an edit waits for a place in the queue.
+const editTime = 5 * time.Second
 
 // Edit continues in the file that an edited configuration names. If that can't be opened, the
 // current one stays in use.
 func (l *AccessLog) Edit(c config.Config) {
-	l.mu.RLock()
-	same := l.options == c.Router.AccessLog
-	l.mu.RUnlock()
-	if same {
+	if *l.options.Load() == c.Router.AccessLog {
 		return
 	}
-	next, err := l.open(c.Router.AccessLog)
+	next, err := openRotated(c.Router.AccessLog)
 	if err != nil {
 		l.log.Warn(`the edit of "accessLog" can't be used; the access log stays as it was`, zap.Error(err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	l.replace(ctx, next, c.Router.AccessLog)
+	select {
+	case l.queue <- queued{file: next}: // before the first line for it
+		l.options.Store(&c.Router.AccessLog)
+	case <-time.After(editTime):
+		next.close()
+		l.log.Warn(`the edit of "accessLog" can't be used, since the disk does not take lines; the access log stays as it was`)
+	}
 }
 
-// Close writes the lines that wait, until ctx ends. Calls that end later count as dropped.
-func (l *AccessLog) Close(ctx context.Context) { l.replace(ctx, nil, l.options) }
-
-// replace replaces the file, and waits until the lines of the one before are written or ctx ends.
-func (l *AccessLog) replace(ctx context.Context, next *lineWriter, o config.AccessLog) {
-	l.mu.Lock()
-	before := l.lines
-	l.lines, l.options = next, o
-	l.mu.Unlock()
-	if before == nil {
-		return
-	}
-	close(before.queue)
+// Close writes the lines that wait, until ctx ends. Calls that end later are not logged.
+func (l *AccessLog) Close(ctx context.Context) {
+	l.options.Store(new(config.AccessLog))
 	select {
-	case <-before.written:
+	case l.queue <- queued{last: true}:
+	case <-ctx.Done():
+	}
+	select {
+	case <-l.written:
 	case <-ctx.Done():
 		l.log.Warn("the last lines of the access log may not be written", zap.Error(ctx.Err()))
 	}
@@ -116,50 +101,46 @@ func (l *AccessLog) Dropped() int64 { return l.dropped.Load() }
 
 // Executed implements [selector.Observer].
 func (l *AccessLog) Executed(e selector.Execution) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.options.File == "" {
+	o := *l.options.Load()
+	if o.File == "" {
 		return
 	}
-	if l.lines != nil {
-		select {
-		case l.lines.queue <- l.line(e):
-			return
-		default:
-		}
+	select {
+	case l.queue <- queued{line: l.line(e, o)}:
+	default:
+		l.dropped.Add(1)
 	}
-	l.dropped.Add(1)
 }
 
 // Searched implements [selector.Observer]. Searches are not logged.
 func (*AccessLog) Searched(selector.Search) {}
 
-type lineWriter struct {
-	log     *zap.Logger
-	dropped *atomic.Int64
-	queue   chan []byte
-	written chan struct{} // closed when run has ended
-}
-
-// run writes lines as they come, until there are no more.
-func (w *lineWriter) run(f *rotated) {
-	defer close(w.written)
-	defer f.close()
+// write writes lines as they come, until the last one.
+func (l *AccessLog) write(f *rotated) {
+	defer close(l.written)
 	failing := false
-	defer func() {
-		if n := w.dropped.Load(); n > 0 {
-			w.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
+	for next := range l.queue {
+		if next.line == nil {
+			f.close()
+			if f = next.file; next.last {
+				break
+			}
+			continue
 		}
-	}()
-	for line := range w.queue {
-		err := f.write(line)
+		if f == nil { // an edit has just ended the log
+			continue
+		}
+		err := f.write(next.line)
 		if err != nil {
-			w.dropped.Add(1)
+			l.dropped.Add(1)
 		}
 		if err != nil && !failing {
-			w.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
+			l.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
 		}
 		failing = err != nil
+	}
+	if n := l.dropped.Load(); n > 0 {
+		l.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
 	}
 }
 
@@ -185,28 +166,28 @@ type logLine struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-func (l *AccessLog) line(e selector.Execution) []byte {
+func (l *AccessLog) line(e selector.Execution, o config.AccessLog) []byte {
 	line := logLine{
 		Time: e.Began.UTC(), Trace: e.Trace, Client: l.mask.short(e.Client), Principal: e.Principal, Profile: e.Profile, Script: e.Script,
-		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(l.fault(e)),
+		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(faultOf(e, o)),
 		Latency: float64(e.Took.Microseconds()) / 1000, Attempts: e.Attempts, In: len(e.Arguments), Out: len(e.Result), Cached: e.Cached,
 	}
 	if e.Answered != nil && e.Answered != e.Tool {
 		line.Answered = e.Answered.ID
 	}
-	if l.options.Arguments && e.Arguments != nil {
+	if o.Arguments && e.Arguments != nil {
 		line.Arguments = l.mask.append(nil, e.Arguments)
 	}
-	if l.options.Results && e.Result != nil {
+	if o.Results && e.Result != nil {
 		line.Result = l.mask.append(nil, e.Result)
 	}
 	return append(wire.Marshal(line), '\n')
 }
 
-// fault returns the reason of a failure. For invalid arguments that is only the place,
+// faultOf returns the reason of a failure. For invalid arguments that is only the place,
 // unless arguments are logged.
-func (l *AccessLog) fault(e selector.Execution) string {
-	if e.Outcome != execute.InvalidArguments || l.options.Arguments {
+func faultOf(e selector.Execution, o config.AccessLog) string {
+	if e.Outcome != execute.InvalidArguments || o.Arguments {
 		return e.Fault
 	}
 	path, _, _ := strings.Cut(e.Fault, ": ")

@@ -4,25 +4,22 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 )
 
 // An exporter sends spans with OpenTelemetry's exporter. It bounds the time of a batch,
-// and logs once, not at each batch, that the collector does not accept spans. It
+// and logs once a minute, not at each batch, that the collector does not accept spans. It
 // implements [sdk.SpanExporter].
 type exporter struct {
 	sdk.SpanExporter
 	timeout time.Duration // for one batch, including retries
 	log     *zap.Logger
-
-	mu   sync.Mutex // guards down
-	down bool       // the last batch failed
+	seldom  rate.Sometimes
 }
 
 // maxLoggedError bounds a logged error, which quotes the collector's answer.
@@ -34,35 +31,19 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	for i, s := range spans {
-		spans[i] = withValidText(s)
+		spans[i] = validSpan{s}
 	}
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case err != nil && !e.down:
-		text := err.Error()
-		e.log.Warn("the collector did not accept spans; they are lost", zap.Int("spans", len(spans)), zap.String("error", text[:min(len(text), maxLoggedError)]))
-	case err == nil && e.down:
-		e.log.Info("the collector accepts spans again")
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.seldom.Do(func() {
+			text := err.Error()
+			e.log.Warn("the collector did not accept spans; they are lost", zap.Int("spans", len(spans)), zap.String("error", text[:min(len(text), maxLoggedError)]))
+		})
 	}
-	e.down = err != nil
 	return nil
 }
 
-// withValidText returns the span with invalid UTF-8 replaced. Names come from servers,
+// A validSpan is a span with invalid UTF-8 replaced. Names come from servers,
 // and one invalid string would make the exporter drop the whole batch.
-func withValidText(s sdk.ReadOnlySpan) sdk.ReadOnlySpan {
-	invalid := func(a attribute.KeyValue) bool {
-		return a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString())
-	}
-	if utf8.ValidString(s.Name()) && utf8.ValidString(s.Status().Description) && !slices.ContainsFunc(s.Attributes(), invalid) {
-		return s
-	}
-	return validSpan{s}
-}
-
-// A validSpan is a span with invalid UTF-8 replaced.
 type validSpan struct{ sdk.ReadOnlySpan }
 
 func (s validSpan) Name() string { return valid(s.ReadOnlySpan.Name()) }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,17 +36,16 @@ const (
 	shownString = 256
 	shownValue  = 8 << 10
 
-	// maskedString bounds the part of a string that is searched for secrets. The rest is
-	// not shown, nor the text just before it, because half a secret does not look like
-	// one.
+	// maskedValue bounds arguments or a result that are searched for secrets, since the call waits for that, and
+	// maskedString the part of a string. The rest is not shown, nor the text just before it, because half a secret
+	// does not look like one.
+	maskedValue  = 64 << 10
 	maskedString = 4 << 10
 	cutMargin    = 512
 
 	// shortestSecret is the length of the shortest secret of the configuration that is
 	// hidden everywhere. A shorter one would match parts of words.
 	shortestSecret = 6
-
-	whiteSpace = " \t\r\n" // of JSON
 
 	// maxMaskDepth bounds how deep values are shown.
 	maxMaskDepth = 32
@@ -59,27 +59,24 @@ func (m *Mask) Learn(c config.Config) {
 	if m.configured == nil {
 		m.configured = make(map[string]bool)
 	}
+	var all []string
+	for _, entry := range c.Servers {
+		all = append(all, entry.Launch().Secrets()...)
+	}
+	for _, token := range c.Router.HTTP.Tokens {
+		all = append(all, token.Text)
+	}
+	if cluster := c.Router.Cluster; cluster != nil {
+		all = append(all, urls.NATSSecrets(cluster.URLs)...)
+	}
+	for _, issuer := range c.Router.HTTP.Issuers {
+		all = append(all, issuer.ClientSecret)
+	}
 	before := len(m.configured)
-	learn := func(one string) {
+	for _, one := range all {
 		if len(one) >= shortestSecret {
 			m.configured[one] = true
 		}
-	}
-	for _, entry := range c.Servers {
-		for _, one := range entry.Launch().Secrets() {
-			learn(one)
-		}
-	}
-	for _, token := range c.Router.HTTP.Tokens {
-		learn(token.Text)
-	}
-	if cluster := c.Router.Cluster; cluster != nil {
-		for _, one := range urls.NATSSecrets(cluster.URLs) {
-			learn(one)
-		}
-	}
-	for _, issuer := range c.Router.HTTP.Issuers {
-		learn(issuer.ClientSecret)
 	}
 	if len(m.configured) > before {
 		m.update()
@@ -160,119 +157,89 @@ func abridged(s string, shown, whole int) string {
 }
 
 // append appends a JSON value with its secrets hidden and long strings cut. A value that is
-// still too long becomes a string with its beginning. Invalid JSON becomes null.
+// still too long becomes a string with its beginning, and one that is too long to be searched a string with its length.
+// Invalid JSON becomes null.
 func (m *Mask) append(b []byte, value []byte) []byte {
-	if !wire.Valid(value) {
-		return append(b, "null"...)
+	if len(value) > maskedValue {
+		return fmt.Appendf(b, `"… (%d bytes)"`, len(value))
 	}
-	begin := len(b)
-	v := masking{m, begin + 2*shownValue, lookedAt}
-	b = v.value(b, value, 0)
-	if long := b[begin:]; len(long) > shownValue {
-		cut := abridged(strings.ToValidUTF8(string(long[:shownValue]), ""), shownValue/2, len(value))
-		return wire.AppendString(b[:begin], cut)
+	shown := wire.Marshal(m.decoded(value, 0))
+	if len(shown) > shownValue {
+		return wire.AppendString(b, abridged(string(shown), shownValue/2, len(value)))
 	}
-	return b
+	return append(b, shown...)
 }
 
-// A masking has the remaining bounds for one value.
-type masking struct {
-	*Mask
-	limit int // the longest output; the rest is left out
-	left  int // bytes of strings that may still be searched; the rest is not shown
-}
-
-// lookedAt bounds the bytes of a value's strings that are searched, since the call waits for
-// it.
-const lookedAt = 64 << 10
-
-// value appends a valid JSON value.
-func (v *masking) value(b, value []byte, depth int) []byte {
-	value = bytes.Trim(value, whiteSpace)
-	switch {
-	case depth > maxMaskDepth:
-		return append(b, `"…"`...)
-	case value[0] == '"':
-		s, _ := wire.String(value)
-		return wire.AppendString(b, v.string(s, depth))
-	case value[0] == '{':
-		names := namesSecret(value)
-		b = append(b, '{')
-		begin := len(b)
-		_ = wire.Members(value, func(key string, member []byte) bool {
-			if len(b) > begin {
-				b = append(b, ',')
-			}
-			b = append(wire.AppendString(b, v.short(key)), ':')
-			if (secret.Named(key) || names && key == "value") && hides(key, member) {
-				b = append(b, `"`+hidden+`"`...)
-			} else {
-				b = v.value(b, member, depth+1)
-			}
-			return len(b) <= v.limit
-		})
-		return append(b, '}')
-	case value[0] == '[':
-		b = append(b, '[')
-		begin, option := len(b), false // the element before is an option for a secret
-		_ = wire.Elements(value, func(element []byte) bool {
-			if len(b) > begin {
-				b = append(b, ',')
-			}
-			word, is := wire.String(element)
-			if option && is && !strings.HasPrefix(word, "-") {
-				b = append(b, `"`+hidden+`"`...)
-			} else {
-				b = v.value(b, element, depth+1)
-			}
-			option = is && secret.IsOption(word)
-			return len(b) <= v.limit
-		})
-		return append(b, ']')
-	case len(value) > shownString: // a number
-		return wire.AppendString(b, abridged(string(value), shownString, len(value)))
+// decoded returns a JSON text as a value with its secrets hidden; nil if it is invalid.
+func (m *Mask) decoded(text []byte, depth int) (v any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if !wire.Valid(text) || d.Decode(&v) != nil {
+		return nil
 	}
-	return append(b, value...)
+	return m.value(v, depth)
 }
 
-// string returns the shown part of a string. The string may contain JSON, as results of
-// tools often do.
-func (v *masking) string(s string, depth int) string {
-	if v.left < 0 {
+// value hides the secrets of a decoded JSON value.
+func (m *Mask) value(v any, depth int) any {
+	if depth > maxMaskDepth {
 		return "…"
 	}
-	if inner := strings.Trim(s, whiteSpace); inner != "" && (inner[0] == '{' || inner[0] == '[') && wire.Valid([]byte(inner)) {
-		within := masking{v.Mask, maskedString, v.left}
-		masked := within.value(nil, []byte(inner), depth+1)
-		v.left = within.left
-		return abridged(string(masked), shownString, len(s))
+	switch v := v.(type) {
+	case string: // which may contain JSON, as results of tools often do
+		if inner := strings.TrimSpace(v); inner != "" && (inner[0] == '{' || inner[0] == '[') {
+			if in := m.decoded([]byte(inner), depth+1); in != nil {
+				return abridged(string(wire.Marshal(in)), shownString, len(v))
+			}
+		}
+		return m.short(v)
+	case json.Number:
+		if len(v) > shownString {
+			return abridged(string(v), shownString, len(v))
+		}
+	case map[string]any:
+		shown, names := make(map[string]any, len(v)), namesSecret(v)
+		for key, member := range v {
+			if (secret.Named(key) || names && key == "value") && hides(key, member) {
+				member = hidden
+			} else {
+				member = m.value(member, depth+1)
+			}
+			shown[m.short(key)] = member
+		}
+		return shown
+	case []any:
+		option := false // the element before is an option for a secret
+		for i, element := range v {
+			word, is := element.(string)
+			if option && is && !strings.HasPrefix(word, "-") {
+				v[i] = hidden
+			} else {
+				v[i] = m.value(element, depth+1)
+			}
+			option = is && secret.IsOption(word)
+		}
 	}
-	v.left -= min(len(s), maskedString)
-	return v.short(s)
+	return v
 }
 
 // namesSecret reports whether an object is a pair of a name and a value, as forms and
 // headers have, and the name is the name of a secret.
-func namesSecret(object []byte) (is bool) {
-	_ = wire.Members(object, func(key string, value []byte) bool {
-		switch key {
-		case "name", "key", "field", "label", "type":
-			name, _ := wire.String(value)
-			is = secret.Named(name)
-		}
-		return !is
+func namesSecret(object map[string]any) bool {
+	return slices.ContainsFunc([]string{"name", "key", "field", "label", "type"}, func(key string) bool {
+		name, _ := object[key].(string)
+		return secret.Named(name)
 	})
-	return is
 }
 
 // hides reports whether a value under the key of a secret can be a secret. Numbers, such as
 // max_tokens, null, true and false cannot.
-func hides(key string, value []byte) bool {
-	switch bytes.Trim(value, whiteSpace)[0] {
-	case 'n', 't', 'f':
+func hides(key string, value any) bool {
+	switch value.(type) {
+	case nil, bool:
 		return false
-	case '"', '{', '[':
-		return true
+	case json.Number:
+		return !strings.HasSuffix(strings.ToLower(key), "tokens")
 	}
-	return !strings.HasSuffix(strings.ToLower(key), "tokens")
+	return true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -60,18 +61,14 @@ func NewMetrics(version string) *Metrics {
 		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter),
 		tools: make(map[string]map[string]bool),
 	}
+	with := promauto.With(prometheus.WrapRegistererWithPrefix("metarouter_", m.registry))
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "metarouter_" + name, Help: help}, labels)
-		m.registry.MustRegister(v)
-		return v
-	}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "metarouter_" + name, Help: help, Buckets: buckets}, labels)
-		m.registry.MustRegister(v)
-		return v
+		return with.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m.calls = counter("calls_total", "Finished tool calls, by outcome.", "server", "tool", "outcome")
-	m.durations = histogram("call_duration_seconds", "How long calls of tools took, all attempts and waits included.", latencies, "server", "tool")
+	m.durations = with.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "call_duration_seconds", Help: "How long calls of tools took, all attempts and waits included.", Buckets: latencies,
+	}, []string{"server", "tool"})
 	m.retries = counter("call_retries_total", "Attempts at calls beyond the first of each.", "server")
 	m.standIns = counter("calls_failed_over_total", "Calls that a tool of another server answered.", "server")
 	m.cached = counter("calls_cached_total", "Calls answered from the cache.", "server")
@@ -83,16 +80,16 @@ func NewMetrics(version string) *Metrics {
 		m.searches[abstained] = searches.WithLabelValues(strconv.FormatBool(abstained))
 	}
 	m.failed = counter("search_errors_total", "Searches that failed.").WithLabelValues()
-	m.searchTime = histogram("search_duration_seconds", "How long searches for tools took.",
-		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}).WithLabelValues().(prometheus.Histogram)
+	m.searchTime = with.NewHistogram(prometheus.HistogramOpts{
+		Name: "search_duration_seconds", Help: "How long searches for tools took.", Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+	})
 	saved := counter("tokens_saved_total", "Tokens that models did not have to read, estimated as 4 bytes each.", "by")
 	m.savedBy.search, m.savedBy.limit = saved.WithLabelValues("search_mode"), saved.WithLabelValues("result_limit")
 
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "metarouter_build_info", Help: "1, labelled with the version of the router and of Go."}, []string{"version", "goversion"})
-	info.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(info)
-	ours := prometheus.WrapRegistererWithPrefix("metarouter_", m.registry)
-	ours.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	with.NewGaugeVec(prometheus.GaugeOpts{Name: "build_info", Help: "1, labelled with the version of the router and of Go."},
+		[]string{"version", "goversion"}).WithLabelValues(version, runtime.Version()).Set(1)
+	prometheus.WrapRegistererWithPrefix("metarouter_", m.registry).
+		MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -19,14 +19,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// The protocols of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names them. OTLP over gRPC is not
-// supported: every collector accepts OTLP over HTTP.
-const (
-	protocolProto = "http/protobuf"
-	protocolJSON  = "http/json"
-	protocolGRPC  = "grpc"
-)
-
 // defaultEndpoint is the collector's usual address for OTLP over HTTP.
 const defaultEndpoint = "http://localhost:4318"
 
@@ -37,81 +29,65 @@ type otlpSettings struct {
 	protocol string
 	endpoint *url.URL      // as the variable has it, or else the default
 	timeout  time.Duration // for one batch, including retries
-	tls      *tls.Config   // nil means the system's certificates
+	tls      *tls.Config
 }
 
 // readOTLPSettings fails if a variable has a value that cannot be used. Its errors do not quote the endpoint, which may
 // contain a secret.
-func readOTLPSettings() (otlpSettings, error) {
-	s := otlpSettings{protocol: cmp.Or(traceVariable("PROTOCOL"), protocolProto), timeout: 10 * time.Second}
-	switch s.protocol {
-	case protocolProto, protocolJSON:
-	case protocolGRPC:
-		return s, fmt.Errorf("%s is %s, and OTLP over gRPC is not supported; write %s, and into %s the collector's address for HTTP, such as %s",
-			nameOf("PROTOCOL"), protocolGRPC, protocolProto, nameOf("ENDPOINT"), defaultEndpoint)
-	default:
-		return s, fmt.Errorf("%s is %q; write %s or %s", nameOf("PROTOCOL"), s.protocol, protocolProto, protocolJSON)
+func readOTLPSettings() (s otlpSettings, err error) {
+	const proto, json = "http/protobuf", "http/json"
+	name, protocol := traceVariable("PROTOCOL")
+	if s.protocol = cmp.Or(protocol, proto); s.protocol != proto && s.protocol != json {
+		return s, fmt.Errorf("%s is %q; write %s or %s, and as the endpoint the collector's address for HTTP, such as %s", name, protocol, proto, json, defaultEndpoint)
 	}
-	u, err := url.Parse(cmp.Or(traceVariable("ENDPOINT"), defaultEndpoint))
+	_, endpoint := traceVariable("ENDPOINT")
+	u, err := url.Parse(cmp.Or(endpoint, defaultEndpoint))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return s, errors.New("the OTLP endpoint is not an http or https URL; write for example " + defaultEndpoint)
 	}
-	s.endpoint = u
-	if timeout := traceVariable("TIMEOUT"); timeout != "" {
-		ms, err := strconv.Atoi(timeout)
-		if err != nil || ms < 1 {
-			return s, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q; write a number of milliseconds", timeout)
-		}
-		s.timeout = time.Duration(ms) * time.Millisecond
+	name, timeout := traceVariable("TIMEOUT")
+	ms, err := strconv.Atoi(cmp.Or(timeout, "10000"))
+	if err != nil || ms < 1 {
+		return s, fmt.Errorf("%s is %q; write a number of milliseconds", name, timeout)
 	}
-	return s, s.readCertificates()
+	s.endpoint, s.timeout = u, time.Duration(ms)*time.Millisecond
+	s.tls, err = readCertificates()
+	return s, err
 }
 
-// readCertificates reads the certificates to trust and the client's own.
-func (s *otlpSettings) readCertificates() error {
-	trusted, certificate, key := traceVariable("CERTIFICATE"), traceVariable("CLIENT_CERTIFICATE"), traceVariable("CLIENT_KEY")
-	if trusted == "" && certificate == "" && key == "" {
-		return nil
-	}
-	s.tls = &tls.Config{}
-	if trusted != "" {
+// readCertificates reads the certificates to trust, by default the system's, and the client's own.
+func readCertificates() (*tls.Config, error) {
+	c := new(tls.Config)
+	if name, trusted := traceVariable("CERTIFICATE"); trusted != "" {
 		pem, err := safefile.Read(trusted, 4<<20)
+		c.RootCAs = x509.NewCertPool()
+		if err == nil && !c.RootCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s contains no certificate", trusted)
+		}
 		if err != nil {
-			return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
-		}
-		s.tls.RootCAs = x509.NewCertPool()
-		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s contains no certificate", trusted)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if certificate == "" && key == "" {
-		return nil
+	name, certificate := traceVariable("CLIENT_CERTIFICATE")
+	if _, key := traceVariable("CLIENT_KEY"); certificate != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
 	}
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE, OTEL_EXPORTER_OTLP_CLIENT_KEY: %w", err)
-	}
-	s.tls.Certificates = []tls.Certificate{pair}
-	return nil
+	return c, nil
 }
 
-// traceVariable returns a setting of the exporter: the one for traces, or else the one
-// for all signals.
-func traceVariable(name string) string {
-	return cmp.Or(traceOnly(name), strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_"+name)))
-}
-
-func traceOnly(name string) string {
-	return strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + name))
-}
-
-// nameOf returns the name of the variable that [traceVariable] reads: the one for traces if
-// it is set.
-func nameOf(setting string) string {
-	if traceOnly(setting) != "" {
-		return "OTEL_EXPORTER_OTLP_TRACES_" + setting
+// traceVariable returns the variable of a setting of the exporter, the one for traces or else the one
+// for all signals, and its value.
+func traceVariable(setting string) (name, value string) {
+	for _, name = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + setting, "OTEL_EXPORTER_OTLP_" + setting} {
+		if value = strings.TrimSpace(os.Getenv(name)); value != "" {
+			break
+		}
 	}
-	return "OTEL_EXPORTER_OTLP_" + setting
+	return name, value
 }
 
 const firstRetry = 500 * time.Millisecond
@@ -127,7 +103,7 @@ func (s *otlpSettings) client() otlptrace.Client {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a header may contain a secret
 		}),
 	}
-	if traceVariable("ENDPOINT") == "" {
+	if _, set := traceVariable("ENDPOINT"); set == "" {
 		options = append(options, otlptracehttp.WithEndpointURL(defaultEndpoint+"/v1/traces"))
 	}
 	return otlptracehttp.NewClient(options...)

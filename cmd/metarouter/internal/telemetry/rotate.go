@@ -19,11 +19,14 @@ import (
 type rotated struct {
 	options config.AccessLog
 	file    *os.File // nil after a failure, until it can be opened again
-	torn    bool     // the last write was incomplete
+	torn    bool     // the last line is incomplete
 }
 
-// openRotated opens the file, and creates its folder.
+// openRotated opens the file, and creates its folder. It returns nil if the configuration names no file.
 func openRotated(o config.AccessLog) (*rotated, error) {
+	if o.File == "" {
+		return nil, nil
+	}
 	r := &rotated{options: o}
 	err := os.MkdirAll(filepath.Dir(o.File), 0o700)
 	if err == nil {
@@ -41,7 +44,7 @@ func (r *rotated) open() (err error) {
 }
 
 func (r *rotated) close() {
-	if r.file != nil {
+	if r != nil && r.file != nil {
 		r.file.Close()
 		r.file = nil
 	}
@@ -61,11 +64,11 @@ func (r *rotated) write(lines []byte) error {
 			return err
 		}
 	}
-	if r.torn && size > 0 { // end the incomplete line
+	if r.torn && size > 0 { // else the next line could not be read either
 		lines = append([]byte{'\n'}, lines...)
 	}
 	n, err := r.file.Write(lines)
-	r.torn = n > 0 && n < len(lines) || n == 0 && r.torn
+	r.torn = n > 0 && err != nil || n == 0 && r.torn
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
@@ -15,6 +16,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 )
 
 // Traces makes spans, and sends them to an OpenTelemetry collector in the background.
@@ -57,7 +59,7 @@ func OpenTraces(version string, log *zap.Logger) *Traces {
 	}
 	to := settings.endpoint
 	log.Info("sending traces", zap.String("to", to.Scheme+"://"+to.Host+to.Path), zap.String("protocol", settings.protocol))
-	e := &exporter{SpanExporter: client, timeout: settings.timeout, log: log}
+	e := &exporter{SpanExporter: client, timeout: settings.timeout, log: log, seldom: rate.Sometimes{Interval: time.Minute}}
 	return &Traces{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(e)), log}
 }
 
@@ -86,30 +88,19 @@ func CheckTraces() error {
 	return err
 }
 
-// traceSettings reads the environment. The error is that it asks for traces that cannot be sent.
+// traceSettings reads the environment, and reports whether it turns traces on. The error is that it asks for traces that
+// cannot be sent.
 func traceSettings() (s otlpSettings, wanted bool, err error) {
-	if wanted, err = tracesWanted(); !wanted || err != nil {
-		return s, wanted, err
+	named := os.Getenv("OTEL_TRACES_EXPORTER")
+	exporters := strings.FieldsFunc(named, func(r rune) bool { return r == ',' || r == ' ' })
+	_, endpoint := traceVariable("ENDPOINT")
+	switch {
+	case strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true"),
+		slices.Contains(exporters, "none"), len(exporters) == 0 && endpoint == "":
+		return s, false, nil
+	case len(exporters) > 0 && !slices.Contains(exporters, "otlp"):
+		return s, true, fmt.Errorf("OTEL_TRACES_EXPORTER is %q, and this program has no such exporter; write otlp or none", named)
 	}
 	s, err = readOTLPSettings()
 	return s, true, err
-}
-
-// tracesWanted reports whether the environment turns traces on. The error is that it names
-// an exporter that this program does not have.
-func tracesWanted() (bool, error) {
-	if strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") {
-		return false, nil
-	}
-	named := os.Getenv("OTEL_TRACES_EXPORTER")
-	exporters := strings.FieldsFunc(named, func(r rune) bool { return r == ',' || r == ' ' })
-	switch {
-	case len(exporters) == 0:
-		return traceVariable("ENDPOINT") != "", nil
-	case slices.Contains(exporters, "none"):
-		return false, nil
-	case slices.Contains(exporters, "otlp"):
-		return true, nil
-	}
-	return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q, and this program has no such exporter; write otlp or none", named)
 }

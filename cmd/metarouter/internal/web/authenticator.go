@@ -6,10 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
-	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -29,9 +28,7 @@ type authenticator struct {
 	live     func() (*admission, <-chan struct{})
 	verifier *bearer.Verifier
 	log      *zap.Logger
-
-	mu     sync.Mutex // guards warned
-	warned time.Time  // when the log last had a certificate that lets no client in
+	warn     rate.Sometimes // for a certificate that lets no client in
 }
 
 // Token implements [clientauth.Authenticator].
@@ -53,30 +50,11 @@ func (a *authenticator) Certificate(leaf *x509.Certificate) (hash string, ok boo
 	if len(now.subjects) == 0 {
 		return "", false
 	}
-	hash, m := find(leaf, now.subjects)
-	if m != known {
-		a.warn(leaf, m)
+	hash, why := find(leaf, now.subjects)
+	if why != "" {
+		a.warn.Do(func() {
+			a.log.Warn("the certificate of a client does not let it in: "+why, zap.String("subject", describe(leaf)))
+		})
 	}
-	return hash, m == known
-}
-
-// warn logs at times that a certificate lets no client in.
-func (a *authenticator) warn(leaf *x509.Certificate, m match) {
-	a.mu.Lock()
-	often := time.Since(a.warned) < warnAgain
-	if !often {
-		a.warned = time.Now()
-	}
-	a.mu.Unlock()
-	if often {
-		return
-	}
-	why := "no entry of http.certificates matches it; add one"
-	switch m {
-	case ambiguous:
-		why = "several entries of http.certificates match it that have as many parts; write one with more parts"
-	case refused:
-		why = "the entry of http.certificates that matches it has a mistake; correct it"
-	}
-	a.log.Warn("the certificate of a client does not let it in: "+why, zap.String("subject", describe(leaf)))
+	return hash, why == ""
 }

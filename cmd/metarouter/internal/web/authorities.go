@@ -2,126 +2,94 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
-	"maps"
-	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // authorities are the certificate authorities that let clients in, read from a file,
-// and again when a client connects and every few seconds. A connection ends when the certificate
-// of its client is not valid any more, since TLS looks at it only at the beginning.
+// and again when a client connects and every few seconds.
 type authorities struct {
-	reloaded[pool]
-	file string
-
-	tracking sync.Mutex                        // guards conns
-	conns    map[*tls.Conn][]*x509.Certificate // that the client sent: its own first
+	reloaded[x509.CertPool]
+	sweep time.Duration // how often the certificates of requests that run are verified again
+	now   func() time.Time
 }
 
-// A pool is the authorities as the file had them at one time.
-type pool struct{ *x509.CertPool }
-
-// sweepTime is how often the connections with certificates are looked at.
+// sweepTime is the sweep of authorities.
 const sweepTime = 5 * time.Second
 
 // loadAuthorities reads the file, which must have a certificate.
 func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
-	a := &authorities{file: file, conns: make(map[*tls.Conn][]*x509.Certificate)}
-	a.reloaded = reloaded[pool]{what: "the file of http.clientCA", read: a.readFile, every: fileCheck, log: log}
-	a.use = func(_ *pool, again bool) {
+	parse := func(data [][]byte) (*x509.CertPool, error) { return clientauth.Authorities(data[0]) }
+	note := func(_ *x509.CertPool, again bool) {
 		if again {
-			log.Info("the certificate authorities of clients have changed; connections with certificates of removed ones end", zap.String("file", file))
+			log.Info("the certificate authorities of clients have changed; requests with certificates of removed ones end", zap.String("file", file))
 		}
 	}
-	if err := a.load(); err != nil {
-		return nil, err
+	a := &authorities{
+		reloaded: reloaded[x509.CertPool]{what: "the certificates of http.clientCA", files: []string{file}, parse: parse, note: note, every: fileCheck, log: log},
+		sweep:    sweepTime, now: time.Now,
 	}
-	return a, nil
+	return a, a.load()
 }
 
-// readFile reads the file. seen changes when it does.
-func (a *authorities) readFile() (p *pool, seen [sha256.Size]byte, err error) {
-	data, err := safefile.Read(a.file, maxPEM)
-	if err != nil {
-		return nil, sha256.Sum256([]byte(err.Error())), err
-	}
-	seen = sha256.Sum256(data)
-	all, err := clientauth.Authorities(data)
-	if err != nil {
-		return nil, seen, fmt.Errorf("%s: %w", a.file, err)
-	}
-	return &pool{all}, seen, nil
-}
-
-// changed is a ConnState of an [http.Server]. It notes the connections of clients with
-// certificates.
-func (a *authorities) changed(c net.Conn, state http.ConnState) {
-	t, ok := c.(*tls.Conn)
-	if !ok {
-		return
-	}
-	switch state {
-	case http.StateActive:
-		if sent := t.ConnectionState().PeerCertificates; len(sent) > 0 {
-			a.tracking.Lock()
-			defer a.tracking.Unlock()
-			a.conns[t] = sent
-		}
-	case http.StateClosed, http.StateHijacked:
-		a.tracking.Lock()
-		defer a.tracking.Unlock()
-		delete(a.conns, t)
-	}
-}
-
-// watch ends connections with certificates that are not valid any more, until ctx ends.
-func (a *authorities) watch(ctx context.Context) {
-	tick := time.NewTicker(sweepTime)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			a.sweep(time.Now())
-		case <-ctx.Done():
+// handler returns a handler that refuses requests of clients with certificates that are not valid any more, and ends those
+// that run: TLS looks at a certificate only at the beginning of a connection.
+func (a *authorities) handler(serve http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) == 0 {
+			serve.ServeHTTP(w, r)
 			return
 		}
-	}
+		if err := a.verify(r.TLS); err != nil {
+			a.log.Info("a request is refused, since the certificate of its client is not valid any more", zap.Error(err))
+			w.Header().Set("Connection", "close")
+			http.Error(w, "the certificate is not valid any more", http.StatusUnauthorized)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel()
+		watching.Go(func() {
+			for {
+				select {
+				case <-time.After(a.sweep):
+				case <-ctx.Done():
+					return
+				}
+				if a.verify(r.TLS) != nil {
+					cancel()
+				}
+			}
+		})
+		serve.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
-// sweep closes the connections with certificates that are not valid now. They are not looked at again.
-func (a *authorities) sweep(now time.Time) {
-	current := a.get()
-	a.tracking.Lock()
-	conns := maps.Clone(a.conns)
-	a.tracking.Unlock()
-	for conn, sent := range conns {
-		if err := verify(sent, current, now); err != nil {
-			a.log.Info("a connection ends, since the certificate of its client is not valid any more", zap.Error(err))
-			a.changed(conn, http.StateClosed)
-			conn.NetConn().Close() // at once; [tls.Conn.Close] may wait for the client
+// verify verifies a client's certificate, the first one, as TLS does. Signatures that TLS has verified are not verified again
+// while their authority stays.
+func (a *authorities) verify(t *tls.ConnectionState) error {
+	o := x509.VerifyOptions{Roots: a.get(), Intermediates: x509.NewCertPool(), CurrentTime: a.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	late := func(c *x509.Certificate) bool {
+		return o.CurrentTime.Before(c.NotBefore) || o.CurrentTime.After(c.NotAfter)
+	}
+	for _, chain := range t.VerifiedChains {
+		if _, err := chain[len(chain)-1].Verify(o); err == nil && !slices.ContainsFunc(chain, late) {
+			return nil
 		}
 	}
-}
-
-// verify verifies a client's certificate as TLS does.
-func verify(sent []*x509.Certificate, p *pool, now time.Time) error {
-	between := x509.NewCertPool()
-	for _, c := range sent[1:] {
-		between.AddCert(c)
+	for _, c := range t.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
 	}
-	_, err := sent[0].Verify(x509.VerifyOptions{
-		Roots: p.CertPool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	o.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	_, err := t.PeerCertificates[0].Verify(o)
 	return err
 }

@@ -130,7 +130,7 @@ func TestCertificate(t *testing.T) {
 	}
 	link("one")
 	linked := pairIn(filepath.Join(dir, "..data"))
-	c.certFile, c.keyFile = linked.cert, linked.key
+	c.files = []string{linked.cert, linked.key}
 	want("linked", 10, 1)
 	link("two")
 	want("linked again", 11, 1)

@@ -22,7 +22,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	l.connections.limit(mostConnections(h))
 	issuers := []clientauth.Issuer{}
 	for _, i := range issuersOf(c, l.key) {
-		issuers = append(issuers, i.withPage(i.public()))
+		issuers = append(issuers, i.public())
 	}
 	return &server.HTTPOptions{
 		Bound:        l.bound(),
@@ -57,7 +57,7 @@ func publicHost(h config.HTTP) []string {
 // asksFor reports whether certificates of clients count: TLS asks for certificates of the authorities
 // that the configuration names now.
 func (l *Listener) asksFor(h config.HTTP) bool {
-	return l.clients != nil && l.clients.file == h.ClientCA
+	return l.clients != nil && l.clients.files[0] == h.ClientCA
 }
 
 // ratesOf returns the rates of the tokens and certificates that have one of their own, by the hash

@@ -1,12 +1,17 @@
 package web
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // maxPEM is the most bytes of a file of a certificate or a key.
@@ -19,10 +24,11 @@ const fileCheck = time.Second
 // does not matter how they are replaced. While they hold no valid value, as between two writes,
 // the last valid one stays in use.
 type reloaded[T any] struct {
-	what  string                                               // the value, in logs
-	read  func() (value *T, seen [sha256.Size]byte, err error) // seen changes when the files do
-	use   func(value *T, again bool)                           // is notified of each new value; again: it replaces another one
-	every time.Duration                                        // the least time between two looks at the files
+	what  string // the value, in errors
+	files []string
+	parse func(data [][]byte) (*T, error)
+	note  func(value *T, again bool) // is notified of each new value; again: it replaces another one
+	every time.Duration              // the least time between two looks at the files
 	log   *zap.Logger
 
 	current atomic.Pointer[T]
@@ -32,43 +38,41 @@ type reloaded[T any] struct {
 	seen   [sha256.Size]byte
 }
 
-// load reads the value for the first time.
-func (r *reloaded[T]) load() error {
-	value, seen, err := r.read()
-	if err != nil {
-		return err
-	}
-	r.current.Store(value)
-	r.use(value, false)
-	r.seen, r.looked = seen, time.Now()
-	return nil
-}
-
 // get returns the value. Of those that ask for it at once, one reads the files, and the others get
 // the value in use.
 func (r *reloaded[T]) get() *T {
 	if r.mu.TryLock() {
-		r.refresh()
+		if time.Since(r.looked) >= r.every {
+			if err := r.load(); err != nil {
+				r.log.Error("a file can't be read again; its last content stays in use", zap.Error(err))
+			}
+		}
 		r.mu.Unlock()
 	}
 	return r.current.Load()
 }
 
-// refresh reads the files, unless that was done just now. r.mu must be held.
-func (r *reloaded[T]) refresh() {
-	if time.Since(r.looked) < r.every {
-		return
-	}
+// load reads the files, and the value if they differ from those that it has seen. r.mu must be held, but for the first time.
+func (r *reloaded[T]) load() (err error) {
 	r.looked = time.Now()
-	value, seen, err := r.read()
+	data := make([][]byte, len(r.files))
+	for i, file := range r.files {
+		if data[i], err = safefile.Read(file, maxPEM); err != nil {
+			break
+		}
+	}
+	seen := sha256.Sum256(fmt.Append(bytes.Join(data, []byte{0}), err))
 	if seen == r.seen {
-		return
+		return nil
 	}
 	r.seen = seen
 	if err != nil {
-		r.log.Error(r.what+" can't be read again; the one in use stays", zap.Error(err))
-		return
+		return fmt.Errorf("%s: %w", r.what, err)
 	}
-	r.current.Store(value)
-	r.use(value, true)
+	value, err := r.parse(data)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", r.what, strings.Join(r.files, " and "), err)
+	}
+	r.note(value, r.current.Swap(value) != nil)
+	return nil
 }

@@ -83,11 +83,21 @@ func (i issuer) verified() bearer.Issuer {
 	}
 }
 
-// public returns the part of the issuer that clients may know, with its revision.
+// public returns the part of the issuer that clients may know, with its revision, and the settings with which the page logs
+// people in at the issuer.
 func (i issuer) public() clientauth.Issuer {
-	return clientauth.Issuer{
+	s := clientauth.Issuer{
 		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Revision: i.revision,
+		ClientID: i.ClientID, ClientSecret: i.ClientSecret, Audience: i.Audience,
 	}
+	for _, claim := range i.Admins {
+		name := claim.Name
+		if claim.Value != "" {
+			name += "=" + claim.Value
+		}
+		s.Admins = append(s.Admins, name)
+	}
+	return s
 }
 
 // proof returns the proof of a valid token of the issuer. The error is a [*clientauth.Refusal].
@@ -188,22 +198,14 @@ func (i issuer) nameOf(user string) string {
 
 // user returns the name of the token's user.
 func (i issuer) user(t *bearer.Token) (string, error) {
-	all, problem := t.Values(i.User), ""
-	switch {
-	case i.User == "" || len(all) == 0 || len(all) == 1 && all[0] == "":
-		problem = "is missing or empty"
-	case len(all) > 1:
-		problem = "has several values"
-	case i.User == "sub" && json.Unmarshal(t.Claims["sub"], new(string)) != nil: // RFC 7519, section 4.1.2
-		problem = "is not a string"
-	case len(all[0]) > maxUser:
-		problem = fmt.Sprintf("has more than %d bytes", maxUser)
-	case !utf8.ValidString(all[0]) || plain.Line(all[0]) != all[0] || strings.TrimSpace(all[0]) != all[0]:
-		problem = "has characters that can't be printed, or spaces around it"
-	default:
-		return all[0], nil
+	all := t.Values(i.User)
+	if i.User == "sub" && json.Unmarshal(t.Claims["sub"], new(string)) != nil { // RFC 7519, section 4.1.2
+		all = nil
 	}
-	return "", forbidden("", fmt.Sprintf("the claim %q, which names the user, %s", i.User, problem))
+	if i.User == "" || len(all) != 1 || all[0] == "" || len(all[0]) > maxUser || plain.Line(all[0]) != all[0] || strings.TrimSpace(all[0]) != all[0] || !utf8.ValidString(all[0]) {
+		return "", forbidden("", fmt.Sprintf("the claim %q must name the user: one printable text of at most %d bytes", i.User, maxUser))
+	}
+	return all[0], nil
 }
 
 func forbidden(name, reason string) error {
@@ -293,17 +295,4 @@ func (i issuer) scopesFor(needed level) (names []string) {
 func principalHash(parts ...string) string {
 	sum := sha512.Sum512_256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
-}
-
-// withPage adds to s the settings with which the page logs people in at the issuer.
-func (i issuer) withPage(s clientauth.Issuer) clientauth.Issuer {
-	s.ClientID, s.ClientSecret, s.Audience = i.ClientID, i.ClientSecret, i.Audience
-	for _, claim := range i.Admins {
-		name := claim.Name
-		if claim.Value != "" {
-			name += "=" + claim.Value
-		}
-		s.Admins = append(s.Admins, name)
-	}
-	return s
 }

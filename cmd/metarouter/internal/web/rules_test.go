@@ -82,14 +82,14 @@ func TestProof(t *testing.T) {
 		{"an object is no text", only("groups", `{"a":"devs"}`), `{"sub":"u","groups":{"a":"devs"}}`, call, "403 no rule"},
 
 		// Users.
-		{"no user", everyone, `{}`, call, `403 the claim "sub", which names the user, is missing`},
+		{"no user", everyone, `{}`, call, `403 the claim "sub" must name the user`},
 		{"an empty user", everyone, `{"sub":""}`, call, "403 the claim"},
 		{"null", everyone, `{"sub":null}`, call, "403 the claim"},
 		{"an object", everyone, `{"sub":{"a":1}}`, call, "403 the claim"},
 		{"no claim is configured", user(""), `{"sub":"u","":"u"}`, call, "403 the claim"},
 		{"two users", everyone, `{"sub":["u","v"]}`, call, "403 the claim"},
-		{"a list of one user", everyone, `{"sub":["u"]}`, call, `403 the claim "sub", which names the user, is not a string`},
-		{"a user that is a number", everyone, `{"sub":7}`, call, `403 the claim "sub", which names the user, is not a string`},
+		{"a list of one user", everyone, `{"sub":["u"]}`, call, `403 the claim "sub" must name the user`},
+		{"a user that is a number", everyone, `{"sub":7}`, call, `403 the claim "sub" must name the user`},
 		{"a list of one in another claim", user("emails"), `{"sub":"u","emails":["u"]}`, call, "work"},
 		{"a number", user("uid"), `{"sub":"u","uid":7}`, call, "work"},
 		{"another claim", user("email"), `{"sub":"u"}`, call, `403 the claim "email"`},

@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -17,10 +19,11 @@ type running struct {
 	*Listener
 	router *adapter.Router
 	edits  chan config.Config
+	later  atomic.Int64 // by how much the time at which certificates must be valid is later
 }
 
 // start serves a router with the configuration until the test ends.
-func start(t testing.TB, c config.Config, log *zap.Logger) *running {
+func start(t testing.TB, c config.Config, log *zap.Logger) (r *running) {
 	t.Helper()
 	c.Router.HTTP.MaxHeader = 1 << 16
 	l, err := New(c.Router.HTTP, Flags{}, nil, log)
@@ -30,10 +33,11 @@ func start(t testing.TB, c config.Config, log *zap.Logger) *running {
 		l.certificate.every = 0
 	}
 	if l.clients != nil {
-		l.clients.every = 0
+		l.clients.every, l.clients.sweep = 0, time.Millisecond
+		l.clients.now = func() time.Time { return time.Now().Add(time.Duration(r.later.Load())) }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{Listener: l, router: adapter.New(c, adapter.Options{}), edits: make(chan config.Config)}
+	r = &running{Listener: l, router: adapter.New(c, adapter.Options{}), edits: make(chan config.Config)}
 	parts := r.router.Parts()
 	s := server.NewServers(server.Profiles{
 		Open: func(_ server.View, chosen []string) (server.Router, server.Options) {

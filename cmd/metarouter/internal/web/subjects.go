@@ -40,32 +40,22 @@ func hashOf(c config.Certificate) string {
 	return principalHash(append([]string{"certificate"}, parts...)...)
 }
 
-// A match is the decision of the configuration about a certificate.
-type match int
-
-const (
-	unknown   match = iota // no subject matches
-	ambiguous              // several match that are equally specific
-	refused                // the subject lets no client in, because of a mistake
-	known
-)
-
-// find returns the hash of the principal of the most specific subject that a certificate matches.
-func find(leaf *x509.Certificate, all []subject) (hash string, m match) {
-	most := 0
+// find returns the hash of the principal of the most specific subject that a certificate matches, or why there is none.
+func find(leaf *x509.Certificate, all []subject) (hash, why string) {
+	most, why := 0, "no entry of http.certificates matches it; add one"
 	for _, s := range all {
 		n := len(s.attributes)
 		switch {
 		case n < most, n == 0, slices.ContainsFunc(s.attributes, func(a clientauth.Attribute) bool { return !a.In(leaf) }):
 		case n == most:
-			hash, m = "", ambiguous
+			hash, why = "", "several entries of http.certificates match it that have as many parts; write one with more parts"
 		case s.hash == "":
-			most, hash, m = n, "", refused
+			most, hash, why = n, "", "the entry of http.certificates that matches it has a mistake; correct it"
 		default:
-			most, hash, m = n, s.hash, known
+			most, hash, why = n, s.hash, ""
 		}
 	}
-	return hash, m
+	return hash, why
 }
 
 // describe names the certificate for a log.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -81,10 +82,7 @@ type Listener struct {
 // errors are wrong usage. A client that reaches the router can run tools, so an address or
 // a public URL that other machines reach needs tokens, issuers or certificates.
 func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listener, error) {
-	address := f.Address
-	if address == "" {
-		address = c.Addr
-	}
+	address := cmp.Or(f.Address, c.Addr)
 	file, err := tokenOf(f.TokenFile)
 	if err != nil {
 		return nil, err
@@ -186,11 +184,7 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 	case cert == "" || key == "":
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key (tlsCert and tlsKey in the configuration)")
 	}
-	loaded, err := loadCertificate(cert, key, log)
-	if err != nil {
-		return nil, fmt.Errorf("the TLS certificate: %w", err)
-	}
-	return loaded, nil
+	return loadCertificate(cert, key, log)
 }
 
 // authoritiesOf returns the authorities of clients' certificates that the configuration names, or
@@ -199,11 +193,7 @@ func authoritiesOf(c config.HTTP, own *certificate, log *zap.Logger) (*authoriti
 	if c.ClientCA == "" || own == nil {
 		return nil, nil
 	}
-	loaded, err := loadAuthorities(c.ClientCA, log)
-	if err != nil {
-		return nil, fmt.Errorf("the certificates of http.clientCA: %w", err)
-	}
-	return loaded, nil
+	return loadAuthorities(c.ClientCA, log)
 }
 
 var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'metarouter token new'", secret.TokenVariable, secret.MinToken)
@@ -230,16 +220,20 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	options := adapter.Follow(parts, l.optionsOf)
 	verifier := bearer.New(bearer.Options{Log: l.log.Named("bearer")})
 	defer verifier.Close() // after the handler, which asks it
-	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http")}
+	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http"), warn: rate.Sometimes{Interval: warnAgain}}
 	handler := s.Handler(server.HTTPOptions{
 		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
 	})
+	checked := http.Handler(handler)
+	if l.clients != nil {
+		checked = l.clients.handler(handler)
+	}
 	problems, err := zap.NewStdLogAt(l.log.Named("http"), zap.DebugLevel)
 	if err != nil {
 		return err
 	}
 	h := &http.Server{
-		Handler: l.connections.handler(handler), ConnState: l.connections.changed, ConnContext: l.connections.context,
+		Handler: l.connections.handler(checked), ConnState: l.connections.changed, ConnContext: l.connections.context,
 		ReadHeaderTimeout: HeaderTime, IdleTimeout: IdleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
 	}
 	accepted := pipe.Listen(l.listener)
@@ -247,9 +241,6 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it
 		h.TLSConfig = l.certificate.config(l.clients)
 		serve = func() error { return h.ServeTLS(accepted, "", "") }
-	}
-	if l.clients != nil {
-		defer l.watchClients(h)()
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve() }()
@@ -272,20 +263,4 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 		return err
 	}
 	return nil
-}
-
-// watchClients ends connections of the HTTP server when the certificates of their clients are not
-// valid any more, until stop is called.
-func (l *Listener) watchClients(h *http.Server) (stop func()) {
-	h.ConnState = func(c net.Conn, state http.ConnState) {
-		l.connections.changed(c, state)
-		l.clients.changed(c, state)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() { l.clients.watch(ctx) })
-	return func() {
-		cancel()
-		watching.Wait()
-	}
 }
