@@ -144,7 +144,7 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 	}
 	offer := d.router.Snapshot().Offer(o.Itself)
 	i.Version = offer.Version
-	info := wire.Marshal(i)
+	info := wire.Marshal(i) // with the name of its entry until its own is known
 	wire.Members(offer.Look, func(name string, value []byte) bool {
 		info = wire.SetMember(info, name, value)
 		return true
