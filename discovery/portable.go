@@ -229,7 +229,9 @@ func (c *cleaner) pattern(o object) (changed bool) {
 		return false
 	}
 	o.remove("pattern")
-	c.describe(o, "Must match the regular expression "+expr)
+	if ok {
+		c.describe(o, "Must match the regular expression "+expr)
+	}
 	c.note("pattern %.80q was moved into the description, since APIs of models refuse it", expr)
 	return true
 }

@@ -328,32 +328,20 @@ func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave
 // it, all of which the tool declares; a name "" if it is otherwise.
 func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessage) (name string, inner json.RawMessage) {
 	properties := wire.Member(s.source, "properties")
-	if !t.Reads() {
+	outer := names(args)
+	if !t.Reads() || len(outer) != 1 || wire.Member(properties, outer[0]) != nil {
 		return "", nil
 	}
-	n := 0
-	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
-		name, inner = key, v
-		n++
-		return n < 2
-	})
+	inner = wire.Member(args, outer[0])
 	if text, ok := wire.String(inner); ok {
 		inner = json.RawMessage(text)
 	}
 	inner, err := s.own(inner)
-	if err != nil {
+	members := names(inner)
+	if err != nil || len(members) == 0 || slices.ContainsFunc(members, func(key string) bool { return wire.Member(properties, key) == nil }) {
 		return "", nil
 	}
-	members, declared := 0, true
-	err = wire.Members(inner, func(key string, _ []byte) bool {
-		members++
-		declared = wire.Member(properties, key) != nil
-		return declared
-	})
-	if n != 1 || err != nil || members == 0 || !declared || wire.Member(properties, name) != nil {
-		return "", nil
-	}
-	return name, inner
+	return outer[0], inner
 }
 
 // agrees reports whether repaired arguments have a word of agreement that those given lack: only a
