@@ -41,6 +41,8 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 	switch method {
 	case "tools/call", "tasks/result":
 		result = r.call(result)
+	case "tasks/get":
+		return r.Inside("", result, "result", func(_ string, result []byte) []byte { return r.call(result) }), r.Notes()
 	case "prompts/get":
 		if r.isPending(result) {
 			break

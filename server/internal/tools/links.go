@@ -97,10 +97,13 @@ func (r *runner) linked(owner any, server string, result json.RawMessage) json.R
 		}
 		return changes.Inside(at, block, "resource", resource)
 	}
-	result = changes.Each(result, "content", wire.Member(result, "content"), block)
-	return changes.Each(result, "messages", wire.Member(result, "messages"), func(at string, message []byte) []byte {
-		return changes.Inside(at, message, "content", block)
-	})
+	each := func(_ string, result []byte) []byte {
+		result = changes.Each(result, "content", wire.Member(result, "content"), block)
+		return changes.Each(result, "messages", wire.Member(result, "messages"), func(at string, message []byte) []byte {
+			return changes.Inside(at, message, "content", block)
+		})
+	}
+	return changes.Inside("", each("", result), "result", each) // of a task
 }
 
 // link returns the URI that the client gets in place of that of the resource, as JSON; nil if it is to stay.
