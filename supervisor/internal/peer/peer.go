@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -44,9 +45,8 @@ func New(h Host, open func(*Conn) Link) *Peer {
 		Calls:  Calls{pending: make(map[int64]*pendingRequest), since: time.Now()},
 		Strays: Strays{log: h.Stray},
 		Flood:  newFlood(),
-		server: h.Server, roots: h.Roots, text: h.Text,
+		server: h.Server, roots: h.Roots, text: h.Text, Life: signal.NewLife(),
 	}
-	c.life, c.end = context.WithCancelCause(context.Background())
 	p := &Peer{Conn: c}
 	p.Questions = newQuestions(c, h)
 	p.Subscriptions = newSubscriptions(c, p.listeners.notify)
@@ -148,7 +148,7 @@ func (p *Peer) Modern() bool { return p.agreed.meta != nil }
 func (p *Peer) BothEras() bool { return p.agreed.bothEras }
 
 // Usable reports whether a call can begin.
-func (p *Peer) Usable() bool { return p.life.Err() == nil && !p.Calls.Refused() }
+func (p *Peer) Usable() bool { return p.Cause() == nil && !p.Calls.Refused() }
 
 // levelTimeout bounds the wait for the answer to logging/setLevel.
 const levelTimeout = 2 * time.Second
