@@ -145,10 +145,9 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 	offer := d.router.Snapshot().Offer(o.Itself)
 	i.Version = offer.Version
 	info := wire.Marshal(i)
-	wire.Members(offer.Look, func(name string, value []byte) bool {
+	for name, value := range wire.All(offer.Look) {
 		info = wire.SetMember(info, name, value)
-		return true
-	})
+	}
 	return info
 }
 

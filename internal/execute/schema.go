@@ -270,7 +270,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 			if candidate, values = s.repairValues(ctx, candidate); values == "" {
 				return false
 			}
-			for _, name := range names(t.Fixed) { // its default may have been filled in
+			for _, name := range wire.Keys(t.Fixed) { // its default may have been filled in
 				candidate = wire.DeleteMember(candidate, name)
 			}
 			change = prose.Clauses(change, values)
@@ -332,11 +332,9 @@ func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessag
 		return "", nil
 	}
 	n := 0
-	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
-		name, inner = key, v
+	for name, inner = range wire.All(args) { // only an object has any
 		n++
-		return n < 2
-	})
+	}
 	if text, ok := wire.String(inner); ok {
 		inner = json.RawMessage(text)
 	}

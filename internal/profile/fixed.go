@@ -92,10 +92,12 @@ func declares(schema json.RawMessage) func(name string) bool {
 		if n == maxBranches {
 			return func(string) bool { return true }
 		}
-		_ = wire.Members(parts[n], func(key string, value []byte) bool {
+		for key, value := range wire.All(parts[n]) {
 			switch key {
 			case "properties":
-				_ = wire.Members(value, func(name string, _ []byte) bool { names[name] = true; return true })
+				for name := range wire.All(value) {
+					names[name] = true
+				}
 			case "allOf", "anyOf", "oneOf":
 				var branches []json.RawMessage
 				_ = json.Unmarshal(value, &branches) // another value declares nothing
@@ -109,8 +111,7 @@ func declares(schema json.RawMessage) func(name string) bool {
 					parts = append(parts, definition(schema, pointer))
 				}
 			}
-			return true
-		})
+		}
 	}
 	return func(name string) bool { return names[name] }
 }

@@ -225,10 +225,9 @@ func (v *View) Skill(s *registry.Skill, qualified bool) (uri string, definition 
 	}
 	if definition = s.Definition; !dynamic {
 		var entries []json.RawMessage
-		_ = wire.Elements(wire.Member(definition, "resources"), func(file []byte) bool {
+		for file := range wire.Values(wire.Member(definition, "resources")) {
 			entries = append(entries, Renamed(file, "uri", Address{s.Server, files[len(entries)].URI}.Qualified()))
-			return true
-		})
+		}
 		definition = wire.SetMember(definition, "resources", wire.Marshal(entries))
 	}
 	uri = Address{s.Server, s.URI}.Qualified()

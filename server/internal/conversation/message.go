@@ -93,7 +93,7 @@ func Read(of wire.Message) Message {
 	if m.Meta == nil {
 		return m
 	}
-	wire.Members(m.Meta, func(key string, value []byte) bool {
+	for key, value := range wire.All(m.Meta) {
 		switch key {
 		case MetaVersion:
 			m.Protocol = value
@@ -104,8 +104,7 @@ func Read(of wire.Message) Message {
 		case metaLogLevel:
 			m.logLevel = value
 		}
-		return true
-	})
+	}
 	return m
 }
 

@@ -2,9 +2,11 @@ package httpd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -140,25 +142,20 @@ func checkParams(c *catalog.Catalog, header http.Header, name string, args json.
 // checkProperties compares the headers of an object's properties with its
 // members. Annotations count where only properties lead to them.
 func checkProperties(header http.Header, schema, object json.RawMessage) (err error) {
-	members := make(map[string]json.RawMessage)
-	wire.Members(object, func(name string, value []byte) bool {
-		members[name] = value
-		return true
-	})
-	wire.Members(wire.Member(schema, "properties"), func(property string, schema []byte) bool {
+	members := maps.Collect(wire.All(object))
+	for property, schema := range wire.All(wire.Member(schema, "properties")) {
 		if !bytes.Contains(schema, []byte("x-mcp-header")) {
-			return true
+			continue
 		}
 		value := members[property]
 		if name, ok := wire.String(wire.Member(schema, "x-mcp-header")); ok && name != "" {
 			err = checkParam(header, headerParam+name, value)
 		}
-		if err == nil {
-			err = checkProperties(header, schema, value)
+		if err = cmp.Or(err, checkProperties(header, schema, value)); err != nil {
+			return err
 		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
 func checkParam(header http.Header, name string, value json.RawMessage) error {

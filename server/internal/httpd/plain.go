@@ -232,7 +232,7 @@ func restParams(method string, body []byte) (json.RawMessage, error) {
 	}
 	var params json.RawMessage
 	var err error
-	wire.Members(body, func(key string, value []byte) bool {
+	for key, value := range wire.All(body) {
 		said, isString := wire.String(value)
 		switch {
 		case key == "params":
@@ -242,7 +242,6 @@ func restParams(method string, body []byte) (json.RawMessage, error) {
 		case key == "method" && (!isString || said != "" && said != method):
 			err = conversation.InvalidRequest("the body names another method than the path, " + method)
 		}
-		return true
-	})
+	}
 	return params, err
 }

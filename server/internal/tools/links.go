@@ -79,7 +79,7 @@ func (r *runner) linked(owner any, server string, result json.RawMessage) json.R
 	}
 	var blocks [][]byte
 	changed := false
-	wire.Elements(wire.Member(result, "content"), func(block []byte) bool {
+	for block := range wire.Values(wire.Member(result, "content")) {
 		switch kind, _ := wire.String(wire.Member(block, "type")); kind {
 		case "resource_link":
 			if uri := r.link(owner, server, block); uri != nil {
@@ -92,8 +92,7 @@ func (r *runner) linked(owner any, server string, result json.RawMessage) json.R
 			}
 		}
 		blocks = append(blocks, block)
-		return true
-	})
+	}
 	if !changed {
 		return result
 	}

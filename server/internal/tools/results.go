@@ -202,15 +202,14 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	}
 	var texts []string
 	var others []json.RawMessage
-	wire.Elements(blocks, func(item []byte) bool {
+	for item := range wire.Values(blocks) {
 		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
 			text, _ := wire.String(wire.Member(item, "text"))
 			texts = append(texts, text)
 		} else {
 			others = append(others, item)
 		}
-		return true
-	})
+	}
 	text := strings.ToValidUTF8(strings.Join(texts, "\n"), string(utf8.RuneError))
 	if len(text) <= limit {
 		return result
