@@ -224,13 +224,10 @@ func lacking(block []byte) (kind, what string) {
 
 // areBlocks reports whether all elements of an array are blocks that lack nothing.
 func areBlocks(content []byte) bool {
-	fine := true
-	err := wire.Elements(content, func(block []byte) bool {
+	return areAll(content, func(block []byte) bool {
 		_, lacks := lacking(block)
-		fine = lacks == ""
-		return fine
+		return lacks == ""
 	})
-	return fine && err == nil
 }
 
 // completion repairs the values that complete an argument.

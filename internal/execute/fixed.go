@@ -10,15 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// serverSchema returns the schema that the tool's server has for its arguments: also with the part that
-// clients do not see.
-func serverSchema(t *registry.NormalizedTool) json.RawMessage {
-	if t.ServerSchema != nil {
-		return t.ServerSchema
-	}
-	return t.InputSchema
-}
-
 // refusals returns a sentence for each argument, of a JSON object, that a profile fixes and a
 // client may therefore not send. Many servers ignore the case of names, so a name that differs
 // only in case counts as the same one unless the tool declares it as another one. Nothing can be
@@ -33,7 +24,7 @@ func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string
 	}
 	refuse := func(key string) {
 		for _, name := range fixed {
-			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(serverSchema(t), "properties"), key) == nil {
+			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(t.ArgumentSchema(), "properties"), key) == nil {
 				faults = append(faults, "arguments: "+strconv.Quote(schema.NewKeys(t.Keys).Name(key))+" is fixed by the profile; leave it out")
 				return
 			}

@@ -133,7 +133,7 @@ type compiledSchema struct {
 // of returns the compiled schema of the tool's server, which the tools that profiles make of
 // one tool have in common.
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
-	source := serverSchema(t)
+	source := t.ArgumentSchema()
 	known, ok := c.compiled.Load(t.ID)
 	if !ok {
 		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // fixed are the fixed arguments of the tools that a pattern matches.
@@ -68,14 +67,6 @@ func (c *compiled) fixedFor(i item) map[string]json.RawMessage {
 		}
 	}
 	return values
-}
-
-// serverSchema returns the schema of the tool's arguments before a profile fixed any.
-func serverSchema(t *registry.NormalizedTool) json.RawMessage {
-	if t.ServerSchema != nil {
-		return t.ServerSchema
-	}
-	return t.InputSchema
 }
 
 // maxBranches bounds how many parts of a schema are searched for properties.

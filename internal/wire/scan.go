@@ -71,35 +71,41 @@ func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err e
 	return seen.media, err
 }
 
+// Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
+// of b. When f returns false, Elements stops without an error.
+func Elements(b []byte, f func(value []byte) bool) error {
+	return walk(b, '[', new(survey), func(_ []byte, start, end int) bool { return f(b[start:end:end]) })
+}
+
 // members does the same as Members, with the bytes of the key, the offsets of the value and a survey.
 func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) error {
+	return walk(b, '{', seen, f)
+}
+
+// walk calls f for each value in the object or array in b, which begins with the bracket open, with the bytes of the key, if
+// it is an object, and the offsets of the value.
+func walk(b []byte, open byte, seen *survey, f func(key []byte, start, end int) bool) error {
+	what, end := "object", byte('}')
+	if open == '[' {
+		what, end = "array", ']'
+	}
 	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return &syntaxError{i, "not an object"}
+	if i >= len(b) || b[i] != open {
+		return &syntaxError{i, "not an " + what}
 	}
 	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == '}' {
+	if i < len(b) && b[i] == end {
 		return trailing(b, i+1)
 	}
 	for {
-		keyStart := i
-		end, err := skipString(b, i, seen)
-		if err != nil {
-			return err
-		}
-		key := b[keyStart+1 : end-1]
-		if bytes.IndexByte(key, '\\') >= 0 {
-			unquoted, err := unquote(b[keyStart:end])
-			if err != nil {
+		var key []byte
+		var err error
+		if open == '{' {
+			if key, i, err = readKey(b, i, seen); err != nil {
 				return err
 			}
-			key = []byte(unquoted)
 		}
-		i = skipSpace(b, end)
-		if i >= len(b) || b[i] != ':' {
-			return &syntaxError{i, "expected a colon"}
-		}
-		start := skipSpace(b, i+1)
+		start := i
 		if i, err = skipValue(b, start, 1, seen); err != nil {
 			return err
 		}
@@ -110,43 +116,32 @@ func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) er
 		switch {
 		case i < len(b) && b[i] == ',':
 			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == '}':
+		case i < len(b) && b[i] == end:
 			return trailing(b, i+1)
 		default:
-			return &syntaxError{i, "expected a comma or the end of the object"}
+			return &syntaxError{i, "expected a comma or the end of the " + what}
 		}
 	}
 }
 
-// Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
-// of b. When f returns false, Elements stops without an error.
-func Elements(b []byte, f func(value []byte) bool) error {
-	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != '[' {
-		return &syntaxError{i, "not an array"}
+// readKey returns the unquoted key of the member that begins at b[i], and the offset of its value.
+func readKey(b []byte, i int, seen *survey) (key []byte, value int, err error) {
+	end, err := skipString(b, i, seen)
+	if err != nil {
+		return nil, i, err
 	}
-	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == ']' {
-		return trailing(b, i+1)
-	}
-	for {
-		end, err := skipValue(b, i, 1, new(survey))
+	key = b[i+1 : end-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		unquoted, err := unquote(b[i:end])
 		if err != nil {
-			return err
+			return nil, i, err
 		}
-		if !f(b[i:end:end]) {
-			return nil
-		}
-		i = skipSpace(b, end)
-		switch {
-		case i < len(b) && b[i] == ',':
-			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == ']':
-			return trailing(b, i+1)
-		default:
-			return &syntaxError{i, "expected a comma or the end of the array"}
-		}
+		key = []byte(unquoted)
 	}
+	if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+		return nil, i, &syntaxError{i, "expected a colon"}
+	}
+	return key, skipSpace(b, i+1), nil
 }
 
 // Member returns the value of the member with this key, the last one if it occurs more than
@@ -170,6 +165,12 @@ func String(b []byte) (string, bool) {
 	}
 	s, err := unquote(b)
 	return s, err == nil
+}
+
+// IsString reports whether the JSON value b is this string.
+func IsString(b []byte, s string) bool {
+	v, ok := String(b)
+	return ok && v == s
 }
 
 // IsObject reports whether the valid JSON value b is an object.
@@ -389,26 +390,4 @@ func special(w uint64) uint64 {
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
-}
-
-// escapeLen returns the length of the escape sequence at the start of b, 0 if it is invalid.
-func escapeLen(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) < 6 {
-			return 0
-		}
-		for _, c := range b[2:6] {
-			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
-				return 0
-			}
-		}
-		return 6
-	}
-	return 0
 }

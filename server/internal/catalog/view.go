@@ -194,7 +194,7 @@ func (v *View) pinned(names []string) []*registry.NormalizedTool {
 // Renamed returns the definition with the member set to the name or URI that
 // clients see.
 func Renamed(definition json.RawMessage, member, name string) json.RawMessage {
-	if old, ok := wire.String(wire.Member(definition, member)); ok && old == name {
+	if wire.IsString(wire.Member(definition, member), name) {
 		return definition
 	}
 	return wire.SetMember(definition, member, wire.AppendString(nil, name))

@@ -163,12 +163,3 @@ func Refusal(id json.RawMessage, err error) []byte {
 func IsNotification(message []byte) bool {
 	return bytes.HasPrefix(message, []byte(`{"jsonrpc":"2.0","method"`))
 }
-
-// WithMeta returns the object with a member of its _meta set.
-func WithMeta(object json.RawMessage, key string, value []byte) json.RawMessage {
-	meta := wire.Member(object, "_meta")
-	if !wire.IsObject(meta) {
-		meta = []byte("{}")
-	}
-	return wire.SetMember(object, "_meta", wire.SetMember(meta, key, value))
-}

@@ -68,7 +68,7 @@ func checkHeaders(c *catalog.Catalog, r *http.Request, m conversation.Message) e
 		return conversation.InvalidParams("the request has no " + conversation.MetaVersion + " in _meta; a client that has no session yet begins with initialize")
 	case m.IsRequest() && version == "":
 		return mismatch("%s is missing, and the body says %s", headerVersion, said)
-	case said != nil && !same(version, said):
+	case said != nil && !wire.IsString(said, version):
 		return mismatch("%s is %q, and the body says %s", headerVersion, version, said)
 	case version != session.Modern:
 		return conversation.Unsupported(version)
@@ -97,19 +97,13 @@ func checkName(c *catalog.Catalog, header http.Header, m conversation.Message) e
 	if !ok {
 		return mismatch("%s is not valid base64", headerName)
 	}
-	if value == "" || !same(name, said) {
+	if value == "" || !wire.IsString(said, name) {
 		return mismatch("%s is %q, and the body says %s", headerName, name, said)
 	}
 	if m.Method == "tools/call" {
 		return checkParams(c, header, name, m.Args)
 	}
 	return nil
-}
-
-// same reports whether the JSON value is the string.
-func same(s string, value json.RawMessage) bool {
-	v, ok := wire.String(value)
-	return ok && v == s
 }
 
 // decodeHeader returns the value of a header: decoded if it is base64 between =?base64?
@@ -183,7 +177,7 @@ func checkParam(header http.Header, name string, value json.RawMessage) error {
 func says(text string, value json.RawMessage) bool {
 	switch value[0] {
 	case '"':
-		return same(text, value)
+		return wire.IsString(value, text)
 	case 't', 'f':
 		return text == string(value)
 	case '{', '[':
