@@ -224,10 +224,13 @@ func lacking(block []byte) (kind, what string) {
 
 // areBlocks reports whether all elements of an array are blocks that lack nothing.
 func areBlocks(content []byte) bool {
-	return areAll(content, func(block []byte) bool {
+	fine := true
+	err := wire.Elements(content, func(block []byte) bool {
 		_, lacks := lacking(block)
-		return lacks == ""
+		fine = lacks == ""
+		return fine
 	})
+	return fine && err == nil
 }
 
 // completion repairs the values that complete an argument.

@@ -71,41 +71,35 @@ func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err e
 	return seen.media, err
 }
 
-// Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
-// of b. When f returns false, Elements stops without an error.
-func Elements(b []byte, f func(value []byte) bool) error {
-	return walk(b, '[', new(survey), func(_ []byte, start, end int) bool { return f(b[start:end:end]) })
-}
-
 // members does the same as Members, with the bytes of the key, the offsets of the value and a survey.
 func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) error {
-	return walk(b, '{', seen, f)
-}
-
-// walk calls f for each value in the object or array in b, which begins with the bracket open, with the bytes of the key, if
-// it is an object, and the offsets of the value.
-func walk(b []byte, open byte, seen *survey, f func(key []byte, start, end int) bool) error {
-	what, end := "object", byte('}')
-	if open == '[' {
-		what, end = "array", ']'
-	}
 	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != open {
-		return &syntaxError{i, "not an " + what}
+	if i >= len(b) || b[i] != '{' {
+		return &syntaxError{i, "not an object"}
 	}
 	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == end {
+	if i < len(b) && b[i] == '}' {
 		return trailing(b, i+1)
 	}
 	for {
-		var key []byte
-		var err error
-		if open == '{' {
-			if key, i, err = readKey(b, i, seen); err != nil {
+		keyStart := i
+		end, err := skipString(b, i, seen)
+		if err != nil {
+			return err
+		}
+		key := b[keyStart+1 : end-1]
+		if bytes.IndexByte(key, '\\') >= 0 {
+			unquoted, err := unquote(b[keyStart:end])
+			if err != nil {
 				return err
 			}
+			key = []byte(unquoted)
 		}
-		start := i
+		i = skipSpace(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return &syntaxError{i, "expected a colon"}
+		}
+		start := skipSpace(b, i+1)
 		if i, err = skipValue(b, start, 1, seen); err != nil {
 			return err
 		}
@@ -116,32 +110,43 @@ func walk(b []byte, open byte, seen *survey, f func(key []byte, start, end int) 
 		switch {
 		case i < len(b) && b[i] == ',':
 			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == end:
+		case i < len(b) && b[i] == '}':
 			return trailing(b, i+1)
 		default:
-			return &syntaxError{i, "expected a comma or the end of the " + what}
+			return &syntaxError{i, "expected a comma or the end of the object"}
 		}
 	}
 }
 
-// readKey returns the unquoted key of the member that begins at b[i], and the offset of its value.
-func readKey(b []byte, i int, seen *survey) (key []byte, value int, err error) {
-	end, err := skipString(b, i, seen)
-	if err != nil {
-		return nil, i, err
+// Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
+// of b. When f returns false, Elements stops without an error.
+func Elements(b []byte, f func(value []byte) bool) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return &syntaxError{i, "not an array"}
 	}
-	key = b[i+1 : end-1]
-	if bytes.IndexByte(key, '\\') >= 0 {
-		unquoted, err := unquote(b[i:end])
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return trailing(b, i+1)
+	}
+	for {
+		end, err := skipValue(b, i, 1, new(survey))
 		if err != nil {
-			return nil, i, err
+			return err
 		}
-		key = []byte(unquoted)
+		if !f(b[i:end:end]) {
+			return nil
+		}
+		i = skipSpace(b, end)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = skipSpace(b, i+1)
+		case i < len(b) && b[i] == ']':
+			return trailing(b, i+1)
+		default:
+			return &syntaxError{i, "expected a comma or the end of the array"}
+		}
 	}
-	if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
-		return nil, i, &syntaxError{i, "expected a colon"}
-	}
-	return key, skipSpace(b, i+1), nil
 }
 
 // Member returns the value of the member with this key, the last one if it occurs more than
