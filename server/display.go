@@ -145,10 +145,9 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 	offer := d.router.Snapshot().Offer(o.Itself)
 	i.Version = offer.Version
 	info := wire.Marshal(i) // with the name of its entry until its own is known
-	wire.Members(offer.Look, func(name string, value []byte) bool {
+	for name, value := range wire.All(offer.Look) {
 		info = wire.SetMember(info, name, value)
-		return true
-	})
+	}
 	return info
 }
 

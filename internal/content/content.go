@@ -175,10 +175,9 @@ func textOf(value []byte) string {
 func (r *Repairs) Each(result []byte, member string, elements []byte, repair func(at string, element []byte) []byte) []byte {
 	var repaired [][]byte
 	before := r.n
-	wire.Elements(elements, func(element []byte) bool {
+	for element := range wire.Values(elements) {
 		repaired = append(repaired, repair(fmt.Sprintf("%s[%d]", member, len(repaired)), element))
-		return true
-	})
+	}
 	if r.n == before {
 		return result
 	}
@@ -279,14 +278,13 @@ func (r *repairer) message(at string, message []byte) []byte {
 func oneBlock(content []byte) []byte {
 	var blocks [][]byte
 	var texts []string
-	wire.Elements(content, func(block []byte) bool {
+	for block := range wire.Values(content) {
 		text, ok := wire.String(wire.Member(block, "text"))
 		if !ok {
 			text = textOf(block)
 		}
 		blocks, texts = append(blocks, block), append(texts, text)
-		return true
-	})
+	}
 	switch {
 	case len(blocks) == 1 && wire.IsObject(blocks[0]):
 		return blocks[0]

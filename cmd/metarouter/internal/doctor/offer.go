@@ -222,11 +222,7 @@ func toolRows(entry config.Server, o registry.Listing) []toolRow {
 		{Warning, "tool", "tools", "the arguments of {tools} are not validated, since the schemas would take very long to validate with",
 			`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [{deny}]}`, false,
 			func(t *registry.NormalizedTool) (string, bool) {
-				compared := t.InputSchema
-				if t.ServerSchema != nil {
-					compared = t.ServerSchema
-				}
-				err := schema.Costly(compared)
+				err := schema.Costly(t.ArgumentSchema())
 				return fmt.Sprint(err), err != nil
 			}},
 	}
