@@ -68,12 +68,11 @@ func actorOf(from Client) audit.Actor {
 // arguments and _meta; nil if the call has no others.
 func othersOf(params json.RawMessage) json.RawMessage {
 	var others []byte
-	_ = wire.Members(params, func(key string, value []byte) bool {
+	for key, value := range wire.All(params) {
 		if key != "name" && key != "arguments" && key != "_meta" {
 			others = append(append(wire.AppendString(append(others, ','), key), ':'), value...)
 		}
-		return true
-	})
+	}
 	if others == nil {
 		return nil
 	}

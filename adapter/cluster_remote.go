@@ -85,7 +85,7 @@ func newRemotes(node clusterNode, r *Router) *remotes {
 	all := &remotes{
 		node: node, version: r.options.Version, log: m.log, counts: &m.counts, all: make(map[streamKey]*remoteStream),
 		hear: func(server string, owner Client, one Message) {
-			r.listeners.hear(m.services.grouping().name(server), owner, one)
+			r.hear(m.services.grouping().name(server), owner, one)
 		},
 	}
 	all.life, all.end = context.WithCancelCause(context.Background())

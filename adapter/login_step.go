@@ -128,7 +128,7 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	if pending.Device != nil {
 		question += fmt.Sprintf(" The code to enter is %s.", pending.Device.UserCode)
 	}
-	url := loginURL(pending)
+	url := pending.URL
 	switch {
 	case !session.OpensURLs(from.Capabilities()):
 		return inWords(question, url, a.orRun(from, needed))
@@ -156,17 +156,6 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 		return fmt.Errorf("server %q needs a login, and the person at the client did not agree to one (%s). Do not send the request again unless that person wants it", needed.Server, action)
 	}
 	return a.awaitLogin(ctx, needed.Server, pending)
-}
-
-// loginURL returns the URL that a person opens.
-func loginURL(pending *login.Pending) string {
-	if pending.Device == nil {
-		return pending.URL
-	}
-	if pending.Device.CompleteURL != "" {
-		return pending.Device.CompleteURL
-	}
-	return pending.Device.URL
 }
 
 // inWords is the error for a client that shows no URLs.

@@ -19,7 +19,7 @@ type messages struct{ scoped }
 // session, or nil if several may. All listeners get all messages, also of other clients' sessions.
 // stop also ends the effect of SetLevel.
 func (m messages) Listen(hear func(server string, owner Client, one Message)) (stop func()) {
-	end := m.router.listeners.add(func(server string, owner Client, one Message) {
+	end := m.router.listeners.Add(func(server string, owner Client, one Message) {
 		if m.scope.Limits().Hears(server, one) {
 			hear(server, owner, one)
 		}
@@ -158,23 +158,11 @@ func (l *levels) forget(of any) {
 	delete(l.wanted, of)
 }
 
-// listeners get the messages of servers that belong to no request. The zero value is empty.
-type listeners struct{ all sync.Map } // keys: *listener
-
-type listener func(server string, owner Client, m Message)
-
-// add adds a listener, which stop removes.
-func (l *listeners) add(one listener) (stop func()) {
-	l.all.Store(&one, nil)
-	return func() { l.all.Delete(&one) }
-}
-
-// hear gives all listeners a message.
-func (l *listeners) hear(server string, owner Client, m Message) {
-	l.all.Range(func(one, _ any) bool {
-		(*one.(*listener))(server, owner, m)
-		return true
-	})
+// hear gives all listeners a message of a server that belongs to no request.
+func (r *Router) hear(server string, owner Client, m Message) {
+	for hear := range r.listeners.All() {
+		hear(server, owner, m)
+	}
 }
 
 // notifyOfChanges notifies views of each change of the catalog and the configuration until ctx ends.

@@ -309,10 +309,7 @@ func (r *NodeRequest) Answer(result json.RawMessage) json.RawMessage {
 			r.node.host.router.options.Log.Warn("can't sign a result for another node", zap.String("server", r.node.stream.Server), zap.Error(err))
 		}
 	}
-	if !wire.IsObject(meta) {
-		meta = json.RawMessage("{}")
-	}
-	return wire.SetMember(result, "_meta", wire.SetMember(meta, clusternode.MetaKey, wire.Marshal(answer)))
+	return wire.SetMeta(result, clusternode.MetaKey, wire.Marshal(answer))
 }
 
 // A nodeClient is the client of a request of another node.

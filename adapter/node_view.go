@@ -81,7 +81,7 @@ func (s nodeStream) Definitions(method string) (member string, all []json.RawMes
 // Listen has hear called with the messages of the server that belong to no request; see
 // [View.Listen].
 func (s nodeStream) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
-	return s.host.router.listeners.add(func(server string, owner Client, m Message) {
+	return s.host.router.listeners.Add(func(server string, owner Client, m Message) {
 		if server == s.stream.Server && s.host.router.current.load().has(server) {
 			hear(server, owner, m)
 		}

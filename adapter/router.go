@@ -117,7 +117,7 @@ type Router struct {
 	scripts    *script.Engine
 	accounts   *accounts
 	members    *membership // of a cluster
-	listeners  listeners
+	listeners  signal.Listeners[func(server string, owner Client, m Message)]
 	changed    signal.Change // of the catalog or the configuration, for views
 	levels     levels
 	life       life
@@ -135,7 +135,7 @@ func New(c config.Config, o Options) *Router {
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Play: o.Play, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
+		DataDir: o.DataDir, Guard: o.Guard, Play: o.Play, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
 	r.members = newMembership(r)

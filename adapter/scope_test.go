@@ -492,35 +492,18 @@ func TestScopeSubscription(t *testing.T) {
 	var heard, all int
 	defer s.Listen(func(string, Client, Message) { heard++ })()
 	defer r.parts.Listen(func(string, Client, Message) { all++ })()
-	r.listeners.hear("s", nil, updated)
-	r.listeners.hear("other", nil, Message{Method: "notifications/message"})
+	r.hear("s", nil, updated)
+	r.hear("other", nil, Message{Method: "notifications/message"})
 	c.Router.Profiles = map[string]config.Profile{"p": {Deny: []string{"doc://*"}}}
 	edits <- c
 	<-done
 	end()
-	r.listeners.hear("s", nil, updated)
+	r.hear("s", nil, updated)
 	if heard != 2 || all != 3 {
 		t.Errorf("%d messages of %d were heard, want 2 of 3", heard, all)
 	}
 	if _, _, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{}); err == nil {
 		t.Error("a resource that is not allowed was subscribed to")
-	}
-}
-
-func TestListeners(t *testing.T) {
-	var l listeners
-	l.hear("s", nil, Message{})
-	var first, second int
-	stop := l.add(func(string, Client, Message) { first++ })
-	stopSecond := l.add(func(string, Client, Message) { second++ })
-	l.hear("s", nil, Message{})
-	stop()
-	stop()
-	l.hear("s", nil, Message{})
-	stopSecond()
-	l.hear("s", nil, Message{})
-	if first != 1 || second != 2 {
-		t.Errorf("the first heard %d messages, the second %d; want 1 and 2", first, second)
 	}
 }
 

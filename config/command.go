@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -69,12 +70,7 @@ func commandLine(program string, args []string) paste {
 	return bounded(line)
 }
 
-func bounded(text string) paste {
-	if len(text) > maxPaste {
-		text = strings.ToValidUTF8(text[:maxPaste], "") + "…"
-	}
-	return paste(text)
-}
+func bounded(text string) paste { return paste(prose.Cut(text, maxPaste)) }
 
 // quoteAll returns an array of JSON.
 func quoteAll(words []string) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -170,12 +171,7 @@ func message(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-func short(word string) string {
-	if len(word) <= maxQuoted {
-		return word
-	}
-	return strings.ToValidUTF8(word[:maxQuoted], "") + "…"
-}
+func short(word string) string { return prose.Cut(word, maxQuoted) }
 
 // object decodes the members of o. A key that is not known is reported, unless another client knows it.
 func (d *decoder) object(o *hujson.Object, known fields) {

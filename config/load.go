@@ -245,8 +245,11 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
-		if client := map[string]string{".toml": "codex", ".yaml": "goose", ".yml": "goose"}[filepath.Ext(path)]; client != "" {
-			return s, s.problem(err.Offset, "the file is not JSON; run: metarouter import %s --file %s --write", client, commandline.Quote(path))
+		switch filepath.Ext(path) {
+		case ".toml":
+			return s, s.problem(err.Offset, "the file is not JSON; run: metarouter import codex --file %s --write", commandline.Quote(path))
+		case ".yaml", ".yml":
+			return s, s.problem(err.Offset, `the file is not JSON; write it in JSON, as {"mcpServers": {}}`)
 		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}

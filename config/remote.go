@@ -134,6 +134,7 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 		return
 	} else if keys.Credentials != "user" {
 		d.mistake(m.Name.StartOffset, `"exchange" gives each user a token of their own; write "credentials": "user" next to it, or remove it`)
+		return // it does not run
 	}
 	m, _ = jsonc.Member(o, "credentials")
 	at := m.Name.StartOffset

@@ -125,7 +125,7 @@ func TestLevels(t *testing.T) {
 func TestFilesOfOtherClients(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"config.toml", "model = 1\n\n[mcp_servers.a]\ncommand = 'x'\n", "metarouter import codex --file "},
-		{"config.yaml", "A: b\nextensions:\n  a:\n    cmd: x\n", "metarouter import goose --file "},
+		{"config.yaml", "A: b\nextensions:\n  a:\n    cmd: x\n", `the file is not JSON; write it in JSON`},
 		{"opencode.json", `{"theme": "x", "mcp": {"a": {"type": "local", "command": ["x"]}}}`, "metarouter import opencode --file "},
 		{"mcp.json", `{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`, `the servers under "servers" in "mcp" are not read`},
 		{"mcp.json", "[other]\na = 1\n", "write keys and strings in double quotes"},

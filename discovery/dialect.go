@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -248,151 +247,36 @@ func visit(o object, at string, f func(o object, at string)) {
 	}
 }
 
-var pointer = strings.NewReplacer("~", "~0", "/", "~1")
-
-// targets are the places in a schema to which references lead.
-type targets struct {
-	places map[string]string // pointers by identifier, and by anchor with "#"
-	bases  []string          // places of identifiers, to which pointers within are relative
-	known  map[string]bool   // whether there is something at a pointer
-	any    bool              // there are identifiers
-	twice  map[string]bool   // anchors that several places have
-}
-
-var identifiers = []string{"$id", "id", "$anchor", "$dynamicAnchor"}
-
-func targetsIn(root object) *targets {
-	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}, twice: map[string]bool{}}
-	visit(root, "", func(o object, at string) {
-		n.known[at] = true
-		for _, keyword := range identifiers {
-			s, ok := text(o.get(keyword))
-			if n.any = n.any || o.get(keyword) != nil; !ok || s == "" {
-				continue
-			}
-			if strings.HasSuffix(keyword, "nchor") {
-				s = "#" + s
-			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
-				n.bases = append(n.bases, at)
-			}
-			if before, taken := n.places[s]; !taken {
-				n.places[s] = at
-			} else if before != at {
-				n.twice[s] = true
-			}
-		}
-	})
-	return n
-}
-
-// target returns the pointer to which a reference at a place leads, and the part of the reference after its #. ok is false
-// if it names what the schema does not have.
-func (n *targets) target(ref, at string, exists func(string) bool) (target, fragment string, ok bool) {
-	id, fragment, _ := strings.Cut(ref, "#")
-	if plain, err := url.PathUnescape(fragment); err == nil {
-		fragment = plain
-	}
-	target, ok = n.places[id]
-	if id == "" {
-		for _, base := range n.bases {
-			if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
-				target = base
-			}
-		}
-	}
-	if fragment != "" && fragment[0] != '/' {
-		target, ok = n.places["#"+fragment]
-		return target, fragment, ok
-	}
-	return target + fragment, fragment, ok
-}
-
-// maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
-// the bytes of a pointer.
-const (
-	maxSearches = 1000
-	maxPointer  = 4 << 10
-)
-
-// references makes the references of a schema pointers within it, and removes those that lead nowhere, all identifiers,
-// since clients keep one table of them for all tools, and anchors that several places have.
-func (c *cleaner) references(root object) {
-	n := targetsIn(root)
-	whole := hujson.Value{Value: root.Object}
-	searches := maxSearches
-	exists := func(at string) bool {
-		found, ok := n.known[at]
-		if !ok && searches > 0 {
-			searches--
-			found = whole.Find(at) != nil
-			n.known[at] = found
-		}
-		return found
-	}
-	visit(root, "", func(o object, at string) {
-		for _, keyword := range []string{"$ref", "$dynamicRef"} {
-			ref, ok := text(o.get(keyword))
-			if !ok {
-				continue
-			}
-			target, fragment, ok := n.target(ref, at, exists)
-			dynamic := keyword == "$dynamicRef"
-			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
-			case !ok || !exists(target) || dynamic && (n.twice["#"+fragment] || o.get("$ref") != nil): // which of two it means depends on the way to it
-				o.remove(keyword)
-				c.dangling[o.Object] = true
-				c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
-				c.note("%s %.80q was left out, since it leads nowhere in the schema", keyword, ref)
-			case dynamic || n.any && found != ref:
-				if o.put("$ref", hujson.String(found)); dynamic {
-					o.remove(keyword)
-					c.changed = true
-				}
-			}
-		}
-	})
-	c.path = c.path[:1]
-	if n.any {
-		visit(root, "", func(o object, _ string) {
-			for _, keyword := range identifiers {
-				if s, ok := text(o.get(keyword)); !ok || !strings.HasSuffix(keyword, "nchor") || n.twice["#"+s] {
-					o.remove(keyword)
-				}
-			}
-		})
-		c.changed = true
-	}
-}
-
 // in2020 makes a schema one of JSON Schema 2020-12 that clients can compile, and removes regular expressions; see
 // [cleaner]. Properties of an inputSchema get keys that APIs of models take. It returns the server's own by these, and
-// reports whether it changed any.
-func in2020(r *repairs, schema object, where string) (own map[string]string, changed bool) {
+// reports whether it changed any, and whether the schema may allow more than before.
+func in2020(r *repairs, schema object, where string) (own map[string]string, changed, wider bool) {
 	c := cleaner{r: r, patterns: true, path: []string{where}, dangling: make(map[*hujson.Object]bool)}
 	if where == "inputSchema" {
-		c.keys = keysFor(schema)
+		c.keys, own = keysFor(schema)
 		for _, key := range slices.Sorted(maps.Keys(c.keys)) {
 			c.note("property %.80q is shown as %q, since APIs of models refuse its name", key, c.keys[key])
 		}
 	}
 	c.references(schema)
-	c.clean(schema)
+	wider = c.clean(schema)
 	if c.changed {
 		c.references(schema) // some may lead to what was left out
 	}
+	changed = c.changed
 	v := schema.get("$schema")
-	if s, _ := text(v); v == nil || strings.TrimSuffix(s, "#") == dialect2020 {
-		return ownKeys(c.keys), c.changed
+	if s, _ := text(v); v != nil && strings.TrimSuffix(s, "#") != dialect2020 {
+		schema.remove("$schema")
+		changed = changed || bytes.Contains(hujson.Value{Value: schema.Object}.Pack(), []byte(`"$ref"`)) // drafts differ in what stands beside it
 	}
-	schema.remove("$schema")
-	return ownKeys(c.keys), c.changed || bytes.Contains(hujson.Value{Value: schema.Object}.Pack(), []byte(`"$ref"`)) // drafts differ in what stands beside it
+	return own, changed, wider
 }
 
 const dialect2020 = "https://json-schema.org/draft/2020-12/schema"
 
 // compiles returns an error if clients that compile the schema would refuse the whole list for it.
-func compiles(schema object) error {
-	_, err := validation.Compile(hujson.Value{Value: schema.Object}.Pack())
+func compiles(schema []byte) error {
+	_, err := validation.Compile(schema)
 	if errors.Is(err, validation.ErrCostly) {
 		return nil
 	}

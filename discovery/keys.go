@@ -16,8 +16,8 @@ import (
 var goodKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // keysFor returns the keys that clients see in place of those that APIs of models refuse, by the server's own. Within
-// the schema, each is the only one of its name.
-func keysFor(schema object) map[string]string {
+// the schema, each is the only one of its name. own is the inverse, nil if there are none.
+func keysFor(schema object) (shown, own map[string]string) {
 	taken := make(map[string]bool)
 	visit(schema, "", func(o object, _ string) {
 		if properties, ok := asObject(o.get("properties")); ok {
@@ -26,9 +26,9 @@ func keysFor(schema object) map[string]string {
 			}
 		}
 	})
-	shown := make(map[string]string)
-	for _, own := range slices.Sorted(maps.Keys(taken)) {
-		if goodKey.MatchString(own) {
+	shown = make(map[string]string)
+	for _, theirs := range slices.Sorted(maps.Keys(taken)) {
+		if goodKey.MatchString(theirs) {
 			continue
 		}
 		key := strings.Map(func(r rune) rune {
@@ -36,13 +36,16 @@ func keysFor(schema object) map[string]string {
 				return r
 			}
 			return '_'
-		}, own)
+		}, theirs)
 		for n := 0; !goodKey.MatchString(key) || taken[key]; n++ {
-			key = fmt.Sprintf("%.50s_%.4x", key, sha256.Sum256(fmt.Append(nil, own, n)))
+			key = fmt.Sprintf("%.50s_%.4x", key, sha256.Sum256(fmt.Append(nil, theirs, n)))
 		}
-		shown[own], taken[key] = key, true
+		if own == nil {
+			own = make(map[string]string)
+		}
+		shown[theirs], own[key], taken[key] = key, theirs, true
 	}
-	return shown
+	return shown, own
 }
 
 // rekey replaces the keys of a schema's properties, and those that its rules name, by those that clients see.
@@ -94,15 +97,3 @@ func (c *cleaner) rekey(o object) {
 }
 
 var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
-
-// ownKeys returns the server's own keys by those that clients see, nil if there are none.
-func ownKeys(shown map[string]string) map[string]string {
-	var own map[string]string
-	for theirs, key := range shown {
-		if own == nil {
-			own = make(map[string]string)
-		}
-		own[key] = theirs
-	}
-	return own
-}

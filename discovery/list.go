@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -42,10 +43,7 @@ func (l *lister) leaveOut(d registry.Dropped) {
 }
 
 func brief(text string) string {
-	if len(text) > maxDroppedText {
-		text = text[:maxDroppedText] + "…"
-	}
-	return strings.ToValidUTF8(text, "")
+	return prose.Cut(strings.ToValidUTF8(text, ""), maxDroppedText+len("…"))
 }
 
 // repaired logs the repairs.

@@ -65,8 +65,9 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	t.Suspect = suspects(hiding(r), "", definition)
 	schema := r.inputSchema(tool)
 	r.outputSchema(tool)
-	whole, changed := (hujson.Value{Value: schema.Object}).Pack(), false
-	if t.Keys, changed = in2020(&r, schema, "inputSchema"); changed {
+	whole := (hujson.Value{Value: schema.Object}).Pack()
+	keys, changed, wider := in2020(&r, schema, "inputSchema")
+	if t.Keys = keys; changed && (wider || keys != nil || compiles(whole) == nil) { // else the schema that clients see says the same, and can be checked
 		t.ServerSchema = bytes.Clone(whole)
 	}
 	t.Repairs = r

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // A cleaner repairs the parts of a schema that APIs of models refuse, at any depth: a type that JSON Schema
@@ -229,7 +230,9 @@ func (c *cleaner) pattern(o object) (changed bool) {
 		return false
 	}
 	o.remove("pattern")
-	c.describe(o, "Must match the regular expression "+expr)
+	if ok {
+		c.describe(o, "Must match the regular expression "+expr)
+	}
 	c.note("pattern %.80q was moved into the description, since APIs of models refuse it", expr)
 	return true
 }
@@ -269,9 +272,7 @@ const maxRule = 500 // bytes of a rule in a description
 
 // describe adds a rule to the description of a schema.
 func (c *cleaner) describe(o object, rule string) {
-	if rule = plain.Line(rule); len(rule) > maxRule {
-		rule = strings.ToValidUTF8(rule[:maxRule], "") + "…"
-	}
+	rule = prose.Cut(plain.Line(rule), maxRule+len("…"))
 	if old, ok := text(o.get("description")); ok && old != "" {
 		rule = old + "\n" + rule
 	}

@@ -25,14 +25,8 @@ func (r *repairs) inputSchema(tool object) object {
 		schema.put("type", hujson.String("object"))
 	}
 	r.members(schema, "inputSchema")
-	repairTypes(r, schema, "inputSchema")
+	(&cleaner{r: r, path: []string{"inputSchema"}}).clean(schema)
 	return schema
-}
-
-// repairTypes repairs the types of a schema and those within.
-func repairTypes(r *repairs, schema object, where string) {
-	c := cleaner{r: r, path: []string{where}}
-	c.clean(schema)
 }
 
 // outputSchema removes an outputSchema that is not an object schema, or can't be compiled: clients of
@@ -53,9 +47,9 @@ func (r *repairs) outputSchema(tool object) {
 		return
 	}
 	r.members(schema, "outputSchema")
-	repairTypes(r, schema, "outputSchema")
+	(&cleaner{r: r, path: []string{"outputSchema"}}).clean(schema)
 	in2020(r, schema, "outputSchema")
-	if err := compiles(schema); err != nil {
+	if err := compiles(hujson.Value{Value: schema.Object}.Pack()); err != nil {
 		r.drop(tool, "outputSchema", "it can't be compiled: "+err.Error())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // orders matches words that are no description of a tool, but orders to the model that reads it, and
@@ -63,9 +64,7 @@ func instructions(text string) (shown string, suspect []string) {
 	if shown = plain.Visible(text); shown != text {
 		suspect = []string{"instructions: " + hiddenNote}
 	}
-	if shown = strings.TrimSpace(shown); len(shown) > maxInstructions {
-		shown = strings.ToValidUTF8(shown[:maxInstructions], "") + "…"
-	}
+	shown = prose.Cut(strings.TrimSpace(shown), maxInstructions+len("…"))
 	return shown, suspects(suspect, "instructions", hujson.Value{Value: hujson.String(shown)})
 }
 

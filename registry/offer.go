@@ -18,7 +18,7 @@ type Offer struct {
 	Capabilities json.RawMessage // the server's capabilities object, as sent
 	Extensions   json.RawMessage // the extensions object in Capabilities, as sent; nil without
 	Version      string          // the server's own; may be empty
-	Look         json.RawMessage // title, websiteUrl and icons of its serverInfo, as an object; nil without
+	Look         json.RawMessage // name, title, websiteUrl and icons of its serverInfo, as an object; nil without
 	Instructions string          // for models, of the server as a whole; may be empty
 	Suspect      []string        // what Suspect of [NormalizedTool] is, in Instructions
 

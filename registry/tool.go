@@ -101,6 +101,14 @@ func (h Hints) IsIdempotent() bool { return h.Idempotent != nil && *h.Idempotent
 // against it.
 func (t *NormalizedTool) Reads() bool { return t.Hints.IsReadOnly() && t.Doubt == "" }
 
+// ArgumentSchema returns the schema with which arguments are compared: also with the part that clients do not see.
+func (t *NormalizedTool) ArgumentSchema() json.RawMessage {
+	if t.ServerSchema != nil {
+		return t.ServerSchema
+	}
+	return t.InputSchema
+}
+
 // Repeatable reports whether a second call with the same arguments does no harm: the server
 // says so, and nothing speaks against it.
 func (t *NormalizedTool) Repeatable() bool {

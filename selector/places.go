@@ -93,10 +93,7 @@ func sameEverywhere(t *registry.NormalizedTool) bool {
 	if !t.Reads() || t.Hints.OpenWorld == nil || *t.Hints.OpenWorld {
 		return false
 	}
-	takes := t.InputSchema
-	if t.ServerSchema != nil { // a profile fixes some, and not for all servers alike
-		takes = t.ServerSchema
-	}
+	takes := t.ArgumentSchema() // a profile fixes some arguments, and not for all servers alike
 	same := !nested(takes, "allOf", "anyOf", "oneOf", "$ref")
 	_ = wire.Members(wire.Member(takes, "properties"), func(name string, schema []byte) bool { // without any, it takes nothing
 		name = strings.ToLower(name)

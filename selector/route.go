@@ -163,10 +163,9 @@ const maxMissing = 100
 // args, a JSON object or nil, does not have. It stops after 100.
 func Missing(t *registry.NormalizedTool, args json.RawMessage) []string {
 	given := make(map[string]bool)
-	_ = wire.Members(args, func(name string, _ []byte) bool {
+	for name := range wire.All(args) {
 		given[name] = true
-		return true
-	})
+	}
 	missing := slices.DeleteFunc(schema.ParametersOf(t.InputSchema).Required, func(name string) bool { return given[name] })
 	return missing[:min(len(missing), maxMissing)]
 }

@@ -144,11 +144,10 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 	}
 	offer := d.router.Snapshot().Offer(o.Itself)
 	i.Version = offer.Version
-	info := wire.Marshal(i)
-	wire.Members(offer.Look, func(name string, value []byte) bool {
+	info := wire.Marshal(i) // with the name of its entry until its own is known
+	for name, value := range wire.All(offer.Look) {
 		info = wire.SetMember(info, name, value)
-		return true
-	})
+	}
 	return info
 }
 

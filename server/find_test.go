@@ -129,6 +129,7 @@ func TestInstructionsOfServers(t *testing.T) {
 	expect.List(t, read("find_tools", `{"query":"x"}`), []string{strings.Repeat("é", 248) + "…", "", ""})
 	expect.List(t, read("find_tools", `{"query":"x","budget_tokens":100}`), []string{"", "", ""})
 	expect.List(t, read("describe_tools", `{"ids":["lib:gone","lib:poem","lib:essay","quiet:essay"]}`), []string{"", words, "", ""})
+	expect.List(t, read("describe_tools", `{"ids":["lib","quiet"]}`), []string{words, ""})
 }
 
 func TestDescribeOtherKinds(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *Server) pass(ctx context.Context, address string, r *conversation.Reque
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // which cancels the request there
 	about := clusternode.Request{Origin: session.NewOrigin(s.key, nil, r.Principal, r.PrincipalName)}
-	params, err := wire.ParseObject(conversation.WithMeta(r.Params, clusternode.MetaKey, wire.Marshal(about)))
+	params, err := wire.ParseObject(wire.SetMeta(r.Params, clusternode.MetaKey, wire.Marshal(about)))
 	if err != nil {
 		return nil, conversation.InvalidParams("params: " + err.Error())
 	}

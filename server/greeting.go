@@ -74,12 +74,11 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	extensions := make(map[string]json.RawMessage)
 	snapshot := g.router.Snapshot()
 	for _, i := range g.router.Servers() {
-		wire.Members(snapshot.Offer(i.Name).Extensions, func(name string, value []byte) bool {
+		for name, value := range wire.All(snapshot.Offer(i.Name).Extensions) {
 			if extensions[name] == nil && slices.Contains(relayedExtensions, name) {
 				extensions[name] = value
 			}
-			return true
-		})
+		}
 	}
 	if !modern {
 		delete(extensions, tasksExtension)
@@ -89,12 +88,11 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	}
 	answer := []byte(all)
 	if declared := snapshot.Offer(g.itself).Capabilities; g.itself != "" && declared != nil { // clients make tools of their own for each capability
-		wire.Members([]byte(all), func(name string, _ []byte) bool {
+		for name := range wire.All([]byte(all)) {
 			if wire.Member(declared, name) == nil {
 				answer = wire.DeleteMember(answer, name)
 			}
-			return true
-		})
+		}
 	}
 	if len(extensions) == 0 {
 		return answer

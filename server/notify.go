@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -88,13 +89,10 @@ func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s 
 // are not older than the catalog and the options of this moment.
 func (n *notifier) joined() {
 	n.mu.Lock()
-	first := n.base == nil
-	if first {
+	defer n.mu.Unlock()
+	if n.base == nil {
 		n.base = &baseline{n.router.Snapshot(), n.display.catalogOptions()}
-	}
-	n.mu.Unlock()
-	if first {
-		n.wake()
+		signal.Leave(n.touches)
 	}
 }
 
@@ -225,14 +223,7 @@ func (n *notifier) touch(member string, always bool) {
 	n.mu.Lock()
 	n.touched[member] = n.touched[member] || always
 	n.mu.Unlock()
-	n.wake()
-}
-
-func (n *notifier) wake() {
-	select {
-	case n.touches <- struct{}{}:
-	default:
-	}
+	signal.Leave(n.touches)
 }
 
 // touchAll touches all lists: nothing has notified the clients of changes meanwhile.

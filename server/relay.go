@@ -79,7 +79,8 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 	if !wire.IsObject(wire.Member(params, "arguments")) { // servers of the TypeScript SDK refuse a prompt without
 		params = wire.SetMember(params, "arguments", json.RawMessage("{}"))
 	}
-	return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "name", wire.AppendString(nil, prompt.Name)))
+	result, err := r.pass(ctx, c, prompt.Server, wire.SetMember(params, "name", wire.AppendString(nil, prompt.Name)))
+	return r.tools.Linked(c.Owner(), prompt.Server, result), err
 }
 
 // complete completes an argument of a prompt or of a resource template.
@@ -121,7 +122,7 @@ func (r *relay) task(ctx context.Context, c conversation.Call) (json.RawMessage,
 		return nil, conversation.InvalidParams("there is no such task")
 	}
 	result, err := r.pass(ctx, c, tool.Server, wire.SetMember(c.BareParams(), "taskId", wire.AppendString(nil, id)))
-	return r.tasks.Expose(c.Principal, began, result), err
+	return r.tasks.Expose(c.Principal, began, r.tools.Linked(c.Owner(), tool.Server, result)), err
 }
 
 // read answers resources/read, also of a kept result.

@@ -295,7 +295,7 @@ func TestLinkedResources(t *testing.T) {
 	r := newFake()
 	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("b", "ready", 1)}
 	for _, server := range []string{"a", "b"} {
-		offer := registry.Offer{Capabilities: json.RawMessage(`{"resources":{}}`), Resources: []registry.Resource{resource(server, "x:both")}, Tools: []registry.NormalizedTool{tool(server, "issue")}}
+		offer := registry.Offer{Capabilities: json.RawMessage(`{"resources":{}}`), Resources: []registry.Resource{resource(server, "x:both")}, Prompts: []registry.Prompt{prompt(server, "greet")}, Tools: []registry.NormalizedTool{tool(server, "issue")}}
 		if server == "a" {
 			offer.Resources = append(offer.Resources, resource("a", "x:a"))
 			offer.Templates = []registry.Template{uriTemplate("a", "x:t/{id}")}
@@ -333,6 +333,13 @@ func TestLinkedResources(t *testing.T) {
 		}
 	}
 	expect.Contains(t, ask("resources/read", `{"uri":"jira://issue/8"}`), `"server":"a"`, "what was not given")
+	echo := r.relay
+	r.relay = func(context.Context, string, session.Request) (json.RawMessage, error) {
+		return json.RawMessage(`{"messages":[{"role":"user","content":` + fmt.Sprintf(linked, "jira://issue/8") + `}]}`), nil
+	}
+	expect.Contains(t, ask("prompts/get", `{"name":"b__greet"}`), `"uri":"jira://issue/8"`, "a link in a prompt")
+	r.relay = echo
+	expect.Contains(t, ask("resources/read", `{"uri":"jira://issue/8"}`), `"server":"b"`, "the link of a prompt is read")
 	other := initialized(t, r, Options{Mode: exposure.Direct})
 	expect.Contains(t, other.ask(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":"jira://issue/7"}}`), `"server":"a"`, "another client's link")
 }

@@ -3,8 +3,11 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -129,7 +132,9 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
-	tasks := catalog.NewTasks(servers.secretOf(key))
+	secret := hmac.New(sha256.New, servers.secret)
+	secret.Write([]byte(key))
+	tasks := catalog.Tasks{Secret: secret.Sum(nil)}
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
 		Settings: func() tools.Settings {
@@ -156,10 +161,14 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 		Left: func(c *conversation.Conversation) {
 			subscriptions.left(c)
 			s.tools.Forget(c)
-			servers.left(s)
+			servers.mu.Lock()
+			defer servers.mu.Unlock()
+			servers.endIfLeft(s)
 		},
 	})
-	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool { return servers.othersServe(s) })
+	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool {
+		return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
+	})
 	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.Mode, Retired: retired}
 	return s
 }

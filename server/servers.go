@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"maps"
@@ -222,18 +221,6 @@ func (s *Servers) drop(server *Server) {
 	s.endIfLeft(server)
 }
 
-// left ends a server that was taken out, if its last client has left.
-func (s *Servers) left(server *Server) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endIfLeft(server)
-}
-
-// othersServe reports whether another server has a client with a session.
-func (s *Servers) othersServe(server *Server) bool {
-	return slices.ContainsFunc(s.all(), func(other *Server) bool { return other != server && other.clients.Any() })
-}
-
 // endIfLeft ends a server that was taken out if it has no clients. s.mu must be held.
 func (s *Servers) endIfLeft(server *Server) {
 	if !s.retired[server] || server.clients.Any() {
@@ -248,7 +235,12 @@ func (s *Servers) endIfLeft(server *Server) {
 // Run notifies clients of changes, until ctx ends. It must run while clients are served.
 func (s *Servers) Run(ctx context.Context) error {
 	defer s.nodes.end(0)
-	defer s.await()
+	defer s.running.Wait()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stopped = true
+	}()
 	s.mu.Lock()
 	s.ctx = ctx
 	for _, server := range s.byPlace {
@@ -267,14 +259,6 @@ func (s *Servers) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// await lets no more servers start, and waits for those that run.
-func (s *Servers) await() {
-	s.mu.Lock()
-	s.stopped = true
-	s.mu.Unlock()
-	s.running.Wait()
 }
 
 // sweep takes out the servers of profiles that exist no more; and those that were not used for long
@@ -325,11 +309,4 @@ type bounds struct {
 	clients       *conversation.Budgets
 	tools         *tools.Budgets
 	subscriptions *subscriptionQuotas
-}
-
-// secretOf returns the secret of the server with the key, for the ids of tasks.
-func (s *Servers) secretOf(key string) []byte {
-	mac := hmac.New(sha256.New, s.secret)
-	mac.Write([]byte(key))
-	return mac.Sum(nil)
 }

@@ -64,7 +64,7 @@ func (p *fakeProfiles) profiles() Profiles {
 				seen.replace(t.Server, t)
 			}
 			if itself != "" && len(tools) > 0 {
-				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Capabilities: []byte(`{"tools":{},"prompts":{}}`), Look: []byte(`{"icons":[{"src":"https://example.com/i.png"}],"title":"The ` + itself + `"}`), Instructions: "Use " + itself + "."})
+				seen.offer(itself, registry.Offer{Tools: tools, Version: "7", Capabilities: []byte(`{"tools":{},"prompts":{}}`), Look: []byte(`{"name":"own-` + itself + `","icons":[{"src":"https://example.com/i.png"}],"title":"The ` + itself + `"}`), Instructions: "Use " + itself + "."})
 				return seen, Options{Mode: exposure.Direct, Names: exposure.Own, Itself: itself, Classifies: true}
 			}
 			return seen, Options{Mode: exposure.Direct}
@@ -213,7 +213,7 @@ func TestProfileOfURL(t *testing.T) {
 	w.gets("a method of the name p", http.StatusNotFound, `"code":-32601`, http.MethodPost, "/mcp/p", "{}")
 }
 
-// A server alone is as itself: its name, version, instructions and names of tools; within a profile too.
+// A server alone is as itself: its own name, version, instructions and names of tools; within a profile too.
 func TestServerOfURL(t *testing.T) {
 	_, w := serveProfiles(t, newFakeProfiles(map[string]string{"work": "a", "s/a": "a", "s/b": "b"}), HTTPOptions{})
 	for path, want := range map[string][]string{"/mcp/s/a": {"x"}, "/mcp/s/b/": {"y"}, "/mcp/p/work/s/a": {"x"}, "/mcp/p/work": {"a__x"}} {
@@ -222,7 +222,7 @@ func TestServerOfURL(t *testing.T) {
 			t.Errorf("%s: %d, tools %q, want %q", path, status, got, want)
 		}
 	}
-	w.gets("initialize", http.StatusOK, `"capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true}},"serverInfo":{"name":"a","version":"7","icons":[{"src":"https://example.com/i.png"}],"title":"The a"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
+	w.gets("initialize", http.StatusOK, `"capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true}},"serverInfo":{"name":"own-a","version":"7","icons":[{"src":"https://example.com/i.png"}],"title":"The a"},"instructions":"Use a."`, http.MethodPost, "/mcp/s/a", initializing)
 	w.gets("a call", http.StatusOK, `x`, http.MethodPost, "/mcp/s/a/tools/call", `{"name":"x","arguments":{}}`)
 	for _, path := range []string{"/mcp/s/none", "/mcp/s/A", "/mcp/p/work/s/b", "/mcp/p/none/s/a", "/mcp/s/a/s/b", "/mcp/s/a,b"} {
 		w.gets(path, http.StatusNotFound, `"error"`, http.MethodPost, path, rpc("tools/list", ""))

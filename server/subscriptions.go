@@ -111,7 +111,7 @@ func (l *listener) send(m session.Message) {
 	if params == nil {
 		params = json.RawMessage("{}")
 	}
-	m.Params = conversation.WithMeta(params, conversation.MetaSubscription, l.request.ID)
+	m.Params = wire.SetMeta(params, conversation.MetaSubscription, l.request.ID)
 	conversation.Notify(l.request, m)
 }
 

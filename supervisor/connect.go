@@ -35,8 +35,7 @@ type ConnectOptions struct {
 // A Connection is a session with a server at the other end of a [net.Conn]: no process and no entry
 // belong to it. It does not hear changes of the server's lists in the modern era.
 type Connection struct {
-	session.Session
-	peer  *peer.Peer
+	*peer.Peer
 	conn  net.Conn
 	ended chan struct{} // closed when no goroutine of it is left
 }
@@ -66,7 +65,7 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 		p.Listen(o.OnMessage)
 	}
 	p.Subscriptions.NoLists = true
-	c := &Connection{Session: p, peer: p, conn: conn, ended: make(chan struct{})}
+	c := &Connection{Peer: p, conn: conn, ended: make(chan struct{})}
 	go c.serve(end, lines)
 	g := peer.Greeting{Known: peer.LegacyEra, Only: true, Version: o.Version, Capabilities: o.Capabilities}
 	if o.Modern {
@@ -94,39 +93,28 @@ func (c *Connection) serve(end *connEnd, lines *transport.Lines) {
 		if errors.Is(end.err, io.EOF) {
 			end.err = errors.New("the other end has closed the connection")
 		}
-		c.peer.Close(end.err)
+		c.Peer.Close(end.err)
 	case <-lines.Broken:
-		c.peer.Close(fmt.Errorf("write to the connection: %w", errors.Unwrap(lines.Err)))
-	case <-c.peer.Done():
+		c.Peer.Close(fmt.Errorf("write to the connection: %w", errors.Unwrap(lines.Err)))
+	case <-c.Done():
 	}
 	c.conn.Close()
 	<-eof
 	<-written
-	c.peer.Wait()
+	c.Wait()
 }
 
 // Close ends the session and waits until no goroutine of it is left. Calls under way fail with the
 // cause.
 func (c *Connection) Close(cause error) {
-	c.peer.Close(cause)
+	c.Peer.Close(cause)
 	<-c.ended
 }
-
-// Usable reports whether a call can begin.
-func (c *Connection) Usable() bool { return c.peer.Usable() }
 
 // RefuseIfIdle lets no call begin if the session was idle for d: without a call under way and without a
 // subscription. It reports whether calls are refused.
 func (c *Connection) RefuseIfIdle(d time.Duration) bool {
-	return len(c.peer.Subscriptions.Wanted()) == 0 && c.peer.Calls.IdleFor() >= d && c.peer.Calls.RefuseUnlessBusy()
-}
-
-// SetLevel asks for log messages from the level on, in the legacy era. It waits at most two seconds.
-func (c *Connection) SetLevel(ctx context.Context, level string) { c.peer.SetLevel(ctx, level) }
-
-// NotifyLater sends a notification and does not wait until it is written.
-func (c *Connection) NotifyLater(method string, params json.RawMessage) {
-	c.peer.NotifyLater(method, params)
+	return len(c.Subscriptions.Wanted()) == 0 && c.Calls.IdleFor() >= d && c.Calls.RefuseUnlessBusy()
 }
 
 // A connEnd is a connection as the link uses it.

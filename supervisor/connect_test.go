@@ -150,7 +150,7 @@ func TestConnectionIdle(t *testing.T) {
 		defer close(called)
 		s.Call(ctx, toolCall("hang", `{}`, nil))
 	}()
-	mcptest.WaitFor(t, "the call", func() bool { return s.peer.Calls.IdleFor() == 0 })
+	mcptest.WaitFor(t, "the call", func() bool { return s.Calls.IdleFor() == 0 })
 	if s.RefuseIfIdle(0) || !s.Usable() {
 		t.Error("a busy session refuses calls")
 	}

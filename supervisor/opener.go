@@ -331,7 +331,7 @@ func (o *opener) inside(entry config.Server, on terms) *instance {
 		lines = transport.NewLines(end, defaultStall, c)
 		return lines
 	})
-	c := &Connection{Session: in.Peer, peer: in.Peer, conn: ours, ended: make(chan struct{})}
+	c := &Connection{Peer: in.Peer, conn: ours, ended: make(chan struct{})}
 	o.running.Go(func() { o.options.Inside(entry, theirs) })
 	o.running.Go(func() {
 		defer close(in.done)

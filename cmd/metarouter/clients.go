@@ -37,6 +37,7 @@ func newImportCommand(local *service.Runner) *cobra.Command {
 	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
 into your own configuration, or into the file of --config (the last one, if there are
 several). The file is created if it does not exist. The client's files stay as they are; see 'metarouter install'.
+Goose's file is not read, since it is YAML.
 
 ` + aboutWrite + ` Servers that you have already
 are left out.`

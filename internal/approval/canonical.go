@@ -21,13 +21,15 @@ func canonical(value []byte) []byte { return appendCanonical(nil, value, 0) }
 
 func appendCanonical(to, value []byte, depth int) []byte {
 	value = bytes.TrimSpace(value)
-	if depth < maxCanonicalDepth {
-		if members, ok := membersOf(value); ok {
-			return appendObject(to, members, depth+1)
-		}
-		if elements, ok := elementsOf(value); ok {
-			return appendArray(to, elements, depth+1)
-		}
+	if depth == maxCanonicalDepth {
+		return append(to, value...)
+	}
+	members, ok := membersOf(value)
+	switch {
+	case ok:
+		return appendObject(to, members, depth+1)
+	case wire.IsArray(value) && wire.Valid(value):
+		return appendArray(to, value, depth+1)
 	}
 	return append(to, value...)
 }
@@ -52,31 +54,17 @@ func membersOf(value []byte) (all []member, ok bool) {
 func appendObject(to []byte, members []member, depth int) []byte {
 	slices.SortStableFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
 	to = append(to, '{')
-	for i, m := range members {
-		if i > 0 {
-			to = append(to, ',')
-		}
+	for _, m := range members {
 		to = append(wire.AppendString(to, m.key), ':')
-		to = appendCanonical(to, m.value, depth)
+		to = append(appendCanonical(to, m.value, depth), ',')
 	}
-	return append(to, '}')
+	return append(bytes.TrimSuffix(to, []byte(",")), '}')
 }
 
-func elementsOf(value []byte) (all [][]byte, ok bool) {
-	err := wire.Elements(value, func(v []byte) bool {
-		all = append(all, v)
-		return true
-	})
-	return all, err == nil
-}
-
-func appendArray(to []byte, elements [][]byte, depth int) []byte {
+func appendArray(to, array []byte, depth int) []byte {
 	to = append(to, '[')
-	for i, v := range elements {
-		if i > 0 {
-			to = append(to, ',')
-		}
-		to = appendCanonical(to, v, depth)
+	for v := range wire.Values(array) {
+		to = append(appendCanonical(to, v, depth), ',')
 	}
-	return append(to, ']')
+	return append(bytes.TrimSuffix(to, []byte(",")), ']')
 }

@@ -9,11 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -119,13 +119,7 @@ func shown(object json.RawMessage, limit int) string {
 func hashOf(object json.RawMessage) [sha256.Size]byte { return sha256.Sum256(canonical(object)) }
 
 // name returns a name of others for one line.
-func name(s string) string {
-	s = plain.Line(s)
-	if len(s) > maxName {
-		s = strings.ToValidUTF8(s[:maxName], "") + "…"
-	}
-	return s
-}
+func name(s string) string { return prose.Cut(plain.Line(s), maxName) }
 
 // indented returns a JSON value as text of about limit bytes, with hidden characters escaped.
 // If all of it is longer, its strings are shortened, and then its end is left out.
@@ -196,15 +190,7 @@ func begin(s []byte, n int) []byte {
 	if i := strings.LastIndexByte(string(s), '\\'); i > n-6 {
 		s = s[:i]
 	}
-	for size := 1; size < utf8.UTFMax && size <= len(s); size++ {
-		if last := s[len(s)-size:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				s = s[:len(s)-size]
-			}
-			break
-		}
-	}
-	return s
+	return s[:len(s)-plain.Unfinished(s)]
 }
 
 // stringEnd returns the end of the JSON string that begins at i.

@@ -37,6 +37,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -67,7 +68,7 @@ type Verifier struct {
 	Options
 	kept   cache
 	turns  turns
-	work   *work
+	life   *signal.Life
 	asking singleflight.Group // questions about tokens, by their hash
 
 	mu    sync.Mutex // guards known
@@ -82,7 +83,7 @@ func New(o Options) *Verifier {
 	if o.Client == nil {
 		o.Client = client
 	}
-	return &Verifier{Options: o, turns: newTurns(), work: newWork(), known: map[Issuer]*issuer{}}
+	return &Verifier{Options: o, turns: newTurns(), life: signal.NewLife(), known: map[Issuer]*issuer{}}
 }
 
 // client returns the client for an issuer. Its URLs are the configuration's, so that they may have
@@ -92,7 +93,10 @@ func client(i Issuer) *http.Client {
 }
 
 // Close ends the requests to issuers and waits for them. Tokens that need one can't be judged any more.
-func (v *Verifier) Close() { v.work.close() }
+func (v *Verifier) Close() {
+	v.life.Close(nil)
+	v.life.Wait()
+}
 
 // issuer returns what is known of an issuer. At the first use of one, those that are not accepted any
 // more are forgotten.
@@ -102,7 +106,7 @@ func (v *Verifier) issuer(settings Issuer, accepted []Issuer) *issuer {
 	i := v.known[settings]
 	if i == nil {
 		maps.DeleteFunc(v.known, func(other Issuer, _ *issuer) bool { return !slices.Contains(accepted, other) })
-		i = newIssuer(settings, v.Client(settings), v.Log.With(zap.String("issuer", settings.URL)), v.work)
+		i = newIssuer(settings, v.Client(settings), v.Log.With(zap.String("issuer", settings.URL)), v.life)
 		v.known[settings] = i
 	}
 	return i
@@ -191,38 +195,15 @@ var ErrUnavailable = errors.New("the issuer does not answer")
 // errClosed is the error of a verifier that was closed.
 var errClosed = errors.New("the verifier is closed")
 
-// work is the requests to issuers that are under way.
-type work struct {
-	ctx     context.Context // ends when it is closed
-	cancel  context.CancelFunc
-	mu      sync.Mutex // orders running.Add before running.Wait
-	running sync.WaitGroup
-}
-
-func newWork() *work {
-	w := new(work)
-	w.ctx, w.cancel = context.WithCancel(context.Background())
-	return w
-}
-
-// begin returns the context of requests, which take up to requestTime. end must be called after them.
-func (w *work) begin() (ctx context.Context, end func(), err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ctx.Err() != nil {
+// begin begins a request to an issuer in the life of the verifier, and returns its context, which ends after
+// requestTime. end must be called after it.
+func begin(l *signal.Life) (ctx context.Context, end func(), err error) {
+	if !l.Begin() {
 		return nil, nil, errClosed
 	}
-	w.running.Add(1)
-	ctx, cancel := context.WithTimeout(w.ctx, requestTime)
+	ctx, cancel := context.WithTimeout(l.Context(), requestTime)
 	return ctx, func() {
 		cancel()
-		w.running.Done()
+		l.Work.Done()
 	}, nil
-}
-
-func (w *work) close() {
-	w.mu.Lock()
-	w.cancel()
-	w.mu.Unlock()
-	w.running.Wait()
 }

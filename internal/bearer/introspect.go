@@ -93,7 +93,7 @@ func (i *issuer) question(token string, seen bool) (*verified, error) {
 	case !seen && !i.unseen.AllowN(time.Now(), 1):
 		return nil, fmt.Errorf("%w: too many unknown tokens came at once", ErrUnavailable)
 	}
-	ctx, end, err := i.work.begin()
+	ctx, end, err := begin(i.life)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -118,7 +118,7 @@ func (i *issuer) question(token string, seen bool) (*verified, error) {
 		i.failedAt = time.Time{}
 	}
 	i.mu.Unlock()
-	if i.work.ctx.Err() == nil {
+	if i.life.Cause() == nil {
 		report(i.log, before, err, "the issuer can't be asked about tokens", "the issuer can be asked about tokens again")
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -33,7 +34,7 @@ type issuer struct {
 	client     *http.Client
 	log        *zap.Logger
 	keys       *keys
-	work       *work
+	life       *signal.Life
 	describing singleflight.Group
 
 	mu       sync.Mutex    // guards the fields below
@@ -41,10 +42,10 @@ type issuer struct {
 	until    time.Time     // when they are read again
 }
 
-func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work) *issuer {
-	i := &issuer{settings: settings, client: c, log: log, work: w}
+func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, l *signal.Life) *issuer {
+	i := &issuer{settings: settings, client: c, log: log, life: l}
 	i.questions = questions{unseen: rate.NewLimiter(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen)}
-	i.keys = &keys{read: i.readKeys, work: w, log: log, unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst)}
+	i.keys = &keys{read: i.readKeys, life: l, log: log, unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst)}
 	return i
 }
 
@@ -136,7 +137,7 @@ func (i *issuer) describe(ctx context.Context) (*oauth.Issuer, error) {
 func Probe(ctx context.Context, settings Issuer) (usable, others int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	i := newIssuer(settings, client(settings), zap.NewNop(), newWork())
+	i := newIssuer(settings, client(settings), zap.NewNop(), signal.NewLife())
 	set, others, err := i.readKeys(ctx)
 	if err != nil {
 		return 0, 0, err

@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // keys are the keys of an issuer, as last read. They are read in use only.
 type keys struct {
 	read    func(context.Context) (set *keySet, left int, err error)
-	work    *work
+	life    *signal.Life
 	log     *zap.Logger
 	unknown *rate.Limiter // of reads because of tokens with unknown keys
 
@@ -115,7 +117,7 @@ func (k *keys) inForce(now time.Time) (*keySet, error) {
 
 // begin begins to read the keys. k.mu must be held, and k.under be nil.
 func (k *keys) begin() {
-	ctx, end, err := k.work.begin()
+	ctx, end, err := begin(k.life)
 	if err != nil {
 		k.failed = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		return
@@ -142,7 +144,7 @@ func (k *keys) run(ctx context.Context, end func(), done chan struct{}) {
 	k.mu.Unlock()
 	close(done)
 
-	if k.work.ctx.Err() == nil {
+	if k.life.Cause() == nil {
 		report(k.log, before, err, "the keys of the issuer can't be read; those that are known, if any, stay in use", "the keys of the issuer can be read again")
 	}
 	if err == nil && len(set.all) == 0 && (old == nil || len(old.all) > 0) {

@@ -181,25 +181,20 @@ func person(verb string) string {
 // choiceActs returns the effects among which a parameter of a tool chooses: "action" with the
 // choices "get" and "delete".
 func (x *Taxonomy) choiceActs(schema json.RawMessage) (parameter string, found act) {
-	_ = wire.Members(wire.Member(schema, "properties"), func(name string, property []byte) bool {
-		if !choosing[strings.ToLower(name)] {
-			return true
-		}
+	for name, property := range wire.All(wire.Member(schema, "properties")) {
 		var choices []any
-		if json.Unmarshal(wire.Member(property, "enum"), &choices) != nil {
-			return true
+		if !choosing[strings.ToLower(name)] || json.Unmarshal(wire.Member(property, "enum"), &choices) != nil {
+			continue
 		}
 		const most = 100
 		for _, choice := range choices[:min(len(choices), most)] {
 			text, _ := choice.(string)
 			if a := x.nameActs(identifier(text)); a.verb != "" {
-				parameter, found = name, a
-				return false
+				return name, a
 			}
 		}
-		return true
-	})
-	return parameter, found
+	}
+	return "", act{}
 }
 
 // harm returns the effect of a verb that writes, deletes or pays. The verb must be in its base

@@ -62,11 +62,7 @@ func camel(s string) (humps []string) {
 // parameters returns the words of the names of a schema's properties, with an
 // empty word between the names.
 func parameters(schema []byte) []string {
-	var names []string
-	wire.Members(wire.Member(schema, "properties"), func(name string, _ []byte) bool { // an error means that it has no properties
-		names = append(names, name)
-		return true
-	})
+	names := wire.Keys(wire.Member(schema, "properties"))
 	const most = 100 // the more there are, the less each says
 	slices.Sort(names)
 	var words []string

@@ -41,6 +41,8 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 	switch method {
 	case "tools/call", "tasks/result":
 		result = r.call(result)
+	case "tasks/get":
+		return r.Inside("", result, "result", func(_ string, result []byte) []byte { return r.call(result) }), r.Notes()
 	case "prompts/get":
 		if r.isPending(result) {
 			break
@@ -173,10 +175,9 @@ func textOf(value []byte) string {
 func (r *Repairs) Each(result []byte, member string, elements []byte, repair func(at string, element []byte) []byte) []byte {
 	var repaired [][]byte
 	before := r.n
-	wire.Elements(elements, func(element []byte) bool {
+	for element := range wire.Values(elements) {
 		repaired = append(repaired, repair(fmt.Sprintf("%s[%d]", member, len(repaired)), element))
-		return true
-	})
+	}
 	if r.n == before {
 		return result
 	}
@@ -277,14 +278,13 @@ func (r *repairer) message(at string, message []byte) []byte {
 func oneBlock(content []byte) []byte {
 	var blocks [][]byte
 	var texts []string
-	wire.Elements(content, func(block []byte) bool {
+	for block := range wire.Values(content) {
 		text, ok := wire.String(wire.Member(block, "text"))
 		if !ok {
 			text = textOf(block)
 		}
 		blocks, texts = append(blocks, block), append(texts, text)
-		return true
-	})
+	}
 	switch {
 	case len(blocks) == 1 && wire.IsObject(blocks[0]):
 		return blocks[0]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -169,10 +170,4 @@ func noted(kind, declared, why string) medium {
 }
 
 // brief returns the beginning of a server's text.
-func brief(text string) string {
-	const most = 200
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func brief(text string) string { return prose.Cut(text, 200) }

@@ -52,47 +52,47 @@ func IsInteger(v []byte) bool {
 }
 
 func isAudience(v []byte) bool {
-	ok := wire.IsArray(v)
-	wire.Elements(v, func(role []byte) bool {
-		ok = ok && isRole(role)
-		return ok
-	})
-	return ok
+	return areAll(v, isRole)
+}
+
+// areAll reports whether a value is an array, and each of its elements as it must be.
+func areAll(v []byte, is func(element []byte) bool) bool {
+	for element := range wire.Values(v) {
+		if !is(element) {
+			return false
+		}
+	}
+	return wire.IsArray(v)
 }
 
 func isRole(v []byte) bool { return string(v) == `"user"` || string(v) == `"assistant"` }
 
 func areIcons(v []byte) bool {
-	ok := wire.IsArray(v)
-	wire.Elements(v, func(icon []byte) bool {
+	return areAll(v, func(icon []byte) bool {
 		src := wire.Member(icon, "src")
-		ok = ok && len(src) > 0 && isString(src)
-		wire.Members(icon, func(key string, v []byte) bool {
+		ok := len(src) > 0 && isString(src)
+		for key, v := range wire.All(icon) {
 			switch key {
 			case "mimeType":
 				ok = ok && isString(v)
 			case "theme":
 				ok = ok && (string(v) == `"light"` || string(v) == `"dark"`)
 			case "sizes":
-				ok = ok && wire.IsArray(v)
-				wire.Elements(v, func(size []byte) bool { ok = ok && isString(size); return ok })
+				ok = ok && areAll(v, isString)
 			}
-			return ok
-		})
+		}
 		return ok
 	})
-	return ok
 }
 
 // members leaves out the optional members of an object that clients refuse: null, or of another type.
 func (r *Repairs) members(at string, object []byte, takes map[string]func([]byte) bool) []byte {
 	var odd []string
-	wire.Members(object, func(key string, value []byte) bool {
+	for key, value := range wire.All(object) {
 		if ok := takes[key]; ok != nil && !ok(value) {
 			odd = append(odd, key)
 		}
-		return true
-	})
+	}
 	for _, key := range odd {
 		r.Note("%s: left out %s, which clients refuse", at, key)
 		object = wire.DeleteMember(object, key)

@@ -27,6 +27,8 @@ func TestRepairMembers(t *testing.T) {
 		{"tools/call", block(`{"type":"resource_link","uri":"a:b","name":"n","description":null,"size":"3","icons":{},"title":7}`), block(`{"type":"resource_link","uri":"a:b","name":"n"}`)},
 		{"tools/call", block(`{"type":"resource","resource":{"uri":"made://x","text":{"fine":"words"}}}`), block(`{"type":"resource","resource":{"uri":"made://x","text":"{\"fine\":\"words\"}"}}`)},
 		{"tools/call", block(`{"type":"resource","resource":{"uri":"made://x","text":"a","mimeType":null,"_meta":null}}`), block(`{"type":"resource","resource":{"uri":"made://x","text":"a"}}`)},
+		{"tasks/get", `{"taskId":"t","status":"completed","result":{"content":[7],"isError":"true"}}`, `{"taskId":"t","status":"completed","result":{"content":[{"type":"text","text":"7"}],"isError":true}}`},
+		{"tasks/get", `{"taskId":"t","status":"working"}`, `{"taskId":"t","status":"working"}`},
 		{"prompts/get", `{"messages":[{"role":"user","content":"fine words"}]}`, `{"messages":[{"role":"user","content":{"type":"text","text":"fine words"}}]}`},
 		{"prompts/get", `{"messages":[{"role":"assistant","content":[{"type":"image","data":"` + png + `","mimeType":"image/png"}]}]}`, `{"messages":[{"role":"assistant","content":{"type":"image","data":"` + png + `","mimeType":"image/png"}}]}`},
 		{"prompts/get", `{"messages":[{"role":"system","content":[{"type":"text","text":"a"},"b"]}],"description":null}`, `{"messages":[{"role":"user","content":{"type":"text","text":"a\nb"}}]}`},

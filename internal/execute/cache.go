@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -59,16 +60,6 @@ type cached struct {
 	ended  <-chan struct{} // closed with the session
 }
 
-// isOver reports whether the result must not be used any more.
-func (e *cached) isOver() bool {
-	select {
-	case <-e.ended:
-		return true
-	default:
-		return time.Now().After(e.until)
-	}
-}
-
 func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +67,7 @@ func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
 	if e == nil {
 		return nil, false
 	}
-	if e.isOver() {
+	if signal.IsClosed(e.ended) || time.Now().After(e.until) {
 		c.size -= e.size
 		delete(c.known, key)
 		return nil, false

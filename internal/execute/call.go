@@ -85,12 +85,11 @@ func (c *Call) origin() *session.Origin {
 // others calls f for each parameter of the client but the name, the arguments and _meta. Those
 // are the router's to set: many servers ignore the case of names, and take the last member.
 func (c *Call) others(f func(key string, value []byte)) {
-	wire.Members(c.Params, func(key string, value []byte) bool {
+	for key, value := range wire.All(c.Params) {
 		if !slices.ContainsFunc(routerParams, func(name string) bool { return strings.EqualFold(key, name) }) {
 			f(key, value)
 		}
-		return true
-	})
+	}
 }
 
 // routerParams are the parameters of tools/call that the router writes itself.

@@ -10,21 +10,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// serverSchema returns the schema that the tool's server has for its arguments: also with the part that
-// clients do not see.
-func serverSchema(t *registry.NormalizedTool) json.RawMessage {
-	if t.ServerSchema != nil {
-		return t.ServerSchema
-	}
-	return t.InputSchema
-}
-
 // refusals returns a sentence for each argument, of a JSON object, that a profile fixes and a
 // client may therefore not send. Many servers ignore the case of names, so a name that differs
 // only in case counts as the same one unless the tool declares it as another one. Nothing can be
 // fixed in arguments that are not valid.
 func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string) {
-	fixed := names(t.Fixed)
+	fixed := wire.Keys(t.Fixed)
 	if len(fixed) == 0 {
 		return nil
 	}
@@ -33,31 +24,21 @@ func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string
 	}
 	refuse := func(key string) {
 		for _, name := range fixed {
-			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(serverSchema(t), "properties"), key) == nil {
+			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(t.ArgumentSchema(), "properties"), key) == nil {
 				faults = append(faults, "arguments: "+strconv.Quote(schema.NewKeys(t.Keys).Name(key))+" is fixed by the profile; leave it out")
 				return
 			}
 		}
 	}
-	_ = wire.Members(args, func(key string, _ []byte) bool { // args is a valid object
-		if len(faults) < maxRefusals {
-			refuse(key)
+	for key := range wire.All(args) {
+		if refuse(key); len(faults) == maxRefusals {
+			break
 		}
-		return len(faults) < maxRefusals
-	})
+	}
 	return faults
 }
 
 const maxRefusals = 10 // faults that are named
-
-// names returns the keys of a JSON object.
-func names(object json.RawMessage) (keys []string) {
-	_ = wire.Members(object, func(key string, _ []byte) bool { // nil has none
-		keys = append(keys, key)
-		return true
-	})
-	return keys
-}
 
 // withFixed returns the arguments, a JSON object, with the arguments that a profile fixes at their end, where
 // they win also on servers that take the last of several members with one name.
@@ -65,9 +46,8 @@ func withFixed(t *registry.NormalizedTool, args json.RawMessage) json.RawMessage
 	if t.Fixed == nil || !wire.Valid(args) {
 		return args // refusals has a fault for invalid arguments
 	}
-	_ = wire.Members(t.Fixed, func(key string, value []byte) bool {
+	for key, value := range wire.All(t.Fixed) {
 		args = wire.AddMember(wire.DeleteMember(args, key), key, value)
-		return true
-	})
+	}
 	return args
 }

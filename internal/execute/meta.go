@@ -179,19 +179,14 @@ func fitsOutput(x *execution, structured []byte) bool {
 
 // merge returns an object with the members of both objects, ours first.
 func merge(theirs, ours []byte) []byte {
-	var own []string
-	wire.Members(ours, func(key string, _ []byte) bool {
-		own = append(own, key)
-		return true
-	})
+	own := wire.Keys(ours)
 	merged := append(make([]byte, 0, len(ours)+len(theirs)), ours[:len(ours)-1]...)
-	wire.Members(theirs, func(key string, value []byte) bool {
+	for key, value := range wire.All(theirs) {
 		if !slices.Contains(own, key) {
 			merged = wire.AppendString(append(merged, ','), key)
 			merged = append(append(merged, ':'), value...)
 		}
-		return true
-	})
+	}
 	return append(merged, '}')
 }
 

@@ -57,11 +57,7 @@ func (r *repairs) content(server, method string, raw json.RawMessage) json.RawMe
 	if repaired == "" {
 		return raw
 	}
-	meta := wire.Member(raw, "_meta")
-	if !wire.IsObject(meta) {
-		meta = []byte("{}")
-	}
-	return wire.SetMember(raw, "_meta", wire.SetMember(meta, "repaired", wire.AppendString(nil, repaired)))
+	return wire.SetMeta(raw, "repaired", wire.AppendString(nil, repaired))
 }
 
 // countOne counts a repair, and reports whether it is the first one of its kind.

@@ -133,7 +133,7 @@ type compiledSchema struct {
 // of returns the compiled schema of the tool's server, which the tools that profiles make of
 // one tool have in common.
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
-	source := serverSchema(t)
+	source := t.ArgumentSchema()
 	known, ok := c.compiled.Load(t.ID)
 	if !ok {
 		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large})
@@ -270,7 +270,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 			if candidate, values = s.repairValues(ctx, candidate); values == "" {
 				return false
 			}
-			for _, name := range names(t.Fixed) { // its default may have been filled in
+			for _, name := range wire.Keys(t.Fixed) { // its default may have been filled in
 				candidate = wire.DeleteMember(candidate, name)
 			}
 			change = prose.Clauses(change, values)
@@ -328,32 +328,20 @@ func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave
 // it, all of which the tool declares; a name "" if it is otherwise.
 func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessage) (name string, inner json.RawMessage) {
 	properties := wire.Member(s.source, "properties")
-	if !t.Reads() {
+	outer := wire.Keys(args)
+	if !t.Reads() || len(outer) != 1 || wire.Member(properties, outer[0]) != nil {
 		return "", nil
 	}
-	n := 0
-	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
-		name, inner = key, v
-		n++
-		return n < 2
-	})
+	inner = wire.Member(args, outer[0])
 	if text, ok := wire.String(inner); ok {
 		inner = json.RawMessage(text)
 	}
 	inner, err := s.own(inner)
-	if err != nil {
+	members := wire.Keys(inner)
+	if err != nil || len(members) == 0 || slices.ContainsFunc(members, func(key string) bool { return wire.Member(properties, key) == nil }) {
 		return "", nil
 	}
-	members, declared := 0, true
-	err = wire.Members(inner, func(key string, _ []byte) bool {
-		members++
-		declared = wire.Member(properties, key) != nil
-		return declared
-	})
-	if n != 1 || err != nil || members == 0 || !declared || wire.Member(properties, name) != nil {
-		return "", nil
-	}
-	return name, inner
+	return outer[0], inner
 }
 
 // agrees reports whether repaired arguments have a word of agreement that those given lack: only a

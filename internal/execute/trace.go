@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -77,12 +78,7 @@ func endSpan(span trace.Span, failure string) {
 	span.End()
 }
 
-func spanName(method, target string) string {
-	if target == "" {
-		return method
-	}
-	return method + " " + target
-}
+func spanName(method, target string) string { return strings.TrimSuffix(method+" "+target, " ") }
 
 func naming(method, target string) []attribute.KeyValue {
 	all := []attribute.KeyValue{keyMethod.String(method)}

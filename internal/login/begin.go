@@ -88,8 +88,8 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	var ctx context.Context
-	ctx, p.giveUp = context.WithCancelCause(l.life.ctx)
-	if !l.life.start(func() { p.run(ctx, first) }) {
+	ctx, p.giveUp = context.WithCancelCause(l.life.Context())
+	if !l.life.Go(func() { p.run(ctx, first) }) {
 		p.giveUp(nil)
 		return nil, errClosed
 	}

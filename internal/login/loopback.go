@@ -69,7 +69,7 @@ func (o *loopback) serve(l *life, h http.HandlerFunc) {
 	}
 	o.server.SetKeepAlivesEnabled(false)
 	for _, listener := range o.listeners {
-		l.work.Go(func() { _ = o.server.Serve(netutil.LimitListener(listener, maxConnections)) })
+		l.Work.Go(func() { _ = o.server.Serve(netutil.LimitListener(listener, maxConnections)) })
 	}
 }
 
@@ -82,7 +82,7 @@ func (o *loopback) close(l *life) {
 		listener.Close()
 	}
 	if o.server != nil {
-		l.work.Go(func() {
+		l.Work.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 			defer cancel()
 			if o.server.Shutdown(ctx) != nil { // browsers open connections in advance, without a request

@@ -179,7 +179,7 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 		return errNoCode
 	}
 	redeem := func() {
-		ctx, cancel := context.WithTimeout(p.logins.life.ctx, exchangeTime)
+		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
 		defer cancel()
 		err := errExpired
 		if !expired(p) { // else the machine slept
@@ -187,7 +187,7 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 		}
 		p.end(err)
 	}
-	if p.claim() && !p.logins.life.start(redeem) {
+	if p.claim() && !p.logins.life.Go(redeem) {
 		p.end(errClosed)
 	}
 	return p.Wait(ctx)
@@ -244,7 +244,7 @@ func (p *Pending) awaitDevice(ctx context.Context) {
 	case err != nil:
 		err = p.flow.explain(err)
 	default:
-		ctx, cancel := context.WithTimeout(p.logins.life.ctx, exchangeTime)
+		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
 		defer cancel()
 		err = p.flow.save(ctx, token)
 	}

@@ -61,10 +61,10 @@ func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
 // wait for the same, and the answer of an issuer must not be lost with its caller.
 func (s *Source) start(name string, limit time.Duration, task func(context.Context) (any, error)) <-chan singleflight.Result {
 	return s.flights.DoChan(name, func() (any, error) {
-		if !s.life.begin() {
+		if !s.life.Begin() {
 			return nil, errors.New("the router ends")
 		}
-		defer s.life.work.Done()
+		defer s.life.Work.Done()
 		ctx, cancel := context.WithTimeout(s.life.late, limit)
 		defer cancel()
 		return task(ctx)
@@ -216,10 +216,10 @@ func (s *Source) count(scopes []string, login string) int {
 func (s *Source) Changed(ctx context.Context) <-chan struct{} {
 	seen, _ := s.account.state()
 	changed := make(chan struct{})
-	s.life.start(func() {
+	s.life.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(s.life.ctx, cancel)()
+		defer context.AfterFunc(s.life.Context(), cancel)()
 		if s.account.awaitOther(ctx, seen) {
 			close(changed)
 		}

@@ -30,7 +30,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := append(w.part, p...)
-	end := len(all) - unfinished(all)
+	end := len(all) - Unfinished(all)
 	w.part = append([]byte(nil), all[end:]...)
 	if _, err := w.out.Write(w.clean(all[:end])); err != nil {
 		return 0, err
@@ -38,8 +38,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unfinished returns how many bytes at the end of p begin a character.
-func unfinished(p []byte) int {
+// Unfinished returns how many bytes at the end of p begin a character.
+func Unfinished(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if tail := p[len(p)-n:]; utf8.RuneStart(tail[0]) {
 			if utf8.FullRune(tail) {

@@ -16,18 +16,17 @@ type Ask struct {
 
 // String returns a clause such as `profile "work" asks before tools that match "create_*"`, or "".
 func (a Ask) String() string {
-	switch {
+	switch before, known := asksBefore[a.Word]; {
 	case a == Ask{}:
 		return ""
-	case a.Word == "always":
-		return fmt.Sprintf("profile %q asks before each call", a.Profile)
-	case a.Word == "writes":
-		return fmt.Sprintf("profile %q asks before tools that may write", a.Profile)
-	case a.Word == "destructive":
-		return fmt.Sprintf("profile %q asks before tools that may destroy something", a.Profile)
+	case known:
+		return fmt.Sprintf("profile %q asks before %s", a.Profile, before)
 	}
 	return fmt.Sprintf("profile %q asks before tools that match %q", a.Profile, a.Pattern)
 }
+
+// asksBefore are the calls before which the words ask.
+var asksBefore = map[string]string{"always": "each call", "writes": "tools that may write", "destructive": "tools that may destroy something"}
 
 // Asks returns why a person is asked before a call of the tool. Each choice is enough to ask; of
 // a tool that is not allowed, each profile. Patterns count for every tool, with any hints.

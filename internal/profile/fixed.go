@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // fixed are the fixed arguments of the tools that a pattern matches.
@@ -70,14 +69,6 @@ func (c *compiled) fixedFor(i item) map[string]json.RawMessage {
 	return values
 }
 
-// serverSchema returns the schema of the tool's arguments before a profile fixed any.
-func serverSchema(t *registry.NormalizedTool) json.RawMessage {
-	if t.ServerSchema != nil {
-		return t.ServerSchema
-	}
-	return t.InputSchema
-}
-
 // maxBranches bounds how many parts of a schema are searched for properties.
 const maxBranches = 256
 
@@ -92,10 +83,12 @@ func declares(schema json.RawMessage) func(name string) bool {
 		if n == maxBranches {
 			return func(string) bool { return true }
 		}
-		_ = wire.Members(parts[n], func(key string, value []byte) bool {
+		for key, value := range wire.All(parts[n]) {
 			switch key {
 			case "properties":
-				_ = wire.Members(value, func(name string, _ []byte) bool { names[name] = true; return true })
+				for name := range wire.All(value) {
+					names[name] = true
+				}
 			case "allOf", "anyOf", "oneOf":
 				var branches []json.RawMessage
 				_ = json.Unmarshal(value, &branches) // another value declares nothing
@@ -109,8 +102,7 @@ func declares(schema json.RawMessage) func(name string) bool {
 					parts = append(parts, definition(schema, pointer))
 				}
 			}
-			return true
-		})
+		}
 	}
 	return func(name string) bool { return names[name] }
 }

@@ -69,7 +69,7 @@ func (j *judged) add(profiles choice) bool {
 func (j *judged) added(c *compiled) (added terms, ok bool) {
 	for name, value := range c.fixedFor(j.item) {
 		if j.declares == nil {
-			j.declares = declares(serverSchema(j.tool))
+			j.declares = declares(j.tool.ArgumentSchema())
 		}
 		if own := j.tool.Keys[name]; own != "" { // as clients see it
 			name = own

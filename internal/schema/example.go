@@ -20,12 +20,11 @@ func ExampleArguments(schema, args json.RawMessage) json.RawMessage {
 		args = json.RawMessage("{}")
 	}
 	takes := ParametersOf(schema)
-	_ = wire.Members(args, func(name string, _ []byte) bool {
+	for name := range wire.All(args) {
 		if !takes.Open && !slices.Contains(takes.Names, name) {
 			args = wire.DeleteMember(args, name)
 		}
-		return true
-	})
+	}
 	s := sampler{root: schema, left: maxExampleValues, read: maxRead}
 	properties := wire.Member(schema, "properties")
 	for _, name := range takes.Required {
@@ -133,24 +132,21 @@ func namedValue(schema json.RawMessage) json.RawMessage {
 }
 
 // firstElement returns the first element of a JSON array; nil if that is empty.
-func firstElement(array json.RawMessage) (first json.RawMessage) {
-	if wire.IsArray(array) {
-		_ = wire.Elements(array, func(v []byte) bool { first = v; return false })
+func firstElement(array json.RawMessage) json.RawMessage {
+	for v := range wire.Values(array) {
+		return v
 	}
-	return first
+	return nil
 }
 
 // firstWithValue returns the first of several schemas that allows more than null.
-func firstWithValue(schemas json.RawMessage) (found json.RawMessage) {
-	if wire.IsArray(schemas) {
-		_ = wire.Elements(schemas, func(v []byte) bool {
-			if exampleType(v) != "null" {
-				found = v
-			}
-			return found == nil
-		})
+func firstWithValue(schemas json.RawMessage) json.RawMessage {
+	for v := range wire.Values(schemas) {
+		if exampleType(v) != "null" {
+			return v
+		}
 	}
-	return found
+	return nil
 }
 
 // typeOf returns the first type but null that the schema allows, "" if it does not say.

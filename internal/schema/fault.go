@@ -3,8 +3,8 @@ package schema
 import (
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -42,11 +42,7 @@ func appendPath(root string, path []place) string {
 }
 
 func (f fault) text(root string) string {
-	text := appendPath(root, f.path) + ": " + f.kind.LocalizedString(english)
-	if len(text) > maxFault {
-		text = strings.ToValidUTF8(text[:maxFault], "") + "…"
-	}
-	return text
+	return prose.Cut(appendPath(root, f.path)+": "+f.kind.LocalizedString(english), maxFault)
 }
 
 // fail records a fault at the value at hand.

@@ -54,10 +54,9 @@ func rekeyed(s *Schema, names map[string]string, toOwn bool, value json.RawMessa
 // the keys of a schema that can't be compiled.
 func Outline(raw json.RawMessage) *Schema {
 	root := &jsonschema.Schema{Properties: make(map[string]*jsonschema.Schema)}
-	_ = wire.Members(wire.Member(raw, "properties"), func(name string, _ []byte) bool { // others have none
+	for name := range wire.All(wire.Member(raw, "properties")) { // others have none
 		root.Properties[name] = &jsonschema.Schema{}
-		return true
-	})
+	}
 	return &Schema{root: root, partial: true}
 }
 
@@ -94,10 +93,9 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 		return append(out, ']')
 	}
 	present := make(map[string]bool)
-	_ = wire.Members(value, func(key string, _ []byte) bool {
+	for key := range wire.All(value) {
 		present[key] = true
-		return true
-	})
+	}
 	_ = wire.Members(value, func(key string, v []byte) bool { // it is valid
 		name, own := key, key
 		if other, ok := r.names[key]; ok {

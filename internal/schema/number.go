@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -121,7 +122,7 @@ func (m *meter) appendKey(key []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
 		key = append(key, '{')
-		for _, name := range sortedKeys(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			key = strconv.AppendQuote(key, name)
 			key = m.appendKey(append(key, ':'), v[name])
 		}

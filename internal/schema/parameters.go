@@ -38,9 +38,8 @@ func Required(properties, required json.RawMessage) (names []string) {
 		return nil // only a list of names requires some
 	}
 	optional := make(map[string]bool)
-	_ = wire.Members(properties, func(name string, property []byte) bool {
+	for name, property := range wire.All(properties) {
 		optional[name] = wire.Member(property, "default") != nil
-		return true
-	})
+	}
 	return slices.DeleteFunc(names, func(name string) bool { return optional[name] })
 }

@@ -167,10 +167,9 @@ func (e *edit) apply(value []byte) []byte {
 	switch {
 	case wire.IsObject(value):
 		out = append(make([]byte, 0, len(value)), '{')
-		_ = wire.Members(value, func(name string, v []byte) bool { // it was decoded before
+		for name, v := range wire.All(value) { // it was decoded before
 			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
-			return true
-		})
+		}
 		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
 			add(place{name: name}, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
 		}
@@ -178,11 +177,10 @@ func (e *edit) apply(value []byte) []byte {
 	case wire.IsArray(value):
 		out = append(make([]byte, 0, len(value)), '[')
 		i := 0
-		_ = wire.Elements(value, func(v []byte) bool {
+		for v := range wire.Values(value) {
 			add(place{index: i, item: true}, nil, v)
 			i++
-			return true
-		})
+		}
 		return append(out, ']')
 	}
 	return value

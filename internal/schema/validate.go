@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -344,5 +343,3 @@ func typeOf(v any) string {
 	}
 	panic(fmt.Sprintf("schema: a value of type %T", v))
 }
-
-func sortedKeys(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }

@@ -28,12 +28,8 @@ func (e *evaluation) fitsItem(s *jsonschema.Schema, i int, v any) bool {
 
 func (c *comparison) object(object map[string]any) bool {
 	s := c.schema
-	if least := s.MinProperties; least != nil {
-		c.check(len(object) >= *least, func() jsonschema.ErrorKind { return &kind.MinProperties{Got: len(object), Want: *least} })
-	}
-	if most := s.MaxProperties; most != nil {
-		c.check(len(object) <= *most, func() jsonschema.ErrorKind { return &kind.MaxProperties{Got: len(object), Want: *most} })
-	}
+	c.check(s.MinProperties == nil || len(object) >= *s.MinProperties, func() jsonschema.ErrorKind { return &kind.MinProperties{Got: len(object), Want: *s.MinProperties} })
+	c.check(s.MaxProperties == nil || len(object) <= *s.MaxProperties, func() jsonschema.ErrorKind { return &kind.MaxProperties{Got: len(object), Want: *s.MaxProperties} })
 	c.required(object)
 	if !c.dependencies(object) || !c.members(object) {
 		return false
@@ -131,12 +127,8 @@ func (c *comparison) dependencies(object map[string]any) bool {
 
 func (c *comparison) array(items []any) bool {
 	s := c.schema
-	if least := s.MinItems; least != nil {
-		c.check(len(items) >= *least, func() jsonschema.ErrorKind { return &kind.MinItems{Got: len(items), Want: *least} })
-	}
-	if most := s.MaxItems; most != nil {
-		c.check(len(items) <= *most, func() jsonschema.ErrorKind { return &kind.MaxItems{Got: len(items), Want: *most} })
-	}
+	c.check(s.MinItems == nil || len(items) >= *s.MinItems, func() jsonschema.ErrorKind { return &kind.MinItems{Got: len(items), Want: *s.MinItems} })
+	c.check(s.MaxItems == nil || len(items) <= *s.MaxItems, func() jsonschema.ErrorKind { return &kind.MaxItems{Got: len(items), Want: *s.MaxItems} })
 	if s.UniqueItems && len(items) > 1 {
 		i, j := c.duplicates(items)
 		c.check(i < 0, func() jsonschema.ErrorKind { return &kind.UniqueItems{Duplicates: [2]int{i, j}} })
@@ -189,9 +181,7 @@ func (c *comparison) contains(items []any) bool {
 	default:
 		c.faults = c.faults[:before]
 	}
-	if most := s.MaxContains; most != nil {
-		c.check(len(matched) <= *most, func() jsonschema.ErrorKind { return &kind.MaxContains{Got: matched, Want: *most} })
-	}
+	c.check(s.MaxContains == nil || len(matched) <= *s.MaxContains, func() jsonschema.ErrorKind { return &kind.MaxContains{Got: matched, Want: *s.MaxContains} })
 	return c.and(true)
 }
 
@@ -200,12 +190,8 @@ func (c *comparison) text(text string) bool {
 	if s.MinLength != nil || s.MaxLength != nil {
 		c.spend(len(text) / 256)
 		n := utf8.RuneCountInString(text)
-		if least := s.MinLength; least != nil {
-			c.check(n >= *least, func() jsonschema.ErrorKind { return &kind.MinLength{Got: n, Want: *least} })
-		}
-		if most := s.MaxLength; most != nil {
-			c.check(n <= *most, func() jsonschema.ErrorKind { return &kind.MaxLength{Got: n, Want: *most} })
-		}
+		c.check(s.MinLength == nil || n >= *s.MinLength, func() jsonschema.ErrorKind { return &kind.MinLength{Got: n, Want: *s.MinLength} })
+		c.check(s.MaxLength == nil || n <= *s.MaxLength, func() jsonschema.ErrorKind { return &kind.MaxLength{Got: n, Want: *s.MaxLength} })
 	}
 	if s.Pattern != nil {
 		c.check(c.finds(s.Pattern, text), func() jsonschema.ErrorKind { return &kind.Pattern{Got: text, Want: s.Pattern.String()} })
@@ -219,18 +205,10 @@ func (c *comparison) number(n json.Number) bool {
 		return true
 	}
 	x := c.rational(n)
-	if y := s.Minimum; y != nil {
-		c.check(x.Cmp(y) >= 0, func() jsonschema.ErrorKind { return &kind.Minimum{Got: x, Want: y} })
-	}
-	if y := s.Maximum; y != nil {
-		c.check(x.Cmp(y) <= 0, func() jsonschema.ErrorKind { return &kind.Maximum{Got: x, Want: y} })
-	}
-	if y := s.ExclusiveMinimum; y != nil {
-		c.check(x.Cmp(y) > 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMinimum{Got: x, Want: y} })
-	}
-	if y := s.ExclusiveMaximum; y != nil {
-		c.check(x.Cmp(y) < 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMaximum{Got: x, Want: y} })
-	}
+	c.check(s.Minimum == nil || x.Cmp(s.Minimum) >= 0, func() jsonschema.ErrorKind { return &kind.Minimum{Got: x, Want: s.Minimum} })
+	c.check(s.Maximum == nil || x.Cmp(s.Maximum) <= 0, func() jsonschema.ErrorKind { return &kind.Maximum{Got: x, Want: s.Maximum} })
+	c.check(s.ExclusiveMinimum == nil || x.Cmp(s.ExclusiveMinimum) > 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMinimum{Got: x, Want: s.ExclusiveMinimum} })
+	c.check(s.ExclusiveMaximum == nil || x.Cmp(s.ExclusiveMaximum) < 0, func() jsonschema.ErrorKind { return &kind.ExclusiveMaximum{Got: x, Want: s.ExclusiveMaximum} })
 	if y := s.MultipleOf; y != nil {
 		c.spendFor(n)
 		c.check(y.Sign() != 0 && new(big.Rat).Quo(x, y).IsInt(), func() jsonschema.ErrorKind { return &kind.MultipleOf{Got: x, Want: y} })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -117,7 +118,7 @@ func (l *log) print(line string) {
 		l.WriteString(line + "\n")
 	} else if !l.cut {
 		l.cut = true
-		fmt.Fprintf(l, "%s\n(the log is cut at %d bytes)\n", limited(line, max(left, 0)), l.max)
+		fmt.Fprintf(l, "%s\n(the log is cut at %d bytes)\n", prose.Cut(line, max(left, 0)+len("…")), l.max)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // maxPause is how long a script may wait for persons.
@@ -51,10 +53,7 @@ func (c *clock) add(calls, pauses int) {
 		c.waiting(now)
 	}
 	c.mu.Unlock()
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
+	signal.Leave(c.changed)
 }
 
 // left returns the time until the script ends if nothing changes, and why it ends if that is now.

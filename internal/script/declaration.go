@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -119,12 +120,9 @@ func (w *writer) arguments(schema []byte) (mark, args string) {
 	return mark, args
 }
 
-// note returns at most so many bytes of a text for a comment, which it does not end.
+// note returns at most so many bytes of a text, and "…", for a comment, which it does not end.
 func note(text string, most int) string {
-	if text = strings.TrimSpace(text); len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return strings.ReplaceAll(text, "*/", `*\/`)
+	return strings.ReplaceAll(prose.Cut(strings.TrimSpace(text), most+len("…")), "*/", `*\/`)
 }
 
 // comment returns the comment before a property, "" if there is nothing to say.

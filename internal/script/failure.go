@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -56,7 +57,7 @@ func (r *run) failure(err error) *Error {
 	if r.vm.memory.full || errors.Is(err, errNoMemory) {
 		return errMemory(r.Limits.Memory)
 	}
-	return errorf("InternalError", "the interpreter of scripts failed: %s", limited(err.Error(), 300))
+	return errorf("InternalError", "the interpreter of scripts failed: %s", prose.Cut(err.Error(), 300))
 }
 
 // What a script does instead of using what other programs have.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -233,7 +234,7 @@ func (r *run) delivery(a reply) func() {
 			}
 		}
 		if err != nil {
-			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(limited(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(retryable(err))))
+			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(prose.Cut(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(retryable(err))))
 		}
 		if a.made >= 0 {
 			r.out.Calls[a.made].OK = err == nil

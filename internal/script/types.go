@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,14 +35,10 @@ type writer struct {
 func newWriter(d Detail) *writer { return &writer{Detail: d, left: d.Size, work: maxWork} }
 
 // A node is a schema: the values of its keywords.
-type node map[string][]byte
+type node map[string]json.RawMessage
 
 func read(schema []byte) node {
-	n := make(node)
-	_ = wire.Members(schema, func(key string, value []byte) bool {
-		n[key] = value
-		return true
-	})
+	n := node(maps.Collect(wire.All(schema)))
 	if n["prefixItems"] == nil && wire.IsArray(n["items"]) { // as before 2020-12
 		n["prefixItems"] = n["items"]
 		delete(n, "items")
@@ -236,13 +233,13 @@ func (w *writer) object(n node, depth int) string {
 	if _ = json.Unmarshal(n["required"], &required); w.sent {
 		required = schemas.Required(n["properties"], n["required"])
 	}
-	_ = wire.Members(n["properties"], func(name string, property []byte) bool {
+	for name, property := range wire.All(n["properties"]) {
 		if len(members) == maxMembers || w.left < 0 {
 			rest = "; /* and more */ }"
-			return false
+			break
 		}
 		if len(name) > maxName {
-			return true
+			continue
 		}
 		said, mark := name, "?: "
 		if slices.Contains(required, name) {
@@ -254,8 +251,7 @@ func (w *writer) object(n node, depth int) string {
 		said = w.comment(property) + said + mark
 		w.left -= len(said)
 		members = append(members, said+union(w.alternatives(property, depth)))
-		return true
-	})
+	}
 	others := n["additionalProperties"]
 	switch closed := string(others) == "false" && n["patternProperties"] == nil; {
 	case len(members) == 0 && closed:

@@ -127,11 +127,3 @@ func (h *handles) give(name string) bool {
 }
 
 func (h *handles) close() { h.budget.used.Add(-h.bytes) }
-
-// limited cuts a text to n bytes.
-func limited(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "") + "…"
-}

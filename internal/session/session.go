@@ -123,7 +123,7 @@ type Message struct {
 type Info struct {
 	ProtocolVersion string          // the negotiated revision, such as "2025-11-25"
 	Name, Version   string          // serverInfo
-	Look            json.RawMessage // title, websiteUrl and icons of serverInfo, as an object; nil without
+	Look            json.RawMessage // name, title, websiteUrl and icons of serverInfo, as an object; nil without
 	Instructions    string          // may be empty
 	Capabilities    json.RawMessage // the server's capabilities object, as sent
 	PID             int             // of the child process; 0 without one

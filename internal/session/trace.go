@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -82,13 +83,12 @@ func isTraceParent(s string) bool {
 		return false
 	}
 	version, trace, span, flags := s[:2], s[3:35], s[36:52], s[53:55]
-	for _, part := range [...]string{version, trace, span, flags} {
-		if !isHex(part) {
-			return false
-		}
+	const hex = "0123456789abcdef"
+	if strings.Trim(version, hex)+strings.Trim(trace, hex)+strings.Trim(span, hex)+strings.Trim(flags, hex) != "" {
+		return false
 	}
 	switch {
-	case version == "ff", isZero(trace), isZero(span), len(s) > maxTraceState, !isPrintable(s):
+	case version == "ff", strings.Trim(trace, "0") == "", strings.Trim(span, "0") == "", len(s) > maxTraceState, !isPrintable(s):
 		return false
 	case len(s) > 55:
 		return version != "00" && s[55] == '-'
@@ -96,29 +96,6 @@ func isTraceParent(s string) bool {
 	return true
 }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
-func isZero(s string) bool {
-	for i := range len(s) {
-		if s[i] != '0' {
-			return false
-		}
-	}
-	return true
-}
-
 func isPrintable(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -199,6 +199,15 @@ func SetMember(object []byte, key string, value []byte) []byte {
 	return append(out, object[at:]...)
 }
 
+// SetMeta returns the object with a member of its _meta set.
+func SetMeta(object []byte, key string, value []byte) []byte {
+	meta := Member(object, "_meta")
+	if !IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return SetMember(object, "_meta", SetMember(meta, key, value))
+}
+
 // AddMember returns the object with a new member at its end. The object must be valid and must
 // not have the member: unlike [SetMember], AddMember does not scan it.
 func AddMember(object []byte, key string, value []byte) []byte {

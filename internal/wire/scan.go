@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math/bits"
 )
 
@@ -35,6 +36,28 @@ func (e *syntaxError) Error() string {
 // checks that b is valid JSON up to that point; white space around the object is allowed.
 func Members(b []byte, f func(key string, value []byte) bool) error {
 	return members(b, new(survey), func(key []byte, start, end int) bool { return f(string(key), b[start:end:end]) })
+}
+
+// All returns the members of the JSON object in b, in order, as [Members] does: none for another value, and those before the
+// fault if b is not valid.
+func All(b []byte) iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		_ = members(b, new(survey), func(key []byte, start, end int) bool { return yield(string(key), b[start:end:end]) })
+	}
+}
+
+// Keys returns the keys of the members that [All] returns.
+func Keys(b []byte) (keys []string) {
+	for key := range All(b) {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Values returns the elements of the JSON array in b, in order, as [Elements] does: none for another value, and those before
+// the fault if b is not valid.
+func Values(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) { _ = Elements(b, yield) }
 }
 
 // MediaMembers does the same as [Members], and reports whether any string in b begins with image or
@@ -147,6 +170,12 @@ func String(b []byte) (string, bool) {
 	}
 	s, err := unquote(b)
 	return s, err == nil
+}
+
+// IsString reports whether the JSON value b is this string.
+func IsString(b []byte, s string) bool {
+	v, ok := String(b)
+	return ok && v == s
 }
 
 // IsObject reports whether the valid JSON value b is an object.
@@ -366,26 +395,4 @@ func special(w uint64) uint64 {
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
-}
-
-// escapeLen returns the length of the escape sequence at the start of b, 0 if it is invalid.
-func escapeLen(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) < 6 {
-			return 0
-		}
-		for _, c := range b[2:6] {
-			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
-				return 0
-			}
-		}
-		return 6
-	}
-	return 0
 }

@@ -99,3 +99,25 @@ func unquote(b []byte) (string, error) {
 	err := json.Unmarshal(b, &s)
 	return s, err
 }
+
+// escapeLen returns the length of the escape sequence at the start of b, 0 if it is invalid.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) < 6 {
+			return 0
+		}
+		for _, c := range b[2:6] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return 0
+			}
+		}
+		return 6
+	}
+	return 0
+}

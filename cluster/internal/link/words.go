@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/nats-io/nats.go"
 )
 
@@ -49,16 +50,12 @@ func (s secrets) clean(text string) string {
 
 // short returns a text of the server as people may be shown it.
 func short(text string) string {
-	text = strings.Map(func(r rune) rune {
+	return prose.Cut(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
+	}, strings.ToValidUTF8(text, "?")), maxText)
 }
 
 // An explained is an error with a sentence for people, which names the solution.

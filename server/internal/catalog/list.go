@@ -36,16 +36,10 @@ func newListing(definition json.RawMessage, member, name string) listing {
 	switch {
 	case !ok || end > math.MaxInt32:
 		return listing{name: name, definition: Renamed(definition, member, name)}
-	case isString(definition[start:end], name):
+	case wire.IsString(definition[start:end], name):
 		return listing{name: name, definition: definition}
 	}
 	return listing{name, definition, int32(start), int32(end)}
-}
-
-// isString reports whether the JSON value is the string.
-func isString(value []byte, s string) bool {
-	v, ok := wire.String(value)
-	return ok && v == s
 }
 
 // append appends the definition as clients see it.

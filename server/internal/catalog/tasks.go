@@ -25,11 +25,8 @@ const taskSeparator = "/"
 // its server all clients are one, so the proof keeps a principal's task from all others. It is
 // valid until the router ends.
 type Tasks struct {
-	secret []byte
+	Secret []byte // only its holder can make ids
 }
-
-// NewTasks returns the ids that only the holder of the secret can make.
-func NewTasks(secret []byte) Tasks { return Tasks{secret} }
 
 // Expose returns a result with the id of the task in it as the principal sees it, if the result
 // is a task. tool is the ID of the tool that began it.
@@ -63,7 +60,7 @@ func (t Tasks) Resolve(principal, exposed string) (tool, id string, ok bool) {
 }
 
 func (t Tasks) proof(principal, tool, id string) string {
-	mac := hmac.New(sha256.New, t.secret)
+	mac := hmac.New(sha256.New, t.Secret)
 	fmt.Fprintf(mac, "%s\x00%s\x00%s", principal, tool, id)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }

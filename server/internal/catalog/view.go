@@ -194,7 +194,7 @@ func (v *View) pinned(names []string) []*registry.NormalizedTool {
 // Renamed returns the definition with the member set to the name or URI that
 // clients see.
 func Renamed(definition json.RawMessage, member, name string) json.RawMessage {
-	if old, ok := wire.String(wire.Member(definition, member)); ok && old == name {
+	if wire.IsString(wire.Member(definition, member), name) {
 		return definition
 	}
 	return wire.SetMember(definition, member, wire.AppendString(nil, name))
@@ -225,10 +225,9 @@ func (v *View) Skill(s *registry.Skill, qualified bool) (uri string, definition 
 	}
 	if definition = s.Definition; !dynamic {
 		var entries []json.RawMessage
-		_ = wire.Elements(wire.Member(definition, "resources"), func(file []byte) bool {
+		for file := range wire.Values(wire.Member(definition, "resources")) {
 			entries = append(entries, Renamed(file, "uri", Address{s.Server, files[len(entries)].URI}.Qualified()))
-			return true
-		})
+		}
 		definition = wire.SetMember(definition, "resources", wire.Marshal(entries))
 	}
 	uri = Address{s.Server, s.URI}.Qualified()

@@ -85,7 +85,7 @@ func completed(result json.RawMessage, info func() json.RawMessage) json.RawMess
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}
 	if !hasInfo {
-		result = WithMeta(result, MetaServer, info())
+		result = wire.SetMeta(result, MetaServer, info())
 	}
 	return result
 }

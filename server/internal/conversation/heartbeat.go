@@ -92,15 +92,14 @@ func (b *heartbeat) pass(m session.Message) {
 		return
 	}
 	b.total = nil
-	wire.Members(m.Params, func(key string, value []byte) bool {
+	for key, value := range wire.All(m.Params) {
 		switch key {
 		case "progress":
 			progress = value
 		case "total":
 			b.total = append([]byte(nil), value...) // the message is a part of a line in a buffer
 		}
-		return true
-	})
+	}
 	value, err := strconv.ParseFloat(string(progress), 64)
 	switch {
 	case err != nil: // not for us to judge

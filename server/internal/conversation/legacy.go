@@ -33,14 +33,10 @@ func adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	if notes == "" {
 		return result
 	}
-	meta := wire.Member(result, "_meta")
-	if before, ok := wire.String(wire.Member(meta, "repaired")); ok {
+	if before, ok := wire.String(wire.Member(wire.Member(result, "_meta"), "repaired")); ok {
 		notes = before + "; " + notes
 	}
-	if !wire.IsObject(meta) {
-		meta = []byte("{}")
-	}
-	return wire.SetMember(result, "_meta", wire.SetMember(meta, "repaired", wire.AppendString(nil, notes)))
+	return wire.SetMeta(result, "repaired", wire.AppendString(nil, notes))
 }
 
 // An adapter adapts one result to clients of one revision.

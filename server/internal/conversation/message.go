@@ -93,7 +93,7 @@ func Read(of wire.Message) Message {
 	if m.Meta == nil {
 		return m
 	}
-	wire.Members(m.Meta, func(key string, value []byte) bool {
+	for key, value := range wire.All(m.Meta) {
 		switch key {
 		case MetaVersion:
 			m.Protocol = value
@@ -104,8 +104,7 @@ func Read(of wire.Message) Message {
 		case metaLogLevel:
 			m.logLevel = value
 		}
-		return true
-	})
+	}
 	return m
 }
 
@@ -163,13 +162,4 @@ func Refusal(id json.RawMessage, err error) []byte {
 // and neither an answer nor a question.
 func IsNotification(message []byte) bool {
 	return bytes.HasPrefix(message, []byte(`{"jsonrpc":"2.0","method"`))
-}
-
-// WithMeta returns the object with a member of its _meta set.
-func WithMeta(object json.RawMessage, key string, value []byte) json.RawMessage {
-	meta := wire.Member(object, "_meta")
-	if !wire.IsObject(meta) {
-		meta = []byte("{}")
-	}
-	return wire.SetMember(object, "_meta", wire.SetMember(meta, key, value))
 }

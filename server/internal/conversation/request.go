@@ -239,7 +239,7 @@ func (r *Request) Notify(_ string, m session.Message) {
 			return
 		}
 		if r.clients.Raw != nil { // calls of several clients share the stream
-			m.Params = WithMeta(m.Params, session.MetaRequest, r.ID)
+			m.Params = wire.SetMeta(m.Params, session.MetaRequest, r.ID)
 		}
 	}
 	if m.Method == progressMethod && r.heartbeat != nil {

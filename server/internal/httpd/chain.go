@@ -13,40 +13,35 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// An identifier finds out who sends each request.
-type identifier struct {
-	clients *identity.Identifier
-	next    http.Handler
-}
-
-// ServeHTTP implements [http.Handler]. Who has proved nothing is passed on, too.
-func (h *identifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	if h.clients.Identify(r, &q.client) {
-		responseOf(w).expectBody(r) // the body has as much time as without
-	}
-	q.quota.limiter = q.rules.limiter
-	if q.client.IsIn() {
-		q.quota.payer = q.client.Principal.Hash
-		if own := q.rules.limiters[q.quota.payer]; own != nil {
-			q.quota.limiter = own
+// identifier finds out who sends each request. Who has proved nothing is passed on, too.
+func identifier(clients *identity.Identifier, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := requestOf(r)
+		if clients.Identify(r, &q.client) {
+			responseOf(w).expectBody(r) // the body has as much time as without
 		}
-	}
-	h.next.ServeHTTP(w, r)
+		q.quota.limiter = q.rules.limiter
+		if q.client.IsIn() {
+			q.quota.payer = q.client.Principal.Hash
+			if own := q.rules.limiters[q.quota.payer]; own != nil {
+				q.quota.limiter = own
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
-// limits let a client make as many requests as its limiter allows.
-type limits struct{ next http.Handler }
-
-// ServeHTTP implements [http.Handler].
-func (h *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
-		q.quota.payer = identity.Network(r.RemoteAddr)
-	}
-	if pay(w, r, 1) {
-		h.next.ServeHTTP(w, r)
-	}
+// limits lets a client make as many requests as its limiter allows.
+func limits(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := requestOf(r)
+		if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
+			q.quota.payer = identity.Network(r.RemoteAddr)
+		}
+		if pay(w, r, 1) {
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
 // pay counts so many requests of the client, less those that it has paid for. If it
@@ -67,64 +62,54 @@ func pay(w http.ResponseWriter, r *http.Request, requests int) bool {
 	return false
 }
 
-// browsers answer the requests that only browsers send: logins, here and at remote servers.
-type browsers struct {
-	clients   *identity.Identifier
-	callbacks bool // there are logins at remote servers
-	next      http.Handler
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *browsers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	if q.target.route == routeCallback && !h.callbacks {
-		nothingThere(w, r)
-		return
-	}
-	html := false
-	if q.client.Browser {
-		_, html = accepts(r, "text/html")
-	}
-	if q.target.route == routeLogin {
-		r.Body = http.MaxBytesReader(responseOf(w).ResponseWriter, r.Body, identity.MaxForm)
-	}
-	if served, denied := h.clients.Browse(w, r, &q.client, html); denied != nil {
-		deny(w, r, nil, denied)
-	} else if !served {
-		h.next.ServeHTTP(w, r)
-	}
-}
-
-// An authorizer lets clients use the routes that they may use, and finds the router as each client
-// sees it.
-type authorizer struct {
-	views *views
-	next  http.Handler
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	c := &q.client
-	if !c.IsIn() {
-		if isDiscovery(r.URL.Path) {
+// browsers answers the requests that only browsers send: logins, here and, with callbacks, at remote servers.
+func browsers(clients *identity.Identifier, callbacks bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := requestOf(r)
+		if q.target.route == routeCallback && !callbacks {
 			nothingThere(w, r)
-		} else {
-			deny(w, r, nil, c.Unknown(r))
+			return
 		}
-		return
-	}
-	if forbidden := c.Forbidden(); forbidden != nil {
-		deny(w, r, nil, forbidden)
-		return
-	}
-	var found bool
-	if q.backend, found = h.views.of(q.target, c.Principal.Profile, c.Principal.Reads); !found {
-		q.target.method = ""
-		nothingThere(w, r)
-		return
-	}
-	h.next.ServeHTTP(w, r)
+		html := false
+		if q.client.Browser {
+			_, html = accepts(r, "text/html")
+		}
+		if q.target.route == routeLogin {
+			r.Body = http.MaxBytesReader(responseOf(w).ResponseWriter, r.Body, identity.MaxForm)
+		}
+		if served, denied := clients.Browse(w, r, &q.client, html); denied != nil {
+			deny(w, r, nil, denied)
+		} else if !served {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// authorizer lets clients use the routes that they may use, and finds the router as each client sees it.
+func authorizer(views *views, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := requestOf(r)
+		c := &q.client
+		if !c.IsIn() {
+			if isDiscovery(r.URL.Path) {
+				nothingThere(w, r)
+			} else {
+				deny(w, r, nil, c.Unknown(r))
+			}
+			return
+		}
+		if forbidden := c.Forbidden(); forbidden != nil {
+			deny(w, r, nil, forbidden)
+			return
+		}
+		var found bool
+		if q.backend, found = views.of(q.target, c.Principal.Profile, c.Principal.Reads); !found {
+			q.target.method = ""
+			nothingThere(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // isDiscovery reports whether a client without a token looks for an OAuth server at the path:
@@ -133,32 +118,26 @@ func isDiscovery(path string) bool {
 	return strings.HasPrefix(path, "/.well-known/")
 }
 
-// An auditor records the requests that may not be made.
-type auditor struct {
-	clients *identity.Identifier
-	next    http.Handler
+// auditor records the requests that may not be made.
+func auditor(clients *identity.Identifier, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if p := responseOf(w); p.refused {
+			clients.Refused(r, &requestOf(r).client, p.why)
+		}
+	})
 }
 
-// ServeHTTP implements [http.Handler].
-func (a *auditor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.next.ServeHTTP(w, r)
-	if p := responseOf(w); p.refused {
-		a.clients.Refused(r, &requestOf(r).client, p.why)
-	}
-}
-
-// addresses lets requests pass that call the router by one of its names, and come from one of its
-// web pages or no page.
-type addresses struct{ next http.Handler }
-
-// ServeHTTP implements [http.Handler].
-func (h *addresses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	if err := q.rules.access.admit(r, q.target.isOpen()); err != nil {
-		refuse(w, r, http.StatusForbidden, nil, err)
-		return
-	}
-	h.next.ServeHTTP(w, r)
+// addresses lets requests pass that call the router by one of its names, and come from one of its web pages or no page.
+func addresses(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := requestOf(r)
+		if err := q.rules.access.admit(r, q.target.isOpen()); err != nil {
+			refuse(w, r, http.StatusForbidden, nil, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // An access decides which requests are let in. A web page in a browser must not

@@ -150,13 +150,13 @@ func (h *Handler) chain(o Options, log *zap.Logger) http.Handler {
 		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, views: views},
 		plain:      &plain{h.work, views}, backends: h.backends, page: &page{o.Pages, h.clients},
 	}
-	next = &authorizer{views, next}
-	next = &browsers{h.clients, o.Logins != nil, next}
-	next = &limits{next}
-	next = &identifier{h.clients, next}
+	next = authorizer(views, next)
+	next = browsers(h.clients, o.Logins != nil, next)
+	next = limits(next)
+	next = identifier(h.clients, next)
 	next = &open{backends: h.backends, logins: o.Logins, limit: rate.New(openPerMinute/60.0, openPerMinute), next: next}
-	next = &addresses{next}
-	next = &auditor{h.clients, next}
+	next = addresses(next)
+	next = auditor(h.clients, next)
 	return &lifetime{work: h.work, settings: h.settings, pages: o.Pages, next: next}
 }
 

@@ -2,9 +2,11 @@ package httpd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -66,7 +68,7 @@ func checkHeaders(c *catalog.Catalog, r *http.Request, m conversation.Message) e
 		return conversation.InvalidParams("the request has no " + conversation.MetaVersion + " in _meta; a client that has no session yet begins with initialize")
 	case m.IsRequest() && version == "":
 		return mismatch("%s is missing, and the body says %s", headerVersion, said)
-	case said != nil && !same(version, said):
+	case said != nil && !wire.IsString(said, version):
 		return mismatch("%s is %q, and the body says %s", headerVersion, version, said)
 	case version != session.Modern:
 		return conversation.Unsupported(version)
@@ -95,19 +97,13 @@ func checkName(c *catalog.Catalog, header http.Header, m conversation.Message) e
 	if !ok {
 		return mismatch("%s is not valid base64", headerName)
 	}
-	if value == "" || !same(name, said) {
+	if value == "" || !wire.IsString(said, name) {
 		return mismatch("%s is %q, and the body says %s", headerName, name, said)
 	}
 	if m.Method == "tools/call" {
 		return checkParams(c, header, name, m.Args)
 	}
 	return nil
-}
-
-// same reports whether the JSON value is the string.
-func same(s string, value json.RawMessage) bool {
-	v, ok := wire.String(value)
-	return ok && v == s
 }
 
 // decodeHeader returns the value of a header: decoded if it is base64 between =?base64?
@@ -140,25 +136,20 @@ func checkParams(c *catalog.Catalog, header http.Header, name string, args json.
 // checkProperties compares the headers of an object's properties with its
 // members. Annotations count where only properties lead to them.
 func checkProperties(header http.Header, schema, object json.RawMessage) (err error) {
-	members := make(map[string]json.RawMessage)
-	wire.Members(object, func(name string, value []byte) bool {
-		members[name] = value
-		return true
-	})
-	wire.Members(wire.Member(schema, "properties"), func(property string, schema []byte) bool {
+	members := maps.Collect(wire.All(object))
+	for property, schema := range wire.All(wire.Member(schema, "properties")) {
 		if !bytes.Contains(schema, []byte("x-mcp-header")) {
-			return true
+			continue
 		}
 		value := members[property]
 		if name, ok := wire.String(wire.Member(schema, "x-mcp-header")); ok && name != "" {
 			err = checkParam(header, headerParam+name, value)
 		}
-		if err == nil {
-			err = checkProperties(header, schema, value)
+		if err = cmp.Or(err, checkProperties(header, schema, value)); err != nil {
+			return err
 		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
 func checkParam(header http.Header, name string, value json.RawMessage) error {
@@ -186,7 +177,7 @@ func checkParam(header http.Header, name string, value json.RawMessage) error {
 func says(text string, value json.RawMessage) bool {
 	switch value[0] {
 	case '"':
-		return same(text, value)
+		return wire.IsString(value, text)
 	case 't', 'f':
 		return text == string(value)
 	case '{', '[':

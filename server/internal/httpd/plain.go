@@ -221,18 +221,14 @@ func restParams(method string, body []byte) (json.RawMessage, error) {
 	if !wire.IsObject(body) {
 		return body, nil // no method takes it, unless it is null
 	}
-	enveloped, only := false, true
-	wire.Members(body, func(key string, _ []byte) bool {
-		only = slices.Contains(envelope, key)
-		enveloped = enveloped || key != "id"
-		return only
-	})
-	if !only || !enveloped {
+	keys := wire.Keys(body)
+	isOther := func(key string) bool { return !slices.Contains(envelope, key) }
+	if slices.ContainsFunc(keys, isOther) || !slices.ContainsFunc(keys, func(key string) bool { return key != "id" }) {
 		return body, nil
 	}
 	var params json.RawMessage
 	var err error
-	wire.Members(body, func(key string, value []byte) bool {
+	for key, value := range wire.All(body) {
 		said, isString := wire.String(value)
 		switch {
 		case key == "params":
@@ -242,7 +238,6 @@ func restParams(method string, body []byte) (json.RawMessage, error) {
 		case key == "method" && (!isString || said != "" && said != method):
 			err = conversation.InvalidRequest("the body names another method than the path, " + method)
 		}
-		return true
-	})
+	}
 	return params, err
 }

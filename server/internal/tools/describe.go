@@ -60,7 +60,7 @@ func (f *finder) describe(ctx context.Context, a describeArguments, c *toolCall)
 	return answer(map[string]any{"tools": described}), nil
 }
 
-// describeID describes everything that has the id: a prompt may share it with a tool.
+// describeID describes everything that has the id: a prompt may share it with a tool. The name of a server returns its instructions.
 func (f *finder) describeID(ctx context.Context, id string, declares bool) []Description {
 	items := f.Router.Snapshot().Items(id)
 	if len(items) == 0 {
@@ -69,6 +69,9 @@ func (f *finder) describeID(ctx context.Context, id string, declares bool) []Des
 		switch {
 		case len(items) > 0:
 		case err != nil:
+			if whole := f.instructions(id, math.MaxInt); whole != "" {
+				return []Description{{ID: id, Kind: "server", Instructions: whole}}
+			}
 			return []Description{{ID: id, Error: err.Error()}}
 		default:
 			items = []registry.Item{{Tool: tool}}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -17,7 +18,7 @@ const (
 	maxLink  = 2 << 10
 )
 
-// links keeps which server gave a client the URI of a resource in a result of a tool. The zero value is empty.
+// links keeps which server gave a client the URI of a resource in a result of a tool or prompt. The zero value is empty.
 type links struct {
 	mu    sync.Mutex // guards the fields below
 	given map[link]string
@@ -71,33 +72,38 @@ func (l *links) forget(of func(owner any) bool) {
 	l.order = kept
 }
 
-// linked notes the links and embedded resources of a result. A URI by which the client knows a resource of another server becomes
-// one that names the server.
+// Linked notes the links and embedded resources in a result of a tool or prompt. A URI by which the client knows a resource of another
+// server becomes one that names the server.
+func (t *Tools) Linked(owner any, server string, result json.RawMessage) json.RawMessage {
+	return t.runner.linked(owner, server, result)
+}
+
 func (r *runner) linked(owner any, server string, result json.RawMessage) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"resource`)) {
 		return result
 	}
-	var blocks [][]byte
-	changed := false
-	wire.Elements(wire.Member(result, "content"), func(block []byte) bool {
-		switch kind, _ := wire.String(wire.Member(block, "type")); kind {
-		case "resource_link":
-			if uri := r.link(owner, server, block); uri != nil {
-				block, changed = wire.SetMember(block, "uri", uri), true
-			}
-		case "resource":
-			inside := wire.Member(block, "resource")
-			if uri := r.link(owner, server, inside); uri != nil {
-				block, changed = wire.SetMember(block, "resource", wire.SetMember(inside, "uri", uri)), true
-			}
+	var changes content.Repairs
+	resource := func(at string, resource []byte) []byte {
+		uri := r.link(owner, server, resource)
+		if uri == nil {
+			return resource
 		}
-		blocks = append(blocks, block)
-		return true
-	})
-	if !changed {
-		return result
+		changes.Note("%s", at)
+		return wire.SetMember(resource, "uri", uri)
 	}
-	return wire.SetMember(result, "content", append(append([]byte("["), bytes.Join(blocks, []byte(","))...), ']'))
+	block := func(at string, block []byte) []byte {
+		if kind, _ := wire.String(wire.Member(block, "type")); kind == "resource_link" {
+			return resource(at, block)
+		}
+		return changes.Inside(at, block, "resource", resource)
+	}
+	each := func(_ string, result []byte) []byte {
+		result = changes.Each(result, "content", wire.Member(result, "content"), block)
+		return changes.Each(result, "messages", wire.Member(result, "messages"), func(at string, message []byte) []byte {
+			return changes.Inside(at, message, "content", block)
+		})
+	}
+	return changes.Inside("", each("", result), "result", each) // of a task
 }
 
 // link returns the URI that the client gets in place of that of the resource, as JSON; nil if it is to stay.

@@ -111,12 +111,11 @@ func withNew(result, meta json.RawMessage) json.RawMessage {
 	if theirs == nil {
 		return wire.AddMember(result, "_meta", meta)
 	}
-	wire.Members(meta, func(key string, value []byte) bool {
+	for key, value := range wire.All(meta) {
 		if wire.Member(theirs, key) == nil {
 			theirs = wire.SetMember(theirs, key, value)
 		}
-		return true
-	})
+	}
 	return wire.SetMember(result, "_meta", theirs)
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // If a server has a limit for results, a client gets the beginning of a long text, and
@@ -191,26 +190,16 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	if tokens == 0 || len(result) <= limit {
 		return result
 	}
-	var blocks json.RawMessage
-	if wire.Members(result, func(key string, value []byte) bool {
-		if key == "content" {
-			blocks = value
-		}
-		return true
-	}) != nil {
-		return result
-	}
 	var texts []string
 	var others []json.RawMessage
-	wire.Elements(blocks, func(item []byte) bool {
+	for item := range wire.Values(wire.Member(result, "content")) {
 		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
 			text, _ := wire.String(wire.Member(item, "text"))
 			texts = append(texts, text)
 		} else {
 			others = append(others, item)
 		}
-		return true
-	})
+	}
 	text := strings.ToValidUTF8(strings.Join(texts, "\n"), string(utf8.RuneError))
 	if len(text) <= limit {
 		return result
@@ -234,7 +223,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 		})
 	}
 	result = wire.SetMember(result, "content", wire.Marshal(items))
-	return conversation.WithMeta(result, "truncated", wire.Marshal(Truncation{len(text), len(shown), uri}))
+	return wire.SetMeta(result, "truncated", wire.Marshal(Truncation{len(text), len(shown), uri}))
 }
 
 // piece returns up to limit bytes of the text from the offset on, in whole

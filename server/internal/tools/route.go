@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // routeArguments are the arguments of route_task.
@@ -106,7 +105,7 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 		if err != nil {
 			return nil, err
 		}
-		return conversation.WithMeta(result, "route", wire.Marshal(routeMeta{
+		return wire.SetMeta(result, "route", wire.Marshal(routeMeta{
 			tool.ID, round(selection.Score), round(selection.Confidence), selection.Sure, selection.By, selection.Partial,
 			placementOf(selection.Places, selection.Ambiguous),
 		})), nil

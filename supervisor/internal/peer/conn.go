@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -35,7 +36,7 @@ type Conn struct {
 	agreed agreement                                // set by the handshake, before the session is shared
 	lastID atomic.Int64
 
-	lifetime
+	*signal.Life // of the session, which ends with the cause that calls under way and to come fail with
 }
 
 // An agreement is the result of the handshake.
@@ -95,7 +96,7 @@ func (c *Conn) await(ctx context.Context, one *pendingRequest) (json.RawMessage,
 			return nil, fmt.Errorf("%w: %w", session.ErrOpenEvent, context.Cause(ctx))
 		}
 		return nil, context.Cause(ctx)
-	case <-c.life.Done():
+	case <-c.Done():
 		select {
 		case reply := <-one.answer: // it came just in time
 			return reply.Result()

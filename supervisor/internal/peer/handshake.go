@@ -219,6 +219,9 @@ const maxIcons = 64 << 10
 // look returns how the server wants to be shown. A URL and icons that are too long are left out.
 func (i implementation) look() json.RawMessage {
 	shown := make(map[string]any)
+	if i.Name != "" {
+		shown["name"] = plain.Visible(brief(i.Name))
+	}
 	if i.Title != "" {
 		shown["title"] = plain.Visible(brief(i.Title))
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -31,7 +31,7 @@ type Peer struct {
 	Questions     *Questions
 	Subscriptions *Subscriptions
 
-	listeners listeners
+	listeners signal.Listeners[func(session.Message)]
 }
 
 // New returns a Peer over the link that open returns. The link may use the Conn once
@@ -44,12 +44,11 @@ func New(h Host, open func(*Conn) Link) *Peer {
 		Calls:  Calls{pending: make(map[int64]*pendingRequest), since: time.Now()},
 		Strays: Strays{log: h.Stray},
 		Flood:  newFlood(),
-		server: h.Server, roots: h.Roots, text: h.Text,
+		server: h.Server, roots: h.Roots, text: h.Text, Life: signal.NewLife(),
 	}
-	c.life, c.end = context.WithCancelCause(context.Background())
 	p := &Peer{Conn: c}
 	p.Questions = newQuestions(c, h)
-	p.Subscriptions = newSubscriptions(c, p.listeners.notify)
+	p.Subscriptions = newSubscriptions(c, p.notify)
 	c.handle = p.handle
 	c.link = open(c)
 	return p
@@ -116,7 +115,7 @@ func (p *Peer) handle(m wire.Message, origin int64) error {
 			return nil
 		}
 	}
-	p.listeners.notify(session.Message{Method: m.Method, Params: m.Params})
+	p.notify(session.Message{Method: m.Method, Params: m.Params})
 	return nil
 }
 
@@ -134,7 +133,7 @@ func (p *Peer) progress(m wire.Message) error {
 }
 
 // Listen implements [session.Session].
-func (p *Peer) Listen(f func(session.Message)) (stop func()) { return p.listeners.add(f) }
+func (p *Peer) Listen(f func(session.Message)) (stop func()) { return p.listeners.Add(f) }
 
 // Subscribe implements [session.Session].
 func (p *Peer) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
@@ -148,7 +147,7 @@ func (p *Peer) Modern() bool { return p.agreed.meta != nil }
 func (p *Peer) BothEras() bool { return p.agreed.bothEras }
 
 // Usable reports whether a call can begin.
-func (p *Peer) Usable() bool { return p.life.Err() == nil && !p.Calls.Refused() }
+func (p *Peer) Usable() bool { return p.Cause() == nil && !p.Calls.Refused() }
 
 // levelTimeout bounds the wait for the answer to logging/setLevel.
 const levelTimeout = 2 * time.Second
@@ -164,21 +163,9 @@ func (p *Peer) SetLevel(ctx context.Context, level string) {
 	p.Request(ctx, session.Request{Method: "logging/setLevel", Params: params})
 }
 
-// Listeners are functions that hear notifications. The zero value is empty.
-type listeners struct{ all sync.Map } // keys: *listener
-
-type listener struct{ hear func(session.Message) }
-
 // notify calls all listeners.
-func (l *listeners) notify(m session.Message) {
-	for one := range l.all.Range {
-		one.(*listener).hear(m)
+func (p *Peer) notify(m session.Message) {
+	for hear := range p.listeners.All() {
+		hear(m)
 	}
-}
-
-// add adds a listener, which stop removes.
-func (l *listeners) add(hear func(session.Message)) (stop func()) {
-	one := &listener{hear}
-	l.all.Store(one, nil)
-	return func() { l.all.Delete(one) }
 }

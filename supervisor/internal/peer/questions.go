@@ -95,7 +95,7 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 	if q.isFirst(m.Method) {
 		q.host.Asked(m.Method)
 	}
-	ctx, cancel := context.WithTimeout(q.conn.life, askTimeout)
+	ctx, cancel := context.WithTimeout(q.conn.Context(), askTimeout)
 	one := &question{message: m, cancel: cancel}
 	one.call, one.from = q.conn.Calls.asker(origin)
 	err := q.add(one)

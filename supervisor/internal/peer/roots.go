@@ -53,16 +53,16 @@ func (r Roots) answer(from session.Client) (result json.RawMessage, fixed bool) 
 }
 
 // asked reports whether a result of a modern server asks for roots that the entry gives.
-func (r Roots) asked(result json.RawMessage) (found bool) {
+func (r Roots) asked(result json.RawMessage) bool {
 	if r == nil {
 		return false
 	}
-	wire.Members(wire.Member(result, "inputRequests"), func(_ string, value []byte) bool {
-		method, _ := wire.String(wire.Member(value, "method"))
-		found = method == "roots/list"
-		return !found
-	})
-	return found
+	for _, value := range wire.All(wire.Member(result, "inputRequests")) {
+		if method, _ := wire.String(wire.Member(value, "method")); method == "roots/list" {
+			return true
+		}
+	}
+	return false
 }
 
 // fileURI returns the URI of an absolute path with slashes: /a, C:/a or //host/a.

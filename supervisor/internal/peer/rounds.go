@@ -35,11 +35,11 @@ func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (param
 		meta = append(meta, value...)
 	}
 	given := make(map[string]bool)
-	wire.Members(r.Meta, func(key string, value []byte) bool {
+	for key, value := range wire.All(r.Meta) {
 		switch key {
 		case metaVersion, metaCapabilities, metaClient, MetaLogLevel:
 			if own == nil {
-				return true
+				continue
 			}
 			if given[key] = true; key == metaCapabilities && r.From != nil {
 				value = roots.Shown(value)
@@ -50,18 +50,16 @@ func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (param
 			}
 		}
 		add(key, value)
-		return true
-	})
+	}
 	if r.From != nil && own != nil && !given[metaCapabilities] {
 		given[metaCapabilities] = true
 		add(metaCapabilities, roots.Shown(r.From.Capabilities()))
 	}
-	wire.Members(own, func(key string, value []byte) bool {
+	for key, value := range wire.All(own) {
 		if !given[key] {
 			add(key, value)
 		}
-		return true
-	})
+	}
 	if len(meta) == 1 {
 		return r.Params, token
 	}

@@ -32,6 +32,7 @@ type Lines struct {
 
 	conn   *peer.Conn
 	framed atomic.Bool // the server writes and wants Content-Length headers
+	banner []byte      // the text before the first message, which only Read knows
 	w      Writer
 	stall  time.Duration       // how long the server may leave written bytes unread
 	turn   chan struct{}       // holds an item while a message is written

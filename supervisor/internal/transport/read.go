@@ -17,8 +17,8 @@ import (
 
 // Read hands the messages in r to the session until r ends. It expects a message a line, and
 // also understands a message in several lines, several in a line, a byte order mark, text
-// before the first message, and the headers of the Language Server Protocol, in which the
-// server is then answered.
+// before the first message, which may stand before each, and the headers of the Language Server
+// Protocol, in which the server is then answered.
 func (l *Lines) Read(r io.Reader) {
 	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
 	lines.Objects = true // until a line was a message
@@ -36,6 +36,7 @@ func (l *Lines) Read(r io.Reader) {
 			l.conn.Notes.Add("writes a byte order mark")
 			line = rest
 		}
+		line = bytes.TrimPrefix(line, l.banner)
 		if wire.IsArray(line) && wire.Valid(line) && bytes.Contains(line, []byte(`"jsonrpc"`)) {
 			receiveAll(l.conn, line, func(m wire.Message) error { return l.conn.Receive(m, 0) })
 			l.conn.Notes.Add("writes messages in arrays")
@@ -96,7 +97,7 @@ func isPart(line []byte) bool {
 const maxBanner = 4 << 10
 
 // understand acts on the bytes before the first message: a header, or the first message after
-// a text. It reports whether the line was one. After the first message, no text is searched for
+// a text. It reports whether the line was one. After the first message, no other text is searched for
 // messages, since it may hold texts of others.
 func (l *Lines) understand(line []byte) bool {
 	if (l.framed.Load() || !l.conn.Spoke.Load()) && endsWithHeader(line) {
@@ -122,6 +123,7 @@ func (l *Lines) understand(line []byte) bool {
 		if m, err := wire.Parse(bytes.Clone(line[at:])); err == nil && m.IsResponse() && m.Version != nil && l.conn.Receive(m, 0) == nil {
 			if at > 0 && !bytes.Equal(line[:at], wire.BOM) {
 				l.conn.Notes.Add("writes text before its first message")
+				l.banner = bytes.Clone(line[:at])
 			} else {
 				l.conn.Notes.Add("writes a byte order mark")
 			}

@@ -254,11 +254,10 @@ func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.Raw
 		c.remember(t.Server, needsMore)
 	}
 	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
-		wire.Members(wire.Member(result, "inputRequests"), func(_ string, request []byte) bool {
+		for _, request := range wire.All(wire.Member(result, "inputRequests")) {
 			method, _ := wire.String(wire.Member(request, "method"))
 			c.remember(t.Server, method)
-			return true
-		})
+		}
 	}
 }
 

@@ -36,6 +36,9 @@ func runDoctor(q *query) (any, error) {
 		found.Cluster.AddDenied(live)
 	}
 	d := doctor.Examine(found)
+	for i, f := range d.Findings {
+		d.Findings[i].Details = masked(q.mask, f.Details)
+	}
 	if text, err := config.LoadText(r.Configured().Files...); !q.alone() && (err != nil || text.Text.Digest() != r.Configured().Text.Digest()) {
 		d.Packages = nil // they run for other entries than the files have now
 	}

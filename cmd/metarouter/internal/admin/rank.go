@@ -66,7 +66,7 @@ func Confidence(confidence float64) string {
 	return fmt.Sprintf("%.2f", math.Floor(100*confidence)/100)
 }
 
-// Shares returns the features that a score is made of, each with its share.
+// Shares returns the features that a score is made of, each with its share, or "nothing".
 func Shares(e selector.Explanation) string {
 	var parts []string
 	for _, f := range e.Features {
@@ -74,5 +74,5 @@ func Shares(e selector.Explanation) string {
 			parts = append(parts, fmt.Sprintf("%s (%.0f%%)", cmp.Or(f.Label, f.Name), 100*f.Share))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }

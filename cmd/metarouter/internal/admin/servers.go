@@ -58,6 +58,7 @@ func listServers(q *query) (any, error) {
 	all := q.view.Servers()
 	rows := exposure.ServerRows(all)
 	for i, s := range all {
+		rows[i].LastError = lastError(q.mask, s)
 		broken := s.State == status.Failed || s.State == status.Restarting && s.Doing == ""
 		if broken && s.Fault != nil && (s.Fault.Kind == status.FetchFailed || s.Fault.Kind == status.Unreachable) {
 			rows[i].Problem, _ = q.diagnose(s) // last_error is a message of npm or of the network

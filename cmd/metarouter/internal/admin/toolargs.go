@@ -45,14 +45,13 @@ func Sample(id string, input, args json.RawMessage) string {
 	args = schema.ExampleArguments(input, args)
 	command := []string{"metarouter", "call", commandline.Quote(id)}
 	var pairs []string
-	_ = wire.Members(args, func(key string, value []byte) bool {
+	for key, value := range wire.All(args) {
 		text, ok := wire.String(value)
 		if !ok {
 			text = string(value)
 		}
 		pairs = append(pairs, key+"="+text)
-		return true
-	})
+	}
 	if again, err := Merge(input, json.RawMessage("{}"), pairs); err == nil && same(again, args) {
 		for _, pair := range pairs {
 			command = append(command, commandline.Quote(pair))

@@ -168,7 +168,7 @@ func describeTool(e *Env, t admin.Tool) error {
 func argumentRows(input json.RawMessage) (required []console.Row) {
 	names := schema.ParametersOf(input).Required
 	var optional []console.Row
-	_ = wire.Members(wire.Member(input, "properties"), func(name string, property []byte) bool {
+	for name, property := range wire.All(wire.Member(input, "properties")) {
 		description, _ := wire.String(wire.Member(property, "description"))
 		row := console.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: console.Faint}}
 		if slices.Contains(names, name) {
@@ -177,8 +177,7 @@ func argumentRows(input json.RawMessage) (required []console.Row) {
 		} else {
 			optional = append(optional, row)
 		}
-		return true
-	})
+	}
 	return append(required, optional...)
 }
 

@@ -186,13 +186,12 @@ func (r *Relay) note(line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if line[0] == '[' {
-		_ = wire.Elements(line, func(one []byte) bool {
+		for one := range wire.Values(line) {
 			one = bytes.Clone(one)
 			if m, err := wire.Parse(one); err == nil {
 				r.noteMessage(m, one, false)
 			}
-			return true
-		})
+		}
 		return
 	}
 	if m, err := wire.Parse(line); err == nil {

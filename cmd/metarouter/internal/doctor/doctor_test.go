@@ -170,6 +170,23 @@ func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.Normalize
 	return r.Snapshot()
 }
 
+func TestNamesOfSkills(t *testing.T) {
+	var skills []registry.Skill
+	for _, name := range []string{"git", "git-2", "lire-été", strings.Repeat("é", 64), "Git", "a--b", "-a", "a-", "a_b", strings.Repeat("a", 65)} {
+		uri := "skill://" + name + registry.SkillFile
+		skills = append(skills, registry.Skill{ID: registry.ID("s", uri), Server: "s", URI: uri, Name: name, Definition: json.RawMessage(`{}`)})
+	}
+	r := registry.New()
+	_, err := r.Replace("s", registry.Offer{Skills: skills})
+	expect.OK(t, err)
+	x := caseOf(config.Config{Servers: []config.Server{stdio("x")}, Router: config.Router{ToolBudget: 10000}}, status.Status{Name: "s", State: status.Ready})
+	x.Catalog = r.Snapshot()
+	findings := Examine(x).Findings
+	expect.Equal(t, len(findings), 1, "findings")
+	expect.Equal(t, findings[0].Severity, Note, "the severity")
+	expect.Contains(t, findings[0].Problem, "some hosts refuse its skills with these names: Git, a--b, -a, a- and 2 more.")
+}
+
 // Findings on servers that run.
 func TestOffer(t *testing.T) {
 	plain := registry.NormalizedTool{Name: "read_file", Description: "Reads."}

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
@@ -24,6 +25,9 @@ const (
 	maxChanges = 3   // changed tools of a server that are described
 	maxChanged = 160 // characters of a member of the definition, before and after
 )
+
+// skillName is the form of a skill's name in the specification of Agent Skills, which allows it 64 characters.
+var skillName = lazy.Regexp(`^[\p{Ll}\p{Lo}\p{Nd}]+(-[\p{Ll}\p{Lo}\p{Nd}]+)*$`)
 
 // tokens returns how many tokens a model pays for the tool's definition.
 func tokens(t *registry.NormalizedTool) int { return len(t.Definition) / content.TokenBytes }
@@ -90,6 +94,15 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	if len(o.Suspect) > 0 {
 		x.add(Warning, "its instructions tell a model what to do beyond its use, or hid characters from people.",
 			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", entry.Name), o.Suspect...)
+	}
+	var odd []string
+	for _, s := range o.Skills {
+		if len([]rune(s.Name)) > 64 || !skillName().MatchString(s.Name) {
+			odd = append(odd, plain.Line(clip(s.Name, 40)))
+		}
+	}
+	if len(odd) > 0 {
+		x.add(Note, fmt.Sprintf("some hosts refuse its skills with these names: %s.", some(odd)), "report this to the server's authors: a name has up to 64 lower-case letters, digits and single hyphens")
 	}
 	checkURIs(x, c, entry, o)
 	for _, row := range toolRows(entry, o) {
@@ -209,11 +222,7 @@ func toolRows(entry config.Server, o registry.Listing) []toolRow {
 		{Warning, "tool", "tools", "the arguments of {tools} are not validated, since the schemas would take very long to validate with",
 			`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [{deny}]}`, false,
 			func(t *registry.NormalizedTool) (string, bool) {
-				compared := t.InputSchema
-				if t.ServerSchema != nil {
-					compared = t.ServerSchema
-				}
-				err := schema.Costly(compared)
+				err := schema.Costly(t.ArgumentSchema())
 				return fmt.Sprint(err), err != nil
 			}},
 	}

@@ -80,14 +80,12 @@ func (f Flags) override(r *config.Router) error {
 	return nil
 }
 
-// checkOnly fails if --only names a server that the configuration lacks. Servers of other nodes are not known yet.
+// checkOnly fails if --only names a server that the configuration lacks, or that the profile hides. Servers of other nodes are not known yet.
 func (f Flags) checkOnly(c config.Config) error {
-	var names []string
-	for _, s := range c.Servers {
-		names = append(names, s.Name)
-	}
+	rules := profile.Of(c.Router.Profiles, chosen(f.Profile, nil)...)
+	names := slices.DeleteFunc(configfile.ServerNames(c), func(name string) bool { return !rules.Server(name) })
 	for _, name := range f.Only {
-		if !slices.Contains(names, name) && !strings.Contains(name, "@") {
+		if !slices.Contains(names, name) && !(strings.Contains(name, "@") && rules.Server(name)) {
 			return fmt.Errorf("--only: there is no server %q; the servers are %s", name, strings.Join(names, ", "))
 		}
 	}

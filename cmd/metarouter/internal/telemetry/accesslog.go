@@ -41,8 +41,7 @@ type queued struct {
 
 // CanWrite fails if the access log that the configuration names can't be written.
 func CanWrite(c config.Config) error {
-	file, err := openRotated(c.Router.AccessLog)
-	file.close()
+	_, err := openRotated(c.Router.AccessLog)
 	return err
 }
 
@@ -76,7 +75,6 @@ func (l *AccessLog) Edit(c config.Config) {
 	case l.queue <- queued{file: next}: // before the first line for it
 		l.options.Store(&c.Router.AccessLog)
 	case <-time.After(editTime):
-		next.close()
 		l.log.Warn(`the edit of "accessLog" can't be used, since the disk does not take lines; the access log stays as it was`)
 	}
 }
@@ -121,7 +119,6 @@ func (l *AccessLog) write(f *rotated) {
 	failing := false
 	for next := range l.queue {
 		if next.line == nil {
-			f.close()
 			if f = next.file; next.last {
 				break
 			}

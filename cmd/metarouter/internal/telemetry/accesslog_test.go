@@ -150,7 +150,6 @@ func TestRotation(t *testing.T) {
 	}
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 10, MaxFiles: 3})
 	expect.OK(t, err)
-	defer r.close()
 	write := func(s string) {
 		t.Helper()
 		expect.OK(t, r.write([]byte(s)))

@@ -13,93 +13,67 @@ import (
 
 // A rotated file is a log of bounded size. When it is full, it is renamed to its name with
 // the time, a new one is created, and the oldest are removed. Other processes may do the
-// same with the same file, and other programs may move it: no name is used twice, so no
-// process overwrites a file that another one has kept. It is a regular file and no link: a
-// link that was put there would choose another file. It belongs to one goroutine.
+// same with the same file, and other programs may move it: it is not kept open between two
+// writes, and no name is used twice, so no process overwrites a file that another one has kept.
+// It is a regular file and no link: a link that was put there would choose another file. It
+// belongs to one goroutine.
 type rotated struct {
 	options config.AccessLog
-	file    *os.File // nil after a failure, until it can be opened again
-	torn    bool     // the last line is incomplete
+	torn    bool // the last line is incomplete
 }
 
-// openRotated opens the file, and creates its folder. It returns nil if the configuration names no file.
+// openRotated creates the file and its folder, and fails if it can't be written. It returns nil if the
+// configuration names no file.
 func openRotated(o config.AccessLog) (*rotated, error) {
 	if o.File == "" {
 		return nil, nil
 	}
-	r := &rotated{options: o}
 	err := os.MkdirAll(filepath.Dir(o.File), 0o700)
 	if err == nil {
-		err = r.open()
+		var file *os.File
+		file, err = safefile.Append(o.File, 0)
+		file.Close() // does nothing after a failure
 	}
 	if err != nil {
 		return nil, fmt.Errorf("metarouter.accessLog: %w", err)
 	}
-	return r, nil
-}
-
-func (r *rotated) open() (err error) {
-	r.file, err = safefile.Append(r.options.File, 0)
-	return err
-}
-
-func (r *rotated) close() {
-	if r != nil && r.file != nil {
-		r.file.Close()
-		r.file = nil
-	}
+	return &rotated{options: o}, nil
 }
 
 // write writes whole lines with one system call, so that lines of several processes do not
 // mix.
 func (r *rotated) write(lines []byte) error {
-	size, err := r.size()
+	file, err := safefile.Append(r.options.File, 0)
 	if err != nil {
 		return err
 	}
+	defer func() { file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
 	if size > 0 && size+int64(len(lines)) > r.options.MaxSize {
+		file.Close() // Windows does not rename open files
 		r.shift()
 		r.torn = false
-		if err := r.open(); err != nil {
+		if file, err = safefile.Append(r.options.File, 0); err != nil {
 			return err
 		}
 	}
 	if r.torn && size > 0 { // else the next line could not be read either
 		lines = append([]byte{'\n'}, lines...)
 	}
-	n, err := r.file.Write(lines)
+	n, err := file.Write(lines)
 	r.torn = n > 0 && err != nil || n == 0 && r.torn
 	return err
-}
-
-// size returns the file's length. It opens the file again if its name belongs to another
-// file now.
-func (r *rotated) size() (int64, error) {
-	if r.file != nil {
-		ours, err := r.file.Stat()
-		named, nameless := os.Lstat(r.options.File)
-		if err == nil && nameless == nil && os.SameFile(ours, named) {
-			return ours.Size(), nil
-		}
-		r.close()
-	}
-	if err := r.open(); err != nil {
-		return 0, err
-	}
-	info, err := r.file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }
 
 // rotatedAt is the format of the time in the name of an old file. Names sort by time.
 const rotatedAt = "20060102T150405.000000000"
 
-// shift renames the file and removes the oldest ones. If that fails, the file goes on. It
-// is closed before, because Windows does not rename open files.
+// shift renames the file and removes the oldest ones. If that fails, the file goes on.
 func (r *rotated) shift() {
-	r.close()
 	file := r.options.File
 	name := fmt.Sprintf("%s.%s-%d", file, time.Now().UTC().Format(rotatedAt), os.Getpid())
 	if os.Rename(file, name) != nil {

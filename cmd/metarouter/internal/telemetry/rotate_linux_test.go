@@ -29,7 +29,6 @@ func TestTornLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 3})
 	expect.OK(t, err)
-	defer r.close()
 	expect.OK(t, r.write([]byte("one\n")))
 	full := func(bytes uint64) { // stands for a disk that is full: files may be this long
 		t.Helper()
@@ -61,7 +60,6 @@ func TestLinkInPlaceOfLog(t *testing.T) {
 	expect.OK(t, os.WriteFile(victim, []byte("mine"), 0o600))
 	r, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3})
 	expect.OK(t, err)
-	defer r.close()
 	expect.OK(t, r.write([]byte("zero\n")))
 	expect.OK(t, errors.Join(os.Remove(log), os.Symlink(victim, log)))
 	if err := r.write([]byte("one\n")); !errors.Is(err, safefile.ErrIrregular) {

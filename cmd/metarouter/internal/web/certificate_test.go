@@ -143,9 +143,6 @@ func TestServeTLS(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	c := config.Config{Router: config.Router{HTTP: config.HTTP{Addr: "127.0.0.1:0", TLSCert: files.cert, TLSKey: files.key}}}
 	w := start(t, c, zap.New(core))
-	if entry := logs.All()[0]; !strings.HasPrefix(entry.ContextMap()["url"].(string), "https://127.0.0.1:") {
-		t.Errorf("logged %v", entry.ContextMap())
-	}
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		known := x509.NewCertPool()
 		known.AppendCertsFromPEM(cert)
@@ -166,6 +163,9 @@ func TestServeTLS(t *testing.T) {
 			}
 		}
 		cert, _ = files.put(t, 2) // for the next connection
+	}
+	if entry := logs.All()[0]; !strings.HasPrefix(entry.ContextMap()["url"].(string), "https://127.0.0.1:") {
+		t.Errorf("logged %v", entry.ContextMap())
 	}
 	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if conn, err := tls.Dial("tcp", w.bound(), old); err == nil {

@@ -148,6 +148,11 @@ func (l *Listener) Listen(ctx context.Context) error {
 		}
 		return err
 	}
+	return nil
+}
+
+// announce logs where clients reach the router, and how they prove who they are.
+func (l *Listener) announce() {
 	scheme := "http"
 	if l.certificate != nil {
 		scheme = "https"
@@ -157,7 +162,6 @@ func (l *Listener) Listen(ctx context.Context) error {
 		said = append(said, zap.String("public url", l.publicURL+"/mcp"))
 	}
 	l.log.Info("serving MCP over HTTP", said...)
-	return nil
 }
 
 func (l *Listener) bound() string { return l.listener.Addr().String() }
@@ -236,6 +240,7 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 		Handler: l.connections.handler(checked), ConnState: l.connections.changed, ConnContext: l.connections.context,
 		ReadHeaderTimeout: HeaderTime, IdleTimeout: IdleTime, MaxHeaderBytes: int(min(l.maxHeader, math.MaxInt32)), ErrorLog: problems,
 	}
+	l.announce()
 	accepted := pipe.Listen(l.listener)
 	serve := func() error { return h.Serve(accepted) }
 	if l.certificate != nil { // with HTTP/2 for clients that ask for it

@@ -98,7 +98,7 @@ func TestPublicURLWithoutToken(t *testing.T) {
 func TestLogOfPublicURL(t *testing.T) {
 	for url, want := range map[string]any{"": nil, "https://tools.example.com/x": "https://tools.example.com/x/mcp"} {
 		core, logs := observer.New(zap.InfoLevel)
-		listening(t, config.HTTP{Addr: "127.0.0.1:0", PublicURL: url, Tokens: tokens("0123456789abcdef")}, zap.New(core))
+		listening(t, config.HTTP{Addr: "127.0.0.1:0", PublicURL: url, Tokens: tokens("0123456789abcdef")}, zap.New(core)).announce()
 		if said := logs.All(); len(said) != 1 || said[0].ContextMap()["public url"] != want {
 			t.Errorf("%q: %v", url, said)
 		}
