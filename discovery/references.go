@@ -3,10 +3,10 @@ package discovery
 import (
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/tailscale/hujson"
 )
 
@@ -71,10 +71,7 @@ func (n *targets) target(ref, at string, exists func(string) bool) (target, frag
 
 // maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
 // the bytes of a pointer.
-const (
-	maxSearches = 1000
-	maxPointer  = 4 << 10
-)
+const maxSearches, maxPointer = 1000, 4 << 10
 
 // references makes the references of a schema pointers within it, and removes those that lead nowhere, all identifiers,
 // since clients keep one table of them for all tools, and anchors that several places have.
@@ -140,13 +137,16 @@ func (c *cleaner) references(root object) {
 }
 
 // sameValue matches the pointer to a schema for the same value as the schema around it, which the first group points to.
-var sameValue = regexp.MustCompile(`^(.*)/(?:(?:allOf|anyOf|oneOf)/\d+|if|then|else|not|dependentSchemas/[^/]*)$`)
+var sameValue = lazy.Regexp(`^(.*)/(?:(?:allOf|anyOf|oneOf)/\d+|if|then|else|not|dependentSchemas/[^/]*)$`)
 
 // loops returns the references, see leads, by which a schema applies itself to the same value: clients that compile one never end.
 func loops(root object, leads map[string]string) (endless []string) {
+	if len(leads) == 0 { // as nearly all schemas
+		return nil
+	}
 	parts := make(map[string][]string) // schemas for the same value
 	visit(root, "", func(_ object, at string) {
-		if around := sameValue.FindStringSubmatch(at); around != nil {
+		if around := sameValue().FindStringSubmatch(at); around != nil {
 			parts[around[1]] = append(parts[around[1]], at)
 		}
 	})

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"io/fs"
 	"net/http/httptest"
 	"os"
@@ -55,19 +54,6 @@ func TestExchange(t *testing.T) {
 	m.home = t.TempDir()
 	m.router = m.serveAt(address, "--log-level", "debug")
 
-	whoami := func(s *session, server string) string {
-		t.Helper()
-		raw, err := s.call(within(t), server+"__headers", map[string]any{})
-		expect.OK(t, err)
-		var result struct{ Content []struct{ Text string } }
-		expect.OK(t, json.Unmarshal(raw, &result))
-		_, account, ok := strings.Cut(result.Content[0].Text, "X-Account: ")
-		if !ok {
-			return result.Content[0].Text
-		}
-		account, _, _ = strings.Cut(account, "\n")
-		return account
-	}
 	client := func(token, era string) *session {
 		t.Helper()
 		s, err := m.client(token, era)
@@ -85,23 +71,23 @@ func TestExchange(t *testing.T) {
 		for _, era := range []string{"legacy", "modern"} {
 			s := client(token, era)
 			for range 2 {
-				expect.Equal(t, whoami(s, "remote"), name, "%s", era)
-				expect.Equal(t, whoami(s, "claimed"), "employee "+name, "%s", era)
+				expect.Equal(t, whoami(t, s, "remote"), name, "%s", era)
+				expect.Equal(t, whoami(t, s, "claimed"), "employee "+name, "%s", era)
 			}
 		}
 		exchanged(1, "one for all calls with a token")
 	}
 	s := client(m.token("ann"), "legacy")
-	wantText(t, "without the claim", whoami(s, "claimed"), `your access token has no claim "realm.employee"`)
-	expect.Equal(t, whoami(s, "remote"), "ann")
+	wantText(t, "without the claim", whoami(t, s, "claimed"), `your access token has no claim "realm.employee"`)
+	expect.Equal(t, whoami(t, s, "remote"), "ann")
 	exchanged(1, "another token of ann")
 	issuer.ForgetAccess()
-	expect.Equal(t, whoami(s, "remote"), "ann")
+	expect.Equal(t, whoami(t, s, "remote"), "ann")
 	exchanged(1, "after a refusal")
 
 	ann, bob := client(m.token("ann"), "legacy"), client(m.token("bob"), "legacy")
 	for name, s := range map[string]*session{"ann": ann, "bob": bob} {
-		expect.Equal(t, whoami(s, "cached"), name)
+		expect.Equal(t, whoami(t, s, "cached"), name)
 		again, err := s.call(within(t), "cached__headers", map[string]any{})
 		expect.OK(t, err)
 		wantText(t, "cached", string(again), "X-Account: "+name, `"cached":true`)
@@ -125,17 +111,17 @@ func TestExchange(t *testing.T) {
 	}
 	exchanges = issuer.Counts().Exchanges
 	s.client.(*mcptest.HTTPClient).Header = bearer(m.token("ann"))
-	expect.Equal(t, whoami(s, "remote"), "ann")
+	expect.Equal(t, whoami(t, s, "remote"), "ann")
 	exchanged(1, "a session goes on with another token")
 
 	for who, s := range map[string]*session{"a stdio client": {client: m.serve()}, "a fixed token": client(adminToken, "modern")} {
-		wantText(t, who, whoami(s, "remote"), `server "remote" needs a token: it takes tokens that are issued in exchange .* you have none: stdio clients`)
+		wantText(t, who, whoami(t, s, "remote"), `server "remote" needs a token: it takes tokens that are issued in exchange .* you have none: stdio clients`)
 	}
-	wantText(t, "another audience", whoami(s, "wrong"), `get a token from http://\S+ in exchange for yours: it refuses with invalid_target "the grant is refused"; an administrator must correct "exchange"`)
+	wantText(t, "another audience", whoami(t, s, "wrong"), `get a token from http://\S+ in exchange for yours: it refuses with invalid_target "the grant is refused"; an administrator must correct "exchange"`)
 	exchanged(1, "refused")
 	issuer.Change(func(o *fakeissuer.Options) { o.Revoked = map[string]bool{"ann": true} })
-	wantText(t, "a revoked user", whoami(client(m.token("ann"), "modern"), "remote"), `it refuses with invalid_grant .*; log in to the issuer again`)
-	expect.Equal(t, whoami(client(m.token("bob"), "modern"), "remote"), "bob")
+	wantText(t, "a revoked user", whoami(t, client(m.token("ann"), "modern"), "remote"), `it refuses with invalid_grant .*; log in to the issuer again`)
+	expect.Equal(t, whoami(t, client(m.token("bob"), "modern"), "remote"), "bob")
 
 	said := m.router.Stderr()
 	for _, folder := range []string{m.dir, m.home} {

@@ -74,19 +74,6 @@ func TestUsers(t *testing.T) {
 	wantText(t, "login", c.succeed(), "it has 1 tool")
 	m.serveAt(address)
 
-	whoami := func(s *session, server string) string {
-		t.Helper()
-		raw, err := s.call(within(t), server+"__headers", map[string]any{})
-		expect.OK(t, err)
-		var result struct{ Content []struct{ Text string } }
-		expect.OK(t, json.Unmarshal(raw, &result))
-		_, account, ok := strings.Cut(result.Content[0].Text, "X-Account: ")
-		if !ok {
-			return result.Content[0].Text
-		}
-		account, _, _ = strings.Cut(account, "\n")
-		return account
-	}
 	for _, name := range []string{"ann", "bob"} {
 		jar, err := cookiejar.New(nil)
 		expect.OK(t, err)
@@ -95,13 +82,13 @@ func TestUsers(t *testing.T) {
 			s, err := m.client("token-of-"+name, era)
 			expect.OK(t, err)
 			if era == "legacy" {
-				said := whoami(s, "remote")
+				said := whoami(t, s, "remote")
 				wantText(t, "without a login", said, "needs a login", "for you alone")
 				page := fakeissuer.As(name+"'s account", regexp.MustCompile(`http\S+/authorize\S+`).FindString(said))
 				if shown := b.open(page); !strings.Contains(shown, "This browser has no session") && !strings.Contains(shown, "Logging in") {
 					t.Errorf("a browser without a session: %s", shown)
 				}
-				said = whoami(s, "keyed")
+				said = whoami(t, s, "keyed")
 				wantText(t, "without a value", said, "your value key is not set", "/account")
 				if status, shown := b.post("/login", url.Values{"token": {"token-of-" + name}}); status != 200 || !strings.Contains(shown, "You are logged in as "+name) {
 					t.Fatalf("%d %s", status, shown)
@@ -112,13 +99,13 @@ func TestUsers(t *testing.T) {
 				}
 				wantText(t, "the dashboard", b.open(m.origin+"/"), "which may use tools at /mcp and not this page")
 			}
-			expect.Equal(t, whoami(s, "remote"), name+"'s account", "%s", era)
-			expect.Equal(t, whoami(s, "keyed"), name+"'s key", "%s", era)
+			expect.Equal(t, whoami(t, s, "remote"), name+"'s account", "%s", era)
+			expect.Equal(t, whoami(t, s, "keyed"), name+"'s key", "%s", era)
 		}
 	}
 	local := &session{client: m.serve()}
-	expect.Equal(t, whoami(local, "remote"), "the local account")
-	wantText(t, "without a value", whoami(local, "keyed"), "metarouter secret set key --user")
+	expect.Equal(t, whoami(t, local, "remote"), "the local account")
+	wantText(t, "without a value", whoami(t, local, "keyed"), "metarouter secret set key --user")
 
 	held := func() (users []string) {
 		out, errs, code := m.run("logins", "--json")
@@ -139,6 +126,21 @@ func TestUsers(t *testing.T) {
 	for name, want := range map[string]string{"ann": "ann's account", "bob": "needs a login"} {
 		s, err := m.client("token-of-"+name, "modern")
 		expect.OK(t, err)
-		wantText(t, name, whoami(s, "remote"), want)
+		wantText(t, name, whoami(t, s, "remote"), want)
 	}
+}
+
+// whoami returns the account for which a server of headers gets calls, or what it says instead.
+func whoami(t *testing.T, s *session, server string) string {
+	t.Helper()
+	raw, err := s.call(within(t), server+"__headers", map[string]any{})
+	expect.OK(t, err)
+	var result struct{ Content []struct{ Text string } }
+	expect.OK(t, json.Unmarshal(raw, &result))
+	_, account, ok := strings.Cut(result.Content[0].Text, "X-Account: ")
+	if !ok {
+		return result.Content[0].Text
+	}
+	account, _, _ = strings.Cut(account, "\n")
+	return account
 }
