@@ -46,7 +46,7 @@ const (
 // its end.
 type disturbance struct {
 	from, to time.Time
-	servers  []string // whose calls may fail; those that several nodes have are not among them
+	servers  []string // whose calls may fail; those that several nodes have are not in it
 	charges  []string // servers whose calls that may not be repeated may fail
 	gateway  bool     // the gateway may hang up
 }
@@ -59,7 +59,7 @@ const late = 3 * time.Second
 // promise:
 //
 //   - Each call is answered. Only a gateway that is killed hangs up.
-//   - A call that may be repeated succeeds, except those of the servers of a disturbance.
+//   - A call that may be repeated succeeds, except calls of the servers of a disturbance.
 //   - A charge is executed at most once; once if it succeeds; never if its error does not say that
 //     it may have run.
 //   - A result names the node that executed the call, and is verified.
@@ -142,7 +142,7 @@ func checkExecutions(o outcome, lines []fakeserver.LedgerLine) (broken []string)
 // mayHaveRun is what the error says of a call that was sent and not answered.
 const mayHaveRun = "took effect is unknown"
 
-// readLedger reads a ledger, none if it does not exist yet.
+// readLedger reads a ledger, an empty one if it does not exist yet.
 func readLedger(t testing.TB, file string) (all []fakeserver.LedgerLine) {
 	t.Helper()
 	b, err := os.ReadFile(file)

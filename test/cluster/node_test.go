@@ -84,7 +84,7 @@ func (n *node) environment() []string {
 	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "METAROUTER_KEYRING=off")
 }
 
-// flags are those of every command of this node.
+// flags are the flags of every command of this node.
 func (n *node) flags() []string {
 	return []string{"--config", n.config(), "--data", filepath.Join(n.dir, "data")}
 }

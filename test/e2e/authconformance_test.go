@@ -40,7 +40,7 @@ var authScenarios = map[string]struct {
 	revisions []string
 	drive     func(*authDriver) error
 }{
-	// Where metadata is: that of the resource at the URL of the challenge and nowhere else; by its
+	// Where metadata is: the resource's metadata at the URL of the challenge and nowhere else; by its
 	// path, with metadata of OpenID Connect; at the root, for an issuer with a path; at a URL of
 	// its own. The resource parameter is the published one, byte for byte, in both requests.
 	"auth/metadata-default": {since2025November, (*authDriver).logInAndCall},
@@ -62,7 +62,7 @@ var authScenarios = map[string]struct {
 	"auth/client-credentials-basic": {since2025November, (*authDriver).try},
 	"auth/client-credentials-jwt":   {since2025November, (*authDriver).try},
 
-	// Scopes: those of the challenge; else those of the resource's metadata; else no parameter.
+	// Scopes: the scopes of the challenge; else of the resource's metadata; else no parameter.
 	"auth/scope-from-www-authenticate":  {since2025November, (*authDriver).logInAndCall},
 	"auth/scope-from-scopes-supported":  {since2025November, (*authDriver).logInAndCall},
 	"auth/scope-omitted-when-undefined": {since2025November, (*authDriver).logInAndCall},
@@ -77,7 +77,7 @@ var authScenarios = map[string]struct {
 	// The server changes its issuer after the first request: a new registration, no old client.
 	"auth/authorization-server-migration": {since2026, (*authDriver).logInTwice},
 
-	// The iss of the redirect is that of the metadata, byte for byte, or no code is redeemed.
+	// The iss of the redirect is the iss of the metadata, byte for byte, or no code is redeemed.
 	"auth/iss-supported":         {since2026, (*authDriver).logInAndCall},
 	"auth/iss-not-advertised":    {since2026, (*authDriver).logInAndCall},
 	"auth/iss-supported-missing": {since2026, fails(true)},

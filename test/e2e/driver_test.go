@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// clientScenarios are those of the official suite in which a client behind the
+// clientScenarios are the scenarios of the official suite in which a client behind the
 // router can do what is asked, and what each checks of the router's own client
 // towards the server.
 var clientScenarios = map[string]struct {
@@ -104,7 +104,7 @@ func TestConformanceDriver(t *testing.T) {
 	expect.OK(t, router.Close())
 }
 
-// answerElicitation fills in the defaults, and confirms what has none.
+// answerElicitation fills in the defaults, and confirms members without one.
 func answerElicitation(method string, params json.RawMessage) json.RawMessage {
 	if method == "roots/list" {
 		return json.RawMessage(`{"roots":[]}`)

@@ -65,8 +65,8 @@ type setup struct {
 	t      *testing.T
 	dir    string
 	config string
-	home   string   // the user's folder, where logins are kept; "" is that of whoever runs the test
-	env    []string // variables besides those of the test
+	home   string   // the user's folder, where logins are kept; "" is the folder of the user who runs the test
+	env    []string // variables besides the variables of the test
 }
 
 type entries map[string]map[string]any
@@ -164,7 +164,7 @@ func (s *setup) start(args ...string) *mcptest.Client {
 	return c
 }
 
-// environment returns the environment of the program; nil is that of the test.
+// environment returns the environment of the program; nil is the environment of the test.
 func (s *setup) environment() []string {
 	if s.home == "" {
 		return nil
@@ -214,7 +214,7 @@ func sendJSON(t *testing.T, transport http.RoundTripper, method, url string, hea
 	return response, string(answer)
 }
 
-// bearer is the header with a token; "" is none.
+// bearer is the header with a token; "" without one.
 func bearer(token string) http.Header {
 	if token == "" {
 		return nil

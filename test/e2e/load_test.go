@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// A client that defers tools finds one by what it does, and calls it by the name in the answer, which is that of the list.
+// A client that defers tools finds one by what it does, and calls it by the name in the answer, which is the name of the list.
 func TestFindAndLoad(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"work": fake("-tools", "echo,pid")}, map[string]any{"toolBudget": 1})

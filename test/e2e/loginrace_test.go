@@ -71,7 +71,7 @@ func raceTime(t *testing.T) time.Duration {
 }
 
 // run has all routers call the server for a time. A router is killed after a random time of up to
-// kill, and started again; 0 kills none.
+// kill, and started again; 0 kills no process.
 func (r *race) run(d, kill time.Duration) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), d)
 	defer cancel()

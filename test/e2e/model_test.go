@@ -25,13 +25,13 @@ type model struct {
 	requests []request
 }
 
-// A request is what the client tells the model.
+// A request is a request of the client to the model.
 type request struct {
 	tools  []string // that it may call
 	result string   // of the last call
 }
 
-// A turn says what the model does next.
+// A turn is the model's next action.
 type turn func(request) move
 
 // A move is the call of a tool, or else the text that ends the conversation.

@@ -123,7 +123,7 @@ func newUser(t *testing.T, client []string, mode string, env ...string) *user {
 	return u
 }
 
-// run runs a program in the user's project, and returns what it wrote. It must succeed.
+// run runs a program in the user's project, and returns its output. It must succeed.
 func (u *user) run(program ...string) string {
 	u.t.Helper()
 	cmd := exec.CommandContext(within(u.t), program[0], program[1:]...)

@@ -122,7 +122,7 @@ var (
 	valueAttr = regexp.MustCompile(`(?is)\svalue="([^"]*)"`)
 )
 
-// visit opens a page and submits its form, that of the next page, and so on. It returns the URL at
+// visit opens a page and submits its form, the form of the next page, and so on. It returns the URL at
 // which the browser ends.
 func (p *person) visit(ctx context.Context, address string) (end string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -43,7 +43,7 @@ func stores(others map[string]any) map[string]any {
 	return all
 }
 
-// tryTool asks for a tool. Its error is that of the request.
+// tryTool asks for a tool. Its error is the error of the request.
 func tryTool(ctx context.Context, c mcptest.Requester, name string, arguments, more map[string]any) (a scriptAnswer, err error) {
 	params := map[string]any{"name": name, "arguments": arguments}
 	maps.Copy(params, more)

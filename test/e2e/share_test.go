@@ -43,7 +43,7 @@ func (s *setup) host() int {
 	return hosts[0]
 }
 
-// commandLines returns those of all processes, by their ids.
+// commandLines returns the command lines of all processes, by their ids.
 func commandLines(t *testing.T) map[int]string {
 	t.Helper()
 	lines := make(map[int]string)
@@ -486,7 +486,7 @@ func TestEndWhileARouterStarts(t *testing.T) {
 	}
 }
 
-// A client's process whose stderr nobody reads goes on when the router is killed, and
+// A client's process with a stderr that stays unread goes on when the router is killed, and
 // servers get signals as usual.
 func TestBrokenPipes(t *testing.T) {
 	layer.Full(t)

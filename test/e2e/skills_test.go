@@ -56,7 +56,7 @@ func readFile(t *testing.T, c mcptest.Requester, uri string, entry *skill) (stri
 	return text, nil
 }
 
-// Two servers have skills, some with the same URI and some that nobody must load; clients of both eras get the others.
+// Two servers have skills, some with the same URI and some that clients must not load; clients of both eras get the others.
 func TestSkills(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A recorder keeps what a test would say.
+// A recorder keeps the messages of a test.
 type recorder struct {
 	testing.TB
 	said string

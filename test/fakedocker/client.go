@@ -17,7 +17,7 @@ import (
 // refused is the status with which the client ends if there is no container.
 const refused = 125
 
-// A request is what the client asks of the engine. For run, the container's stdin comes after it.
+// A request is a request of the client to the engine. For run, the container's stdin comes after it.
 type request struct {
 	Verb    string
 	ID      string
@@ -32,7 +32,7 @@ type request struct {
 	Signal  syscall.Signal
 }
 
-// An answer is a part of what the engine answers.
+// An answer is a part of the engine's answer.
 type answer struct {
 	ID    string
 	Out   []byte

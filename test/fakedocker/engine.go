@@ -27,7 +27,7 @@ type Engine struct {
 	containers []*container
 }
 
-// A Container is what the engine has of one.
+// A Container is the engine's record of one.
 type Container struct {
 	ID, Name string
 	Labels   []string

@@ -39,7 +39,7 @@ type Options struct {
 	OmitIss    bool   // send no iss parameter
 	RedirectTo string // redirect there instead of to the client
 
-	// What it knows and says.
+	// Its data and answers.
 	Clients         map[string]string // that are registered by hand: their secrets by their IDs; "" for a public client
 	NoRegistration  bool              // clients can't register themselves
 	NoDevice        bool              // no device grant
@@ -94,7 +94,7 @@ type client struct {
 // A family is all tokens that follow from one login.
 type family struct{ _ byte } // of a size, so that no two are equal
 
-// A grant is what a person has granted.
+// A grant is the consent of a person.
 type grant struct {
 	client, redirect, challenge, resource string
 	account                               string // that the person has chosen

@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 )
 
-// Protection says what an MCP server asks of its callers.
+// Protection says which proof an MCP server asks of its callers.
 type Protection struct {
 	Flags      []string          // of the fake server, as for mcptest.Command
 	Scopes     []string          // that its metadata names
@@ -163,7 +163,7 @@ func (r *Resource) scopeOf(req *http.Request) string {
 	return r.protection.ToolScopes[message.Params.Name]
 }
 
-// accepts returns what the access token was granted.
+// accepts returns the grant of the access token.
 func (i *Issuer) accepts(token string) (grant, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -199,7 +199,7 @@ func (i *Issuer) redeemRefresh(id string, form url.Values) (g grant, refresh, co
 	return g, "", "invalid_grant"
 }
 
-// newRefresh returns a new refresh token; "" if none are issued. The lock must be held.
+// newRefresh returns a new refresh token; "" if it issues no refresh tokens. The lock must be held.
 func (i *Issuer) newRefresh(g grant) string {
 	if i.options.NoRefresh {
 		return ""

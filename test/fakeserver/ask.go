@@ -25,7 +25,7 @@ type question struct {
 	Rounds int             // 0 means one
 }
 
-// defaultParams are the parameters of a question that has none.
+// defaultParams are the parameters of a question without any.
 var defaultParams = map[string]string{
 	"sampling/createMessage": `{"messages":[{"role":"user","content":{"type":"text","text":"2+2?"}}],"maxTokens":10}`,
 	"elicitation/create": `{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},` +
@@ -77,7 +77,7 @@ func (p *peer) askNow(ctx context.Context, send func(string), q question) (answe
 	}
 }
 
-// A state is what the client keeps for the server between the rounds of the modern era.
+// A state is the data that the client keeps for the server between the rounds of the modern era.
 type state struct {
 	Of      []byte // hash of the request
 	Answers []json.RawMessage
@@ -212,7 +212,7 @@ func clientRoots(c *call) (string, *rpcError) {
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // sendLogs sends the messages that the client wants: in the legacy era all until the client
-// sets a level, in the modern era none without a level in the request.
+// sets a level, in the modern era no message without a level in the request.
 func sendLogs(c *call) (string, *rpcError) {
 	var a struct {
 		Level string

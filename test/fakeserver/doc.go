@@ -3,7 +3,7 @@
 //
 // # Behaviour
 //
-// Flags say what the server offers and how it fails; see options. The environment of the
+// Flags say which things the server offers and how it fails; see options. The environment of the
 // test does not reach it. A tool's name says what the tool does; see behaviours. A process
 // that the server leaves behind on purpose ends after -lifetime.
 //

@@ -211,7 +211,7 @@ type listen struct {
 	filter filter
 }
 
-// A filter says what a subscriptions/listen asks for.
+// A filter is the filter of a subscriptions/listen.
 type filter struct {
 	Tools     bool     `json:"toolsListChanged,omitempty"`
 	Prompts   bool     `json:"promptsListChanged,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// stray is what -noise writes at the start and before each message. No line of it is a
+// stray is the text that -noise writes at the start and before each message. No line of it is a
 // message for the client, though some lines are JSON-RPC.
 var stray = strings.Join([]string{
 	"Fake MCP server running on stdio",

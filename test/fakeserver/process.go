@@ -14,7 +14,7 @@ import (
 	signals "github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// A process is what the server runs in: one of the system, or a part of the test's.
+// A process is where the server runs: a process of the system, or a part of the test's.
 type process struct {
 	pid            int
 	dir            string
@@ -55,7 +55,7 @@ func (p *process) sleep(d time.Duration) {
 	}
 }
 
-// lastPID is the last process id that Play gave: above those of systems, so that no signal reaches a process.
+// lastPID is the last process id that Play gave: above the ids of systems, so that no signal reaches a process.
 var lastPID atomic.Int64
 
 // Stdin is the end of a pipe to which a client writes.
@@ -77,7 +77,7 @@ type Played struct {
 // played are the process ids of the servers of [Play] that run.
 var played sync.Map
 
-// IsPlayed reports whether a process id is that of a server of [Play], and whether the server runs.
+// IsPlayed reports whether a process id belongs to a server of [Play], and whether the server runs.
 func IsPlayed(pid int) (is, runs bool) {
 	_, runs = played.Load(pid)
 	return pid > 1<<30, runs
@@ -105,7 +105,7 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	return started
 }
 
-// A Program is what a process does until its end, with its exit code. Its stdin ends when the process is killed.
+// A Program runs until the end of its process, and returns the exit code. Its stdin ends when the process is killed.
 type Program func(env []string, stdin io.Reader, stdout, stderr io.Writer) (code int)
 
 // PlayProgram runs a program as a part of this process.

@@ -16,7 +16,7 @@ import (
 // legacyVersions are the protocol versions of the legacy era that the server knows.
 var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// A server is what all clients of the fake server share.
+// A server is the state that all clients of the fake server share.
 type server struct {
 	*options
 	info json.RawMessage // serverInfo

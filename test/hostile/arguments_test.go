@@ -63,7 +63,7 @@ const hooked = `const hooked = async () => { let ask; try { Error.prepareStackTr
   try { await call("hostile:nope", {}) } catch {} Error.prepareStackTrace = undefined } catch {} return ask };`
 
 // TestForgedArguments makes calls with arguments that end the message, add members to it, or have a key twice, in each
-// way and under each kind of limit of a profile. The server gets no call but those of the tools that the profile
+// way and under each kind of limit of a profile. The server gets only calls of the tools that the profile
 // allows, in messages with the keys of a call, each once. Honest calls of the same tools run.
 func TestForgedArguments(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func forge(call, way, tool, arguments string) string {
 
 // checkCall checks a line that the server got, and returns how many calls it is: of a tool that is allowed, with each
 // key once, also where a server takes the first of two, and with the path that the profile fixes, if it does. Other
-// parameters are those of the client.
+// parameters are the parameters of the client.
 func checkCall(t *testing.T, line string, fixed bool) (calls int) {
 	t.Helper()
 	keys := func(text string, allowed string) map[string]string {

@@ -114,7 +114,7 @@ func (v *visit) repeat(workers int, f func(i int)) {
 // rest waits for the end of the attack.
 func (v *visit) rest() { <-v.ctx.Done() }
 
-// A reply is what the router answers.
+// A reply is an answer of the router.
 type reply struct {
 	status int
 	header http.Header

@@ -138,7 +138,7 @@ func runCommand(t *testing.T, dir string, args []string) {
 	cmd.WaitDelay = time.Second
 	began := time.Now()
 	expect.OK(t, cmd.Start())
-	// Not the peak of rusage, which begins with that of this process.
+	// Not the peak of rusage, which begins with the peak of this process.
 	ended, peak := make(chan struct{}), make(chan int, 1)
 	go func() {
 		most := 0

@@ -98,7 +98,7 @@ var lines = map[string]func(*visit){
 	},
 }
 
-// An unread is a client's serve whose stdout no one reads.
+// An unread is a client's serve with a stdout that stays unread.
 type unread struct {
 	cmd *exec.Cmd
 	in  *os.File

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// lists attack the listing of what a server offers.
+// lists attack the lists of a server.
 var lists = map[string]kind{
 	"tool list without end": {slow: true, entry: map[string]any{"startTimeout": "90s"}, named: []string{"MiB"}, play: func(p *player) {
 		endless(p, "tools/list", func(page int) {

@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// metarouter is the path of the program under test, program that of this one, without the race
+// metarouter is the path of the program under test, program the path of this one, without the race
 // detector, which plays the servers.
 var metarouter, program string
 

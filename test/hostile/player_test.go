@@ -148,7 +148,7 @@ func (p *player) line(s string) {
 	p.write("\n")
 }
 
-// write writes bytes; the process ends if no one reads them any more.
+// write writes bytes; the process ends if its reader has gone.
 func (p *player) write(s string) {
 	if _, err := io.WriteString(os.Stdout, s); err != nil {
 		if errors.Is(err, os.ErrClosed) {
@@ -200,7 +200,7 @@ func nested(before string, depth int, inside, after string) string {
 	return strings.Repeat(before, depth) + inside + strings.Repeat(after, depth)
 }
 
-// onCall sets what the server does at a call of its tool.
+// onCall sets the server's behaviour at a call of its tool.
 func (p *player) onCall(f func(m message)) { p.on["tools/call"] = f }
 
 // A kind is a kind of hostile server.
@@ -213,5 +213,5 @@ type kind struct {
 	slow  bool           // the attack needs a few times as long
 	calls int            // the attack makes as many, though it then lasts longer
 	check func(*attack)  // a check of its own, when the attack is over
-	named []string       // texts of which one must be in the evidence, none if all is well
+	named []string       // texts of which one must be in the evidence, nil if all is well
 }

@@ -38,7 +38,7 @@ type router struct {
 	own     map[string]any  // the router's own keys
 
 	address string // over HTTP
-	token   string // over HTTP; "" if none is needed
+	token   string // over HTTP; "" if it is not needed
 	host    int    // over stdio: the process id of the shared router
 }
 
@@ -255,7 +255,7 @@ func (r *router) settle() usage {
 	return last
 }
 
-// compare waits until the figures are those of before.
+// compare waits until the figures are as before.
 func (r *router) compare(before usage) {
 	r.t.Helper()
 	var now usage
@@ -284,7 +284,7 @@ const (
 	settling = 2 * time.Minute
 )
 
-// log returns the end of what the router has printed.
+// log returns the end of the router's output.
 func (r *router) log() string {
 	text := r.process.Stderr()
 	if len(text) > 20_000 {

@@ -1,6 +1,6 @@
 // Package layer says which tests run when.
 //
-// The tests have three layers. "go test -short" runs units: no process, no socket but those of httptest, no real time.
+// The tests have three layers. "go test -short" runs units: no process, no socket but httptest's, no real time.
 // "go test" adds integration, with processes, files and sockets: a scenario for each promise. METAROUTER_TESTS=full adds
 // tests that take long, need strange programs, or measure.
 //

@@ -191,7 +191,7 @@ func (c *Client) SendRaw(text string) error {
 	return err
 }
 
-// Stderr returns what the server has written to stderr so far.
+// Stderr returns the text that the server has written to stderr so far.
 func (c *Client) Stderr() string {
 	b, err := os.ReadFile(c.stderr)
 	if err != nil {

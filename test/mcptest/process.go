@@ -14,7 +14,7 @@ import (
 )
 
 // PIDs returns the process ids in a -pid-file of the fake server, in the order in which they
-// were written; none if the file does not exist yet.
+// were written; nil if the file does not exist yet.
 func PIDs(t testing.TB, file string) []int {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -36,7 +36,7 @@ func StartCluster(t testing.TB, n int, options ...Options) *Cluster {
 			}
 		}
 	}
-	c.servers[0].routes = []string{"127.0.0.1:1"} // no one listens there
+	c.servers[0].routes = []string{"127.0.0.1:1"} // a port without a listener
 	for _, s := range c.servers {
 		if err := s.start(); err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func NewOperator(t testing.TB) *Operator {
 	return &Operator{t, create(nkeys.CreateOperator()), create(nkeys.CreateAccount()), create(nkeys.CreateAccount())}
 }
 
-// Extra is what a server has in its [Options] to accept the credentials.
+// Extra is the part of a server's [Options] that accepts the credentials.
 func (o *Operator) Extra() string {
 	o.t.Helper()
 	unlimited := map[string]any{

@@ -26,8 +26,8 @@ const patience = 90 * time.Second
 type Options struct {
 	NoJetStream bool
 	MaxPayload  int    // bytes; 0 is NATS's default of 1 MiB
-	Users       []User // empty: no one needs to log in
-	TLS         *TLS   // nil: none
+	Users       []User // empty: clients need not log in
+	TLS         *TLS   // nil: no TLS
 	Extra       string // further lines of the configuration file
 }
 
@@ -43,7 +43,7 @@ type User struct {
 // TLS has the PEM files of a server.
 type TLS struct {
 	Cert, Key string
-	ClientCA  string // clients need a certificate of this authority; "" is none
+	ClientCA  string // clients need a certificate of this authority; "" is no authority
 }
 
 // A Server is a NATS server, which runs until the test ends, or Kill.
@@ -117,7 +117,7 @@ func (s *Server) Kill() {
 }
 
 // Restart starts the server with the data that it had. If it runs, Restart ends it before, in order.
-// It returns when the server can be used; that of a cluster needs a leader for that.
+// It returns when the server can be used, in a cluster when there is a leader.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.interrupt()
@@ -142,7 +142,7 @@ func (s *Server) interrupt() {
 	}
 }
 
-// running returns the process, nil if there is none.
+// running returns the process, nil without one.
 func (s *Server) running() (*exec.Cmd, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +309,7 @@ func (s *Server) monitored(path string, into any) error {
 }
 
 // leader returns the name of the server that leads a stream, or all of JetStream if stream is "";
-// "" if this server knows of none.
+// "" if this server knows of no leader.
 func (s *Server) leader(stream string) string {
 	type cluster struct {
 		Leader string `json:"leader"`

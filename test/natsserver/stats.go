@@ -1,6 +1,6 @@
 package natsserver
 
-// Stats are what a server has counted since it was started.
+// Stats are the counts of a server since its start.
 type Stats struct {
 	InMessages  int64 `json:"in_msgs"` // from clients and other servers
 	OutMessages int64 `json:"out_msgs"`
@@ -9,7 +9,7 @@ type Stats struct {
 	Memory      int64 `json:"mem"`
 }
 
-// Stats returns what the server has counted.
+// Stats returns the counts of the server.
 func (s *Server) Stats() (stats Stats) {
 	s.t.Helper()
 	if err := s.monitored("/varz", &stats); err != nil {

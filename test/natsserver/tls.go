@@ -24,7 +24,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an authority that no one trusts yet.
+// NewAuthority returns an authority without trust yet.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t}
@@ -57,7 +57,7 @@ func certificate(name string) *x509.Certificate {
 	}
 }
 
-// make makes a key and a certificate of the authority, or one that signs itself if there is none yet.
+// make makes a key and a certificate of the authority, or, for a new authority, one that signs itself.
 func (a *Authority) make(template *x509.Certificate) (certFile, keyFile string, cert *x509.Certificate, key *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -60,7 +60,7 @@ func doubling(keyword string) string {
 func filled(format string) string { return upTo(Size, format) }
 
 // upTo returns as many texts, with commas between them, as have the size. #n is the number of a
-// text, and #m that of the next.
+// text, and #m the next one's.
 func upTo(size int, format string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {

@@ -142,7 +142,7 @@ func (c *lineClient) Request(ctx context.Context, method string, params any) (js
 	}
 }
 
-// answerID finds the id of an answer. It decodes only what does not begin or end as
+// answerID finds the id of an answer. It decodes only answers that do not begin or end as
 // the common SDKs write it.
 func answerID(line []byte) (int, bool) {
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"jsonrpc":"2.0","id":`)); ok {
@@ -234,7 +234,7 @@ func (c *postClient) post(ctx context.Context, message []byte) ([]byte, error) {
 			conn.Close()
 		}
 	}()
-	deadline, _ := ctx.Deadline() // the zero time is none
+	deadline, _ := ctx.Deadline() // the zero time is no deadline
 	conn.SetDeadline(deadline)
 	conn.used = time.Now()
 	conn.out = fmt.Appendf(conn.out[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n",

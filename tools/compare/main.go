@@ -7,10 +7,10 @@
 //	go -C tools run ./compare -peers go peers  # the same, memory and starts, with other routers
 //	go -C tools run ./compare -peers go,npm faults
 //	go -C tools run ./compare jobs             # ten jobs in modes direct, search and code: tokens, turns, seconds
-//	go -C tools run ./compare cluster          # calls of a server on another node, divided by those of an own one
+//	go -C tools run ./compare cluster          # calls of a server on another node, divided by calls of an own one
 //	go -C tools run ./compare scripts          # the start of a script, and 1,000 calls by one
 //	go -C tools run ./compare memory           # with 14,320 tools, before and after searches
-//	go -C tools run ./compare -for 1h page     # what an open page of the dashboard costs
+//	go -C tools run ./compare -for 1h page     # the costs of an open page of the dashboard
 //
 // Ways to make the same calls take turns, so that other work of the machine slows all of them. Only ratios mean anything.
 package main
@@ -32,7 +32,7 @@ import (
 
 const module = "github.com/mcp-metarouter/metarouter"
 
-// patience is how long a comparison waits for what may never happen.
+// patience is how long a comparison waits for an event that may never happen.
 const patience = 40 * time.Second
 
 var measurements = map[string]func(*T, options){

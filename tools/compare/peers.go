@@ -69,7 +69,7 @@ func rotated(ways []way, turn int) []way {
 	return slices.Concat(ways[k:], ways[:k])
 }
 
-// The rows of the table: what is measured, and in which unit.
+// The rows of the table: the quantity and its unit.
 const (
 	smallCall   = "a call of 100 bytes"
 	mediumCall  = "a call of 64 KiB"
@@ -91,7 +91,7 @@ const (
 var peerRows = []string{smallCall, mediumCall, largeCall, largeAnswer, eightAtOnce, manyAtOnce, smallCPU, manyCPU,
 	idleMemory, idleAnon, idleFile, nextClient, coldStart, storedStart, printsOwn}
 
-// samples has what was measured, by row and by the way's name: a figure for each turn.
+// samples has the figures, by row and by the way's name: a figure for each turn.
 type samples map[string]map[string][]float64
 
 func (s samples) add(row string, w way, figure float64) {

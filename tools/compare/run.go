@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A T is what measurements have instead of a testing.T, so that helpers of tests serve them too.
+// A T is for measurements, in place of a testing.T, so that helpers of tests serve them too.
 type T struct {
 	testing.TB // nil: only the methods of T may be called
 	ctx        context.Context

@@ -43,7 +43,7 @@ func (r route) processes(t testing.TB) (pids []int) {
 	return pids
 }
 
-// cpu returns the CPU time that the router's processes have used, not that of the servers.
+// cpu returns the CPU time that the router's processes have used, without the servers.
 // counted is false without a router.
 func (r route) cpu(t testing.TB) (used time.Duration, counted bool) {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// A way is one for calls to reach servers: through a router, or none.
+// A way is a way for calls to reach servers: through a router, or directly.
 type way struct {
 	name string // as the table has it
 	// startAt starts it with these servers, in a home folder of its own, and connects a
@@ -48,7 +48,7 @@ type route struct {
 	home     string              // of the router's processes
 	remote   bool                // the servers were started before the router
 	more     func() error        // connects a further client; nil if that is a router of its own
-	kill     func()              // with SIGKILL, what its user has started
+	kill     func()              // with SIGKILL, the process that its user has started
 	write    func(servers entries)
 }
 

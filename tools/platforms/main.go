@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// check returns what is wrong in the packages of the module in a folder, for a platform such as
+// check returns the errors in the packages of the module in a folder, for a platform such as
 // darwin/arm64.
 func check(dir, platform string) (problems []string, err error) {
 	system, architecture, ok := strings.Cut(platform, "/")

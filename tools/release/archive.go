@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A file goes into an archive. Its content is data, or that of the file at path.
+// A file goes into an archive. Its content is data, or the content of the file at path.
 type file struct {
 	name       string // slash-separated
 	data       []byte
@@ -54,7 +54,7 @@ func archiveName(version string, p platform) string {
 	return fmt.Sprintf("metarouter_%s_%s_%s.%s", version, p.os, p.arch, extension)
 }
 
-// create writes a file of the release. It leaves none if write fails.
+// create writes a file of the release. It leaves no file if write fails.
 func (r *release) create(name string, write func(io.Writer) error) (err error) {
 	path := filepath.Join(r.out, name)
 	to, err := os.Create(path)

@@ -71,7 +71,7 @@ func (p platform) program() string {
 	return "metarouter"
 }
 
-// allPlatforms are those of a whole release.
+// allPlatforms are the platforms of a whole release.
 var allPlatforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
@@ -176,7 +176,7 @@ func (r *release) build(ctx context.Context, platforms []platform) error {
 	return r.checksums()
 }
 
-// packagesFor writes what a platform has.
+// packagesFor writes the packages of a platform.
 func (r *release) packagesFor(p platform, program string, docs []file) error {
 	if err := r.archive(p, program, docs); err != nil {
 		return err

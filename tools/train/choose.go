@@ -14,7 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// choose says what each feature brings to the features named. The weights are fitted to all sources of
+// choose says how much each feature brings to the features named. The weights are fitted to all sources of
 // tasks but one, and the ranking of that one is scored, for each in turn. A row has the points of nDCG@10
 // that a feature of these brings, or that another one would bring.
 func (t *trainer) choose(ctx context.Context, named []string) error {
@@ -69,7 +69,7 @@ func newRankings(all []sample) *rankings {
 	return r
 }
 
-// weights returns those of the features that are fitted to all sources but one; "" leaves none out.
+// weights returns the weights of the features, fitted to all sources but one; "" leaves no source out.
 func (r *rankings) weights(without string, use []int) features {
 	var some []listing
 	for _, name := range r.names {
@@ -95,7 +95,7 @@ func (r *rankings) scores(use []int) []float64 {
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // no task fails
 	return scores
 }
 

@@ -42,7 +42,7 @@ func share(source string) float64 {
 	return 1
 }
 
-// verdicts returns those of the samples but for one source.
+// verdicts returns the verdicts of the samples but for one source.
 func verdicts(all []sample, without string) (some []verdict) {
 	counts, vain := make(map[string]float64), 0.0
 	for i := range all {
@@ -94,7 +94,7 @@ func (j *judgement) confidence(c *selector.Candidate) float64 {
 // hold is how strongly the weights of inputs are held back, in proportion to their spread.
 const hold = 3e-3
 
-// logistic fits the weights of inputs to what the verdicts say, by Newton's method.
+// logistic fits the weights of inputs to the verdicts, by Newton's method.
 func logistic(all []verdict, of func(v *verdict) (weight, target float64)) (w inputs) {
 	var spread inputs
 	for k := range all {

@@ -44,7 +44,7 @@ func (t *trainer) fit(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // no task fails
 	fmt.Println("each source by what was fitted without it")
 	printAnswers(sources, left)
 	return fitModel(r, all, "").write(t.learned)
@@ -57,7 +57,7 @@ type model struct {
 	judgement
 }
 
-// sumOfWeights is that of the fitted weights of features. That of arguments, argumentWeight, was chosen for it.
+// sumOfWeights is the sum of the fitted weights of features. The weight of arguments, argumentWeight, was chosen for it.
 const (
 	sumOfWeights   = 9
 	argumentWeight = 3

@@ -3,7 +3,7 @@
 //
 //	go run ./train -data DIR measure   measures the program as it is with public queries
 //	go run ./train -data DIR -train DIR -natural DIR -lists DIR choose NAME...
-//	        says what each feature brings to the ones named, for sources of tasks that nothing was fitted to
+//	        says how much each feature brings to the ones named, for sources of tasks that nothing was fitted to
 //	go run ./train (the same) fit
 //	        fits weights and confidence, and says how good they are for sources that they were not fitted to;
 //	        -learned ../selector/internal/rank/learned.go writes them

@@ -19,7 +19,7 @@ var heldOut = []string{"travel", "goteam"}
 // stepKind is the kind of tasks of siblings. Nothing is fitted to those with an even number.
 const stepKind = "step"
 
-// naturalScenes reads folders with catalog.json and tasks.jsonl, but for what is held out. The tools of
+// naturalScenes reads folders with catalog.json and tasks.jsonl, but for the part that is held out. The tools of
 // servers are in the folder lists.
 func naturalScenes(log *zap.Logger, dir, lists string) (all []*scene, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "tasks.jsonl"))
@@ -75,7 +75,7 @@ const (
 	strayAsks     = 6 // of each, of tasks off topic, and of tasks of other catalogs
 )
 
-// strayScenes asks parts of the natural catalogs for what is not about them.
+// strayScenes gives parts of the natural catalogs tasks that are not about them.
 func strayScenes(natural []*scene, servers map[string][]*pooled) (all []*scene) {
 	var pool []*pooled
 	for _, name := range offTopic {

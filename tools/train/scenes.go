@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/evaluation"
 )
 
-// A scene is a catalog and what is asked of it.
+// A scene is a catalog and its tasks.
 type scene struct {
 	ranks bool // weights of features are fitted to it; else only the confidence
 	tools []registry.NormalizedTool
@@ -33,7 +33,7 @@ type ask struct {
 	vain   bool
 }
 
-// A sample is a task and what was found for it.
+// A sample is a task and the tools that were found for it.
 type sample struct {
 	Source      string
 	Vain, Ranks bool

@@ -13,7 +13,7 @@ import (
 const (
 	smallCatalogs = 15 // of each corpus
 	smallQueries  = 10 // of each, that have their tools
-	smallVain     = 5  // of each, that have none
+	smallVain     = 5  // of each, without a tool
 	fewestTools   = 20
 	mostTools     = 1000
 )

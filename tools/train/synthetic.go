@@ -20,7 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/evaluation"
 )
 
-// A line of the files of pairs: what someone asked for, and what it needs.
+// A line of the files of pairs: a task, and the tool that it needs.
 type askedRow struct {
 	Source, Query string
 	Positive      struct {
@@ -118,7 +118,7 @@ func readGzip(path string, take func(askedRow)) error {
 const (
 	syntheticCatalogs = 30
 	syntheticAsks     = 16 // of each, that have a tool
-	syntheticVain     = 4  // of each, that have none
+	syntheticVain     = 4  // of each, without a tool
 	mostOfServer      = 60
 	apis              = "apis" // their source
 )
@@ -155,7 +155,7 @@ func syntheticScenes(log *zap.Logger, servers map[string][]*pooled) (all []*scen
 	return all, nil
 }
 
-// toolsOf registers what was chosen as tools, as if servers had listed them.
+// toolsOf registers the chosen ones as tools, as if servers had listed them.
 func toolsOf(log *zap.Logger, file *os.File, chosen []*pooled) ([]registry.NormalizedTool, error) {
 	var lines []byte
 	for _, p := range chosen {

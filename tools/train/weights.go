@@ -62,7 +62,7 @@ func listings(all []sample) (some []listing) {
 	return some
 }
 
-// gradient adds that of the loss with the weights: for each need, minus the logarithm of the
+// gradient adds the gradient of the loss with the weights: for each need, minus the logarithm of the
 // probability of the tools that meet it against all wrong ones.
 func (l *listing) gradient(w, to *features) {
 	exps, most := make([]float64, len(l.x)), math.Inf(-1)
@@ -111,7 +111,7 @@ const (
 	ridge    = 2e-4
 )
 
-// fitWeights finds the weights of the features, none negative, by gradient descent (Adam). All others are 0.
+// fitWeights finds the weights of the features, at least 0, by gradient descent (Adam). All others are 0.
 func fitWeights(some []listing, use []int) (w features) {
 	total := 0.0
 	for i := range some {
