@@ -120,11 +120,7 @@ func (d *checker) expanded(v hujson.Value) (string, error) {
 	if !missing && d.missing.any() {
 		d.missingAt = v.StartOffset
 	}
-	for _, r := range d.references[known:] {
-		if r.Kind == reference.Keyring {
-			d.examine(v.StartOffset, severityError, atSecret(r.Body))
-		}
-	}
+	examineSecrets(&d.reports, v.StartOffset, d.references[known:])
 	return s, err
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // Flags has the flags and the command line of serve.
@@ -147,9 +148,17 @@ func Run(ctx context.Context, local *service.Runner, f Flags) error {
 func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer) error {
 	terms := p.terms(c.Files)
 	c = p.Settle(ctx, c)
+	withSecrets := func(c config.Config) config.Config { return supervisor.WithSecrets(ctx, c, p.Guard(), p.log) }
+	if known := len(c.Problems); p.flags.OverHTTP {
+		c = withSecrets(c)
+		for _, problem := range c.Problems[known:] {
+			p.log.Warn(problem.Error())
+		}
+	}
 	s := p.service(c)
 	reachable := make(chan struct{}) // closed once commands and clients over stdio find this router
 	if p.flags.OverHTTP {
+		s.Complete = func(c config.Config) config.Config { return withSecrets(p.Complete(c)) }
 		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
 		if err != nil {
 			return console.Usage(err)
