@@ -18,7 +18,7 @@ func FuzzChallenge(f *testing.F) {
 	f.Add("ünï", "\"", "api://guid/mcp.call")
 	f.Add(strings.Repeat("ä", 500), "\x00", "mcp:read")
 	f.Fuzz(func(t *testing.T, why, one, two string) {
-		c := &Sender{Rules: NewRules(nil, []clientauth.Issuer{{}, {URL: "https://id.example"}}, "https://t.example/r/", nil, nil), Resource: ResourceOf("work")}
+		c := &Sender{Rules: NewRules(nil, []clientauth.Issuer{{}, {URL: "https://id.example"}}, nil, "https://t.example/r/", nil), Resource: ResourceOf("work")}
 		if got := c.challenge("invalid_token", why, []string{one, two, one}); !challengeForm.MatchString(got) {
 			t.Errorf("%q", got)
 		}

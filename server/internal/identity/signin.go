@@ -34,7 +34,7 @@ func pageResource(r *Rules) string { return r.PublicURL + "/mcp" }
 
 // signIns returns the issuers at which people can log in to the page.
 func (l *login) signIns(r *Rules) []clientauth.Issuer {
-	if l.Authenticator == nil {
+	if r.judge == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.works), func(at clientauth.Issuer) bool { return at.ClientID == "" })
@@ -119,7 +119,7 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 // the answer and an event for the audit log.
 func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
-	proof, err := l.Authenticator.Token(ctx, tokens.Access(), pageResource(c.Rules))
+	proof, g, err := c.Rules.prove(ctx, tokens.Access(), pageResource(c.Rules))
 	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
@@ -133,14 +133,12 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return http.StatusServiceUnavailable, e
 	}
 	e.Principal = proof.Principal.Name
-	now := c.Rules.current()
-	g, ok := now.grantOf(proof)
 	switch {
-	case !ok || proof.Issuer != tokens.Issuer || now.PublicURL != c.Rules.PublicURL:
+	case g.Context.Err() != nil || proof.Issuer != tokens.Issuer:
 		e.Reason = "The configuration of the issuer was edited meanwhile."
 		return http.StatusForbidden, e
 	case !proof.Principal.Admin && !hasAccounts(l):
-		i := now.issuers[proof.Issuer]
+		i := c.Rules.issuers[proof.Issuer]
 		e.Reason = fmt.Sprintf(`%s may use tools, but not this page. An administrator has one of the claims in "admins" of the issuer's entry (%s), and one of the scopes %s.`,
 			cleaned.Text(e.Principal), strings.Join(i.Admins, ", "), strings.Join(i.Admin, ", "))
 		return http.StatusForbidden, e
