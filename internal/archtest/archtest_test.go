@@ -44,6 +44,7 @@ var leaves = []string{
 	"internal/jsonc",
 	"internal/keeper",
 	"internal/lazy",
+	"internal/logfile",
 	"internal/login",
 	"internal/oauth",
 	"internal/pipe",

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -60,15 +60,8 @@ func Check(o Options) error {
 }
 
 func newFile(o Options) (*file, error) {
-	f := &file{path: o.File, maxSize: cmp.Or(o.MaxSize, 10<<20), maxFiles: cmp.Or(o.MaxFiles, 10)}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return nil, err
-	}
-	w, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	return f, w.Close()
+	f := &file{File: logfile.File{Path: o.File, MaxSize: cmp.Or(o.MaxSize, 10<<20), MaxFiles: cmp.Or(o.MaxFiles, 10), Sync: true}}
+	return f, f.create()
 }
 
 // Open opens the log, and creates the file with mode 0600. It must be closed. The error is that
@@ -114,7 +107,7 @@ func (l *Log) Record(e Event) {
 // Exists reports whether there is a log at a path.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
-	return err == nil || len(oldFiles(path)) > 0
+	return err == nil || len(logfile.Old(path)) > 0
 }
 
 // Close writes the waiting events, until ctx ends. Later events are lost. The error says that

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -85,7 +86,7 @@ func TestNotedHash(t *testing.T) {
 			edit(t, path, func(l []string) []string { return []string{l[0], strings.Replace(l[1], "six", "sex", 1)} })
 		},
 		"all removed": func(t *testing.T, path string) {
-			for _, older := range oldFiles(path) {
+			for _, older := range logfile.Old(path) {
 				os.Remove(older)
 			}
 			edit(t, path, func([]string) []string { return nil })

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -67,7 +68,7 @@ func (l line) fault(format string, args ...any) error {
 func read(ctx context.Context, path string, do func(line) error) error {
 	// The current file first: a writer may rename it, and then goes on in another one.
 	current, err := safefile.OpenOwn(path, os.O_RDONLY)
-	older := oldFiles(path)
+	older := logfile.Old(path)
 	if err == nil {
 		defer current.Close()
 	} else if len(older) == 0 || !errors.Is(err, fs.ErrNotExist) {

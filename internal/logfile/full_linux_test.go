@@ -1,4 +1,4 @@
-package telemetry
+package logfile
 
 import (
 	"errors"
@@ -9,12 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// A disk that is full tears a line, and no other. The limit on files holds for the whole
+// A disk that is full tears no line. The limit on files holds for the whole
 // process, also for the log that 'go test' keeps of a test's process: so another one runs it.
 func TestTornLine(t *testing.T) {
 	const inOther = "METAROUTER_TEST_TORN_LINE"
@@ -27,9 +26,8 @@ func TestTornLine(t *testing.T) {
 		return
 	}
 	file := filepath.Join(t.TempDir(), "log")
-	r, err := openRotated(config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 3})
-	expect.OK(t, err)
-	expect.OK(t, r.write([]byte("one\n")))
+	r := File{Path: file, MaxSize: 1 << 20, MaxFiles: 3}
+	expect.OK(t, r.Append(t.Context(), []byte("one\n")))
 	full := func(bytes uint64) { // stands for a disk that is full: files may be this long
 		t.Helper()
 		var limit syscall.Rlimit
@@ -38,17 +36,18 @@ func TestTornLine(t *testing.T) {
 		expect.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	}
 	full(6)
-	for range 2 { // the second can't write a byte
-		err = r.write([]byte("two\n"))
+	var err error
+	for range 2 { // half a line is cut off again
+		err = r.Append(t.Context(), []byte("two\n"))
 	}
 	full(^uint64(0))
 	if err == nil {
 		t.Error("a full disk was written to")
 	}
 	for _, line := range []string{"three\n", "four\n"} {
-		expect.OK(t, r.write([]byte(line)))
+		expect.OK(t, r.Append(t.Context(), []byte(line)))
 	}
-	if got, _ := os.ReadFile(file); string(got) != "one\ntw\nthree\nfour\n" {
+	if got, _ := os.ReadFile(file); string(got) != "one\nthree\nfour\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -58,19 +57,18 @@ func TestLinkInPlaceOfLog(t *testing.T) {
 	folder := t.TempDir()
 	log, victim := filepath.Join(folder, "log"), filepath.Join(folder, "victim")
 	expect.OK(t, os.WriteFile(victim, []byte("mine"), 0o600))
-	r, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3})
-	expect.OK(t, err)
-	expect.OK(t, r.write([]byte("zero\n")))
+	r := File{Path: log, MaxSize: 5, MaxFiles: 3}
+	expect.OK(t, r.Append(t.Context(), []byte("zero\n")))
 	expect.OK(t, errors.Join(os.Remove(log), os.Symlink(victim, log)))
-	if err := r.write([]byte("one\n")); !errors.Is(err, safefile.ErrIrregular) {
+	if err := r.Append(t.Context(), []byte("one\n")); !errors.Is(err, safefile.ErrIrregular) {
 		t.Errorf("a link took the log's place: %v", err)
 	}
-	if _, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3}); !errors.Is(err, safefile.ErrIrregular) {
+	if err := r.Create(); !errors.Is(err, safefile.ErrIrregular) {
 		t.Errorf("a link is opened: %v", err)
 	}
 	if got, _ := os.ReadFile(victim); string(got) != "mine" {
 		t.Errorf("the file that the link leads to has %q", got)
 	}
 	expect.OK(t, os.Remove(log))
-	expect.OK(t, r.write([]byte("two\n")), "the link is gone, and yet")
+	expect.OK(t, r.Append(t.Context(), []byte("two\n")), "the link is gone, and yet")
 }
