@@ -1,3 +1,5 @@
+//go:build linux
+
 package logfile
 
 import (
@@ -11,11 +13,13 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // A disk that is full tears no line. The limit on files holds for the whole
 // process, also for the log that 'go test' keeps of a test's process: so another one runs it.
 func TestTornLine(t *testing.T) {
+	layer.Integration(t)
 	const inOther = "METAROUTER_TEST_TORN_LINE"
 	if os.Getenv(inOther) == "" {
 		other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTornLine$", "-test.v")
@@ -54,6 +58,7 @@ func TestTornLine(t *testing.T) {
 
 // A link that is put in place of the log, before or while it is open, is not followed.
 func TestLinkInPlaceOfLog(t *testing.T) {
+	layer.Integration(t)
 	folder := t.TempDir()
 	log, victim := filepath.Join(folder, "log"), filepath.Join(folder, "victim")
 	expect.OK(t, os.WriteFile(victim, []byte("mine"), 0o600))
