@@ -61,7 +61,6 @@ var leaves = []string{
 	"internal/secret",
 	"internal/session",
 	"internal/signal",
-	"internal/signin",
 	"internal/status",
 	"internal/taglist",
 	"internal/trustfile",

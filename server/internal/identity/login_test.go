@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/signin"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -71,7 +70,7 @@ func TestCookieIsSecure(t *testing.T) {
 	} {
 		w, s := httptest.NewRecorder(), &browserSession{}
 		if tt.sso {
-			s.tokens = new(signin.Session)
+			s.tokens = new(signIn)
 		}
 		l := New(t.Context(), Options{Port: "1"}).login
 		r := httptest.NewRequest(http.MethodGet, tt.target, nil)
