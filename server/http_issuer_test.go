@@ -54,7 +54,7 @@ func newFakeIssuer() *fakeIssuer {
 // proof returns what a token of the user proves.
 func (f *fakeIssuer) proof(user string, who clientauth.Principal, scopes ...string) clientauth.Proof {
 	who.Hash, who.Name = strings.Repeat("0", 63-len(user))+"-"+user, user+" (https://id.example.com)"
-	return clientauth.Proof{Principal: who, Issuer: f.issuer.URL, Scopes: scopes, Expires: time.Now().Add(time.Hour)}
+	return clientauth.Proof{Principal: who, Issuer: f.issuer.URL, Scopes: scopes, MayAdminister: slices.Contains(scopes, "tools.admin"), Expires: time.Now().Add(time.Hour)}
 }
 
 func (f *fakeIssuer) Token(_ context.Context, token, resource string) (clientauth.Proof, error) {

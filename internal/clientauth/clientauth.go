@@ -77,10 +77,11 @@ type Authenticator interface {
 
 // A Proof is the identity that an access token proves.
 type Proof struct {
-	Principal Principal
-	Issuer    string    // its URL
-	Scopes    []string  // of the token, as the issuer names them
-	Expires   time.Time // of the token
+	Principal     Principal
+	Issuer        string    // its URL
+	Scopes        []string  // of the token, as the issuer names them
+	MayAdminister bool      // one of the Scopes is for administration, whether or not the user is an admin
+	Expires       time.Time // of the token
 }
 
 // A Refusal is why an access token does not let its client in.

@@ -31,19 +31,6 @@ func TestScopes(t *testing.T) {
 	} {
 		expect.Equal(t, scopeOf(scopes), want, "%q", scopes)
 	}
-	for _, tt := range []struct {
-		scopes, wanted []string
-		has            bool
-	}{
-		{[]string{"a", "b"}, []string{"b"}, true},
-		{[]string{"mcp.admin"}, []string{"api://guid/mcp.admin"}, true},
-		{[]string{"admin"}, []string{"api://guid/mcp.admin"}, false},
-		{[]string{"mcp:admins"}, []string{"mcp:admin"}, false},
-		{nil, []string{"mcp:admin"}, false},
-		{[]string{""}, []string{"api://guid/"}, false},
-	} {
-		expect.Equal(t, hasScope(tt.scopes, tt.wanted), tt.has, "%q has %q", tt.scopes, tt.wanted)
-	}
 }
 
 // The public URL's path is the prefix, unless it could lead browsers elsewhere.

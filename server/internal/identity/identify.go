@@ -114,7 +114,7 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 	if err != nil {
 		c.wrong = err
 		if refusal := refusalOf(err); refusal != nil && !refusal.Genuine { // the client of one that has expired must learn that
-			c.wait = i.refusals.Take(Network(r.RemoteAddr), 1, 1)
+			c.wait = i.refusals.Take(clientauth.Network(r.RemoteAddr), 1, 1)
 		}
 		return nil, true
 	}

@@ -101,7 +101,7 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 		l.ask(w, c, http.StatusForbidden, "Only this page may send a token. Send it again.")
 		return
 	}
-	if wait := l.tries.Take(Network(r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := l.tries.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
 		l.tooMany(w, c, wait)
 		return
 	}

@@ -51,7 +51,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 		l.ask(w, c, http.StatusForbidden, "A login at an issuer begins and ends at "+public+". Open that page, and log in there.")
 		return
 	}
-	if wait := l.begins.Take(Network(r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := l.begins.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
 		l.tooMany(w, c, wait)
 		return
 	}
@@ -163,7 +163,7 @@ func (l *login) record(r *http.Request, e audit.Event) {
 		l.Audit.Record(e)
 		return
 	}
-	e.From = Network(r.RemoteAddr)
+	e.From = clientauth.Network(r.RemoteAddr)
 	l.trail.refused(e)
 }
 

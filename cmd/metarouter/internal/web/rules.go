@@ -131,7 +131,7 @@ func (i issuer) proof(t *bearer.Token) (clientauth.Proof, error) {
 			Hash: principalHash("oauth", i.URL, user), Name: name, Claims: i.claimsIn(t),
 			Profile: profile.Union(names...), Reads: may == reads, Admin: ruler && may == administers,
 		},
-		Issuer: i.URL, Scopes: t.Scopes, Expires: t.Expires,
+		Issuer: i.URL, Scopes: t.Scopes, MayAdminister: may == administers, Expires: t.Expires,
 	}, nil
 }
 
