@@ -18,14 +18,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-const (
-	// queuedLines bounds the lines that wait to be written. Further ones are dropped, so
-	// that no call waits for a disk.
-	queuedLines = 1024
-
-	// atOnce bounds the lines that are written at once.
-	atOnce = 64
-)
+// atOnce bounds the lines that are written at once.
+const atOnce = 64
 
 // An AccessLog writes a line of JSON for each call to the file that the configuration names, which may
 // be edited while the router runs. An AccessLog is an observer of a selector. Several processes may write to the same file.
@@ -33,12 +27,11 @@ type AccessLog struct {
 	mask    *Mask
 	log     *zap.Logger
 	options atomic.Pointer[config.AccessLog]
-	dropped atomic.Int64
-	queue   chan queued
-	written chan struct{} // closed when the last line is written
+	queue   *logfile.Queue[queued]
+	failing bool // the last write failed
 }
 
-// A queued is a line to write, nil after the last one, and where.
+// A queued is a line to write, and where.
 type queued struct {
 	line []byte
 	to   config.AccessLog
@@ -64,9 +57,9 @@ func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (*AccessLog, er
 	if err := CanWrite(c); err != nil {
 		return nil, err
 	}
-	l := &AccessLog{mask: mask, log: log.Named("accesslog"), queue: make(chan queued, queuedLines), written: make(chan struct{})}
+	l := &AccessLog{mask: mask, log: log.Named("accesslog")}
 	l.options.Store(&c.Router.AccessLog)
-	go l.write()
+	l.queue = logfile.NewQueue(atOnce, l.write)
 	return l, nil
 }
 
@@ -86,71 +79,44 @@ func (l *AccessLog) Edit(c config.Config) {
 // Close writes the lines that wait, until ctx ends. Calls that end later are not logged.
 func (l *AccessLog) Close(ctx context.Context) {
 	l.options.Store(new(config.AccessLog))
-	select {
-	case l.queue <- queued{}:
-	case <-ctx.Done():
+	if err := l.queue.Close(ctx); err != nil {
+		l.log.Warn("the last lines of the access log may not be written", zap.Error(err))
 	}
-	select {
-	case <-l.written:
-	case <-ctx.Done():
-		l.log.Warn("the last lines of the access log may not be written", zap.Error(ctx.Err()))
+	if n := l.Dropped(); n > 0 {
+		l.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
 	}
 }
 
 // Dropped returns how many lines were not written: the disk was full, or slower than the
 // calls.
-func (l *AccessLog) Dropped() int64 { return l.dropped.Load() }
+func (l *AccessLog) Dropped() int64 { return l.queue.Lost.Load() }
 
 // Executed implements [selector.Observer].
 func (l *AccessLog) Executed(e selector.Execution) {
-	o := *l.options.Load()
-	if o.File == "" {
-		return
-	}
-	select {
-	case l.queue <- queued{l.line(e, o), o}:
-	default:
-		l.dropped.Add(1)
+	if o := *l.options.Load(); o.File != "" {
+		l.queue.Put(queued{l.line(e, o), o})
 	}
 }
 
 // Searched implements [selector.Observer]. Searches are not logged.
 func (*AccessLog) Searched(selector.Search) {}
 
-// write writes lines as they come, until the last one.
-func (l *AccessLog) write() {
-	defer close(l.written)
-	var to config.AccessLog
-	var lines []byte
-	var n int64 // of lines
-	failing := false
-	flush := func() {
-		if n == 0 {
-			return
+// write writes lines, those of one file at once.
+func (l *AccessLog) write(all []queued) {
+	for len(all) > 0 {
+		to, lines, n := all[0].to, all[0].line, 1
+		for ; n < len(all) && all[n].to == to; n++ {
+			lines = append(lines, all[n].line...)
 		}
+		all = all[n:]
 		err := fileOf(to).Append(context.Background(), lines)
 		if err != nil {
-			l.dropped.Add(n)
+			l.queue.Lost.Add(int64(n))
 		}
-		if err != nil && !failing {
+		if err != nil && !l.failing {
 			l.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
 		}
-		lines, n, failing = lines[:0], 0, err != nil
-	}
-	for next := range l.queue {
-		if next.to != to {
-			flush()
-		}
-		if next.line == nil {
-			break
-		}
-		to, lines, n = next.to, append(lines, next.line...), n+1
-		if len(l.queue) == 0 || n == atOnce {
-			flush()
-		}
-	}
-	if n := l.dropped.Load(); n > 0 {
-		l.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
+		l.failing = err != nil
 	}
 }
 
