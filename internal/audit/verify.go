@@ -16,7 +16,6 @@ import (
 
 // A Report describes a log that [Verify] found intact.
 type Report struct {
-	Files   int
 	Events  int64
 	Removed int64    // events before the first one, which were in files that are no longer kept
 	First   string   // the time of the first event
@@ -136,8 +135,7 @@ type verifier struct {
 	Report
 	want  string // the hash to look for
 	found bool
-	at    chain  // after the last line
-	file  string // of the last line
+	at    chain // after the last line
 }
 
 // next checks a line.
@@ -164,10 +162,7 @@ func (v *verifier) next(l line) error {
 	case e.Action == Tampered:
 		return l.fault("the router noted that another program had changed the log: %s", e.Reason)
 	}
-	if v.file != l.file {
-		v.Files++
-	}
-	v.file, v.at = l.file, chain{e.Seq, hashOf(l.text)}
+	v.at = chain{e.Seq, hashOf(l.text)}
 	v.Events, v.Last, v.Hash = v.Events+1, e.Time, v.at.hash
 	if v.found {
 		v.After++
