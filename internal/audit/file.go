@@ -51,13 +51,13 @@ func (f *file) append(ctx context.Context, entries []Entry) error {
 	if err != nil {
 		return err
 	}
-	size = f.Shift(size)
+	shifted := f.Shift(size)
 	if err := f.create(); err != nil {
 		return err
 	}
 	var lines []byte
 	for _, e := range append(slices.Clip(f.notes), entries...) {
-		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && size == 0 && len(lines) == 0
+		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && (size == 0 || shifted) && len(lines) == 0
 		line := e.line()
 		lines = append(append(lines, line...), '\n')
 		at = chain{e.Seq, hashOf(line)}
@@ -65,7 +65,9 @@ func (f *file) append(ctx context.Context, entries []Entry) error {
 	if err := f.Write(lines); err != nil {
 		return err // the lines will be written again
 	}
-	f.last, f.notes = at, nil
+	if f.last, f.notes = at, nil; shifted {
+		f.RemoveOldest()
+	}
 	return nil
 }
 

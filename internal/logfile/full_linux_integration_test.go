@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,28 @@ func TestTornLine(t *testing.T) {
 		expect.OK(t, r.Append(t.Context(), []byte(line)))
 	}
 	if got, _ := os.ReadFile(file); string(got) != "one\nthree\nfour\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// In a folder that can't be written there is no lock, and the lines are written all the same.
+func TestFolderThatCantBeWritten(t *testing.T) {
+	folder := t.TempDir()
+	r := File{Path: filepath.Join(folder, "log"), MaxSize: 5, MaxFiles: 3}
+	expect.OK(t, r.Create())
+	expect.OK(t, os.Chmod(folder, 0o500))
+	defer os.Chmod(folder, 0o700)
+	if os.Geteuid() == 0 { // files are opened as a user who is not root
+		expect.OK(t, errors.Join(os.Chown(folder, 65534, 65534), os.Chown(r.Path, 65534, 65534), os.Chmod(filepath.Dir(folder), 0o711)))
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		syscall.Setfsuid(65534)
+		defer syscall.Setfsuid(0)
+	}
+	for _, line := range []string{"one 23\n", "two\n"} {
+		expect.OK(t, r.Append(t.Context(), []byte(line)))
+	}
+	if got, _ := os.ReadFile(r.Path); string(got) != "one 23\ntwo\n" || len(Old(r.Path)) > 0 {
 		t.Errorf("got %q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,17 +54,24 @@ func (f File) Lock(ctx context.Context) (unlock func(), err error) {
 // Append writes whole lines, all or none. A full file is renamed before.
 func (f File) Append(ctx context.Context, lines []byte) error {
 	unlock, err := f.Lock(ctx)
+	if errors.Is(err, fs.ErrPermission) {
+		return f.Write(lines) // in this folder nothing can be created or renamed
+	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	shifted := false
 	if info, err := os.Lstat(f.Path); err == nil && info.Mode().IsRegular() {
-		f.Shift(info.Size())
+		shifted = f.Shift(info.Size())
 	}
-	return f.Write(lines)
+	if err = f.Write(lines); err == nil && shifted {
+		f.RemoveOldest()
+	}
+	return err
 }
 
-// Write is Append for a caller that has the lock. It renames no file.
+// Write is Append for a caller that has the lock. It renames and removes no file.
 func (f File) Write(lines []byte) error {
 	w, err := safefile.Append(f.Path, 0)
 	if err != nil {
@@ -80,20 +88,20 @@ func (f File) Write(lines []byte) error {
 	if err != nil && info != nil { // half a line could not be read
 		return errors.Join(err, os.Truncate(f.Path, info.Size()))
 	}
+	return err
+}
+
+// Shift renames the file of this size if it is full, and reports whether it did. A file that can't be renamed, such as one that
+// another program reads on Windows, goes on. The caller has the lock.
+func (f File) Shift(size int64) bool { return size >= f.MaxSize && f.Rename() == nil }
+
+// RemoveOldest removes the oldest files that are too many. Only a caller that has shifted the file removes some: numbered files
+// may be another program's, which moves the file itself. The caller has the lock.
+func (f File) RemoveOldest() {
 	older := Old(f.Path)
 	for _, name := range older[:max(0, len(older)+1-f.MaxFiles)] {
 		os.Remove(name)
 	}
-	return err
-}
-
-// Shift renames the file of this size if it is full, and returns its size then. A file that can't be renamed, such as one that
-// another program reads on Windows, goes on. The caller has the lock.
-func (f File) Shift(size int64) int64 {
-	if size < f.MaxSize || f.Rename() != nil {
-		return size
-	}
-	return 0
 }
 
 // Rename renames the file. The caller has the lock.

@@ -2,6 +2,7 @@ package logfile
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 )
 
@@ -12,6 +13,7 @@ const queued = 1024
 type Queue[T any] struct {
 	Lost atomic.Int64 // items that are not written
 
+	mu     sync.Mutex // no item is put while the queue is closed
 	items  chan T
 	closed context.Context
 	close  context.CancelFunc
@@ -42,6 +44,8 @@ func NewQueue[T any](atOnce int, write func(items []T)) *Queue[T] {
 
 // Put has an item written soon. It is lost if too many wait, or after Close.
 func (q *Queue[T]) Put(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed.Err() == nil {
 		select {
 		case q.items <- item:
@@ -57,7 +61,9 @@ func (q *Queue[T]) Closed() <-chan struct{} { return q.closed.Done() }
 
 // Close waits until all items are written, or ctx ends.
 func (q *Queue[T]) Close(ctx context.Context) error {
+	q.mu.Lock()
 	q.close()
+	q.mu.Unlock()
 	select {
 	case <-q.ended:
 		return nil
