@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 // configuration.
 type Mask struct {
 	mu         sync.Mutex                       // guards the fields below, but replace
-	configured recent                           // secrets of the configurations so far; at most maxSecrets
+	configured map[string]bool                  // secrets of the configurations so far
 	added      recent                           // secrets that configurations refer to; at most maxSecrets
 	tokens     recent                           // of logins; at most maxTokens
 	replace    atomic.Pointer[strings.Replacer] // hides all of these; nil before the first secret
@@ -53,6 +54,11 @@ const (
 // Learn adds the secrets of a configuration. Secrets of earlier ones stay, since servers
 // may still use them.
 func (m *Mask) Learn(c config.Config) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.configured == nil {
+		m.configured = make(map[string]bool)
+	}
 	var all []string
 	for _, entry := range c.Servers {
 		all = append(all, entry.Launch().Secrets()...)
@@ -66,21 +72,35 @@ func (m *Mask) Learn(c config.Config) {
 	for _, issuer := range c.Router.HTTP.Issuers {
 		all = append(all, issuer.ClientSecret)
 	}
-	m.add(&m.configured, all, maxSecrets)
+	before := len(m.configured)
+	for _, one := range all {
+		if len(one) >= shortestSecret {
+			m.configured[one] = true
+		}
+	}
+	if len(m.configured) > before {
+		m.update()
+	}
 }
 
 // Add adds secrets that are in no configuration, such as referenced ones. The last
 // 10,000 of them are hidden.
-func (m *Mask) Add(secrets []string) { m.add(&m.added, secrets, maxSecrets) }
+func (m *Mask) Add(secrets []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.addTo(&m.added, secrets, maxSecrets)
+}
 
 // AddToken adds a token of a login. Each lives a short time only: the last 1,000 of all
 // logins are hidden.
-func (m *Mask) AddToken(token string) { m.add(&m.tokens, []string{token}, maxTokens) }
-
-// add adds secrets to the known ones.
-func (m *Mask) add(known *recent, secrets []string, most int) {
+func (m *Mask) AddToken(token string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.addTo(&m.tokens, []string{token}, maxTokens)
+}
+
+// addTo adds secrets to the known ones; m.mu is held.
+func (m *Mask) addTo(known *recent, secrets []string, most int) {
 	changed := false
 	for _, one := range secrets {
 		if len(one) >= shortestSecret && known.add(one, most) {
@@ -94,7 +114,8 @@ func (m *Mask) add(known *recent, secrets []string, most int) {
 
 // update makes a replacer of all secrets; m.mu is held.
 func (m *Mask) update() {
-	all := slices.Concat(m.configured, m.added, m.tokens)
+	all := slices.AppendSeq(make([]string, 0, len(m.configured)+len(m.added)+len(m.tokens)), maps.Keys(m.configured))
+	all = append(append(all, m.added...), m.tokens...)
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // the longest first
 	pairs := make([]string, 0, 2*len(all))
 	for _, one := range all {

@@ -3,7 +3,7 @@ package telemetry
 import "slices"
 
 const (
-	// maxSecrets is how many secrets are known that are in configurations, and that are in none.
+	// maxSecrets is how many secrets are known that are in no configuration.
 	maxSecrets = 10_000
 	// maxTokens is how many tokens of logins are known.
 	maxTokens = 1000
