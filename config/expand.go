@@ -120,7 +120,11 @@ func (d *checker) expanded(v hujson.Value) (string, error) {
 	if !missing && d.missing.any() {
 		d.missingAt = v.StartOffset
 	}
-	examineSecrets(&d.reports, v.StartOffset, d.references[known:])
+	for _, r := range d.references[known:] {
+		if r.Kind == reference.Keyring {
+			d.examine(v.StartOffset, severityError, atSecret(r.Body))
+		}
+	}
 	return s, err
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,18 +32,22 @@ func referring(d *decoder, at int, text *string, read func()) (r Referring) {
 		if one.Personal() {
 			d.mistake(at, `%s works only in "headers" of a remote server, which each user's requests have; write ${keyring:NAME}`, short(one.Text))
 		}
+		if one.Kind == reference.Keyring {
+			d.examine(at, severityError, atUnread(one))
+		}
 	}
-	examineSecrets(&d.reports, at, r.References)
 	r.Text, *text = *text, ""
 	return r
 }
 
-// examineSecrets has [Config.Examine] look whether the secrets of our own store are set.
-func examineSecrets(d *reports, at int, all []reference.Reference) {
-	for _, r := range all {
-		if r.Kind == reference.Keyring {
-			d.examine(at, severityError, atSecret(r.Body))
+// atUnread looks whether a secret of "http" is set that [Config.WithSecrets] has not read.
+func atUnread(one reference.Reference) look {
+	return func(r Router) (mistake, fix string) {
+		refers := func(to Referring) bool { return slices.Contains(to.References, one) }
+		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return refers(t.Secret) }) || slices.ContainsFunc(r.HTTP.Issuers, func(i Issuer) bool { return refers(i.Secret) }) {
+			return atSecret(one.Body)(r)
 		}
+		return "", ""
 	}
 }
 
@@ -64,11 +69,16 @@ func (c Config) WithSecrets(valueOf func(Referring) (string, error)) Config {
 		}
 		value, err := valueOf(t.Secret)
 		hash, text, ok := secret.ParseToken(value)
-		if err == nil && (!ok || value == "" || strings.ContainsFunc(value, notInToken)) {
+		switch {
+		case err != nil:
+		case !ok || value == "" || strings.ContainsFunc(value, notInToken):
 			err = errors.New(`its value must be one token, or "sha256:" and 64 hexadecimal digits`)
+		case slices.ContainsFunc(h.Tokens, func(other Token) bool { return other.Hash == hash }):
+			err = errors.New("its value is another token's, too")
 		}
+		name := cmp.Or(t.Name, short(t.Secret.References[0].Text))
 		if t.Hash, t.Text, t.Secret = hash, text, (Referring{}); err != nil {
-			problem(noToken, fmt.Sprintf("the token %q", t.Name), err)
+			problem(noToken, fmt.Sprintf("the token %q", name), err)
 			*t = Token{}
 		}
 	}
@@ -78,6 +88,9 @@ func (c Config) WithSecrets(valueOf func(Referring) (string, error)) Config {
 			continue
 		}
 		value, err := valueOf(i.Secret)
+		if err == nil && (strings.TrimSpace(value) == "" || strings.ContainsFunc(value, unicode.IsControl)) {
+			err = errors.New("its value must be one line of text")
+		}
 		if i.ClientSecret, i.Secret = value, (Referring{}); err != nil {
 			problem(noIssuer, i.URL, err)
 			*i = Issuer{}

@@ -37,6 +37,7 @@ func TestWithSecrets(t *testing.T) {
 		{`{"token": "${keyring:CI}", "name": "ci"}`, full(Token{Hash: hashOfSecret, Text: "sk-secret"}), ""},
 		{`{"token": "${keyring:HASH}", "name": "ci"}`, full(Token{Hash: digits}), ""},
 		{`{"token": "x-${keyring:CI}", "name": "ci"}`, full(Token{Hash: plainToken("x-sk-secret").Hash, Text: "x-sk-secret"}), ""},
+		{`"${keyring:WORDS}"`, Token{}, `the secret of the token "${keyring:WORDS}" can't be read`},
 		{`{"token": "${keyring:NOPE}", "name": "ci"}`, Token{}, `this token lets no client in: the secret of the token "ci" can't be read: it is not set`},
 		{`{"token": "${keyring:WORDS}"}`, Token{}, "must be one token"},
 		{`{"token": "${keyring:EMPTY}"}`, Token{}, "must be one token"},
@@ -65,10 +66,12 @@ func TestWithSecrets(t *testing.T) {
 func TestReferringTogether(t *testing.T) {
 	const text = `{"mcpServers": {"s": {"command": "x", "env": {"A": "${keyring:CI}"}}, "z": {"command": "x", "env": {"A": "${keyring:CI}"}}}, "metarouter": {"profiles": {"work": {}}, "http": {
 		"publicUrl": "https://r.example",
-		"tokens": ["${keyring:CI}", {"token": "${keyring:CI}", "name": "twice"}, {"token": "${keyring:OPS}", "name": "ops", "profile": "gone"}],
+		"tokens": ["${keyring:CI}", {"token": "${keyring:CI}", "name": "twice"}, {"token": "${keyring:OPS}", "name": "ops", "profile": "gone"},
+			{"token": "${keyring:AGAIN}", "name": "again"}],
 		"oauth": {"issuers": [
 			{"url": "https://a.example", "profiles": {"*": "work"}, "clientId": "me", "clientSecret": "${keyring:CI}", "introspect": true},
 			{"url": "https://b.example", "profiles": {"*": "work"}, "clientId": "me", "clientSecret": "${file:gone}"},
+			{"url": "https://d.example", "profiles": {"*": "work"}, "clientId": "me", "clientSecret": "${keyring:LINES}"},
 			{"url": "https://c.example", "profiles": {"*": "work"}, "clientId": "me", "audience": "${keyring:CI}"}]}}}}`
 	c := loadText(t, text)
 	says := saidOf(c)
@@ -82,7 +85,7 @@ func TestReferringTogether(t *testing.T) {
 			t.Errorf("%s has the references %v", s.Name, s.References)
 		}
 	}
-	resolved := c.WithSecrets(secretsOf(map[string]string{"CI": "sk-secret", "OPS": "sk-ops"}))
+	resolved := c.WithSecrets(secretsOf(map[string]string{"CI": "sk-secret", "AGAIN": "sk-secret", "OPS": "sk-ops", "LINES": "sk\nops"}))
 	var hashes, issuers []string
 	for _, token := range resolved.Router.HTTP.Tokens {
 		hashes = append(hashes, token.Hash)
@@ -90,10 +93,16 @@ func TestReferringTogether(t *testing.T) {
 	for _, i := range resolved.Router.HTTP.Issuers {
 		issuers = append(issuers, i.URL+" "+i.ClientSecret)
 	}
-	if !slices.Equal(hashes, []string{hashOfSecret, "", ""}) || !slices.Equal(issuers, []string{"https://a.example sk-secret", " ", " "}) {
+	if !slices.Equal(hashes, []string{hashOfSecret, "", "", ""}) || !slices.Equal(issuers, []string{"https://a.example sk-secret", " ", " ", " "}) {
 		t.Errorf("the tokens are %q, the issuers %q", hashes, issuers)
 	}
-	if said := saidOf(resolved); !strings.Contains(said, "this issuer lets no client in: the secret of https://b.example can't be read") || strings.Contains(said, "sk-secret") {
+	said := saidOf(resolved)
+	for _, want := range []string{"this issuer lets no client in: the secret of https://b.example can't be read", "https://d.example can't be read: its value must be one line", `"again" can't be read: its value is another token's, too`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it says %q, not %q", said, want)
+		}
+	}
+	if strings.Contains(said, "sk-") {
 		t.Errorf("it says %q", said)
 	}
 	if shown := fmt.Sprintf("%+v", c.Router.HTTP); strings.Contains(shown, "sk-secret") {
