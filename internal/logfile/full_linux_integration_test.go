@@ -59,6 +59,7 @@ func TestTornLine(t *testing.T) {
 
 // In a folder that can't be written there is no lock, and the lines are written all the same.
 func TestFolderThatCantBeWritten(t *testing.T) {
+	layer.Integration(t)
 	folder := t.TempDir()
 	r := File{Path: filepath.Join(folder, "log"), MaxSize: 5, MaxFiles: 3}
 	expect.OK(t, r.Create())

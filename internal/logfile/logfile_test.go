@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -64,5 +66,27 @@ func TestRotation(t *testing.T) {
 	write("next\n")
 	if got := kept(); !slices.Equal(got, []string{"next\n"}) || content("log.backup") != "not ours" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Each item is written or counted as lost, also one that comes while the queue is closed.
+func TestQueueCounts(t *testing.T) {
+	const writers, each = 4, 20
+	for range 200 {
+		var written atomic.Int64
+		q := NewQueue(3, func(items []int) { written.Add(int64(len(items))) })
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				for n := range each {
+					q.Put(n)
+				}
+			})
+		}
+		expect.OK(t, q.Close(t.Context()))
+		all.Wait()
+		if got := written.Load() + q.Lost.Load(); got != writers*each {
+			t.Fatalf("%d items are written or lost, not %d", got, writers*each)
+		}
 	}
 }
