@@ -72,7 +72,7 @@ func TestRotation(t *testing.T) {
 // Each item is written or counted as lost, also one that comes while the queue is closed.
 func TestQueueCounts(t *testing.T) {
 	const writers, each = 4, 20
-	for range 200 {
+	for range 3000 {
 		var written atomic.Int64
 		q := NewQueue(3, func(items []int) { written.Add(int64(len(items))) })
 		var all sync.WaitGroup
