@@ -64,12 +64,12 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 	}
 	p := reload.Pipeline{
 		Watch:  follow,
-		Adjust: func(c config.Config) config.Config { return ownEntries(c, o.Bundled) },
+		Adjust: func(c config.Config, _ bool) config.Config { return ownEntries(c, o.Bundled) },
 		Sent:   warn,
 		Log:    o.Log,
 	}
 	warn(c)
-	c = p.Adjust(c)
+	c = p.Adjust(c, false)
 	r := New(c, o)
 	ctx, end, err := r.life.begin(ctx)
 	if err != nil {

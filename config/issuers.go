@@ -26,7 +26,8 @@ type Issuer struct {
 	KeysURL      string              `key:"jwksUrl"`       // "jwksUrl", where its keys are; "" is where its metadata say
 	ClientID     string              `key:"clientId"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
 	ClientSecret string              `key:"clientSecret"`  // of ClientID; "" for a public client
-	Introspect   bool                `key:"introspect"`    // ask the issuer, as ClientID, about tokens that are no JWT
+	Secret       Referring           // gives ClientSecret; see [Config.WithSecrets]
+	Introspect   bool                `key:"introspect"` // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
 // A Claim is a property of a user in a token: "groups=devs". The name "*" without a value
@@ -77,14 +78,17 @@ func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
 		}
 		before := d.mistakes
 		setDefaults(d.level, reflect.ValueOf(i).Elem())
-		d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
+		i.Secret = referring(d, at, &i.ClientSecret, func() {
+			d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
+		})
+		hasSecret := i.ClientSecret != "" || i.Secret.Text != ""
 		switch {
 		case d.mistakes > before:
 		case i.URL == "":
 			d.mistake(at, `it has no "url"; write {"url": "https://id.example.com"}, as the issuer's tokens name it in "iss"`)
-		case i.Introspect && (i.ClientID == "" || i.ClientSecret == ""):
+		case i.Introspect && (i.ClientID == "" || !hasSecret):
 			d.mistake(at, `"introspect" needs a client of the router at the issuer; write "clientId" and "clientSecret", or remove "introspect"`)
-		case i.ClientSecret != "" && i.ClientID == "":
+		case hasSecret && i.ClientID == "":
 			d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
 		}
 	}) {

@@ -73,7 +73,7 @@ func TestIssuers(t *testing.T) {
 		{`"url": "https://${NOPE}"`, Issuer{}, `error: "url" has no value: the variable NOPE is not set`},
 		{`"url": "${TOKEN}"`, Issuer{}, `error: "url" must be a whole URL`},
 		{id + `, "clientSecret": "${NOPE}"`, Issuer{}, `error: "clientSecret" has no value: the variable NOPE is not set`},
-		{id + `, "clientSecret": "${keyring:X}"`, Issuer{}, `error: "clientSecret" has no value: a reference to a secret such as`},
+		{id + `, "jwksUrl": "${keyring:X}"`, Issuer{}, `error: "jwksUrl" has no value: a reference to a secret such as`},
 		{id + `, "jwksUrl": "http://id.example/k"`, Issuer{}, `error: "jwksUrl" must begin with "https:"`},
 		{id + `, "user": ""`, Issuer{}, `error: "user" must be the name of a claim`},
 		{id + `, "user": " sub"`, Issuer{}, `error: "user" must be the name of a claim`},

@@ -77,7 +77,7 @@ func (d *expander) refer(text string, missing *variables) {
 		addOnce(&missing.prompts, short(r.Text))
 	case slices.Contains(d.references, r):
 	case len(d.references) == maxReferences:
-		addOnce(&missing.wrong, fmt.Sprintf("the server refers to more than %d secrets; write fewer", maxReferences))
+		addOnce(&missing.wrong, fmt.Sprintf("there are references to more than %d secrets; write fewer", maxReferences))
 	default:
 		d.references = append(d.references, r)
 	}
@@ -96,7 +96,7 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 		}
 	}
 	if !d.referable {
-		return r, fmt.Sprintf(`a reference to a secret such as %s works only in "env", "args", "headers" and "url" of a server, and in "clientSecret" and "privateKey" of its "oauth"; write ${VAR} here`, short(r.Text))
+		return r, fmt.Sprintf(`a reference to a secret such as %s works only in "env", "args", "headers" and "url" of a server, in "clientSecret" and "privateKey" of "oauth", and in "tokens" of "http"; write ${VAR} here`, short(r.Text))
 	}
 	switch r.Kind {
 	case reference.Keyring:

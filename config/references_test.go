@@ -98,9 +98,8 @@ func TestWrongReferences(t *testing.T) {
 			t.Errorf("%s: as text: %+v, %v", entry, c.Servers[0].References, err)
 		}
 	}
-	c, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"tokens": ["${keyring:A}"]}}}`))
-	if err != nil || len(c.Problems) == 0 || !strings.Contains(c.Problems[0].Message, `works only in "env"`) {
-		t.Errorf("a token: %+v, %v", c.Problems, err)
+	if _, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "${keyring:A}"}}}`)); err == nil || !strings.Contains(err.Error(), `works only in "env"`) {
+		t.Errorf("a public URL: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"strings"
 
@@ -19,6 +20,8 @@ type Token struct {
 	Rate    Rate   `key:"rate"`    // of the requests with this token; the zero value is the rate of all clients
 	Plain   bool   // the file has the token as a string instead of an object
 	Text    string `json:"-"` // the token itself; "" if only its hash is known
+
+	Secret Referring `json:"-"` // gives Hash and Text; see [Config.WithSecrets]
 }
 
 // The roles.
@@ -57,7 +60,14 @@ func tokenText(d *decoder, t *Token, v hujson.Value) {
 		d.mistake(v.StartOffset, `it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
 		return
 	}
-	s, missing, err := d.complete(v)
+	var s string
+	var missing variables
+	var err error
+	t.Secret = referring(d, v.StartOffset, &s, func() {
+		d.referable = true
+		s, missing, err = d.complete(v)
+		d.referable = false
+	})
 	ok := true
 	switch {
 	case err != nil:
@@ -66,6 +76,7 @@ func tokenText(d *decoder, t *Token, v hujson.Value) {
 		t.Hash = s // to be compared; the token itself is in the environment
 	case missing.any():
 		d.mistake(v.StartOffset, "%s", missing)
+	case t.Secret.Text != "": // its value comes later
 	case s == "":
 		d.mistake(v.StartOffset, "an empty token proves nothing; write ${TOKEN} and set TOKEN in the environment")
 	default:
@@ -91,12 +102,13 @@ func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".p
 func checkTokens(d *decoder, c Config) {
 	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
 	local := urls.IsLoopback(host)
-	hashes, names := make(map[string]bool), make(map[string]bool)
+	seen, names := make(map[string]bool), make(map[string]bool)
 	d.at(atToken)
 	elements := d.last[atToken].elements()
 	for i := range c.Router.HTTP.Tokens {
 		t := &c.Router.HTTP.Tokens[i]
-		if t.Hash == "" {
+		same := cmp.Or(t.Hash, t.Secret.Text)
+		if same == "" {
 			continue
 		}
 		at := elements[i].StartOffset
@@ -104,7 +116,7 @@ func checkTokens(d *decoder, c Config) {
 			if t.Profile != "" && !hasKey(c.Router.Profiles, t.Profile) {
 				d.mistake(at, `there is no profile %q; %s`, t.Profile, profileAdvice(d, t.Profile, c.Router.Profiles))
 			}
-			if hashes[t.Hash] {
+			if seen[same] {
 				d.mistake(at, "it is here twice; remove one")
 			}
 			if t.Name != "" && names[t.Name] {
@@ -116,6 +128,6 @@ func checkTokens(d *decoder, c Config) {
 		}) {
 			*t = Token{}
 		}
-		hashes[t.Hash], names[t.Name] = true, true
+		seen[same], names[t.Name] = true, true
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -39,7 +40,7 @@ func TestTokens(t *testing.T) {
 		{`{"token": "${TOKEN}", "profile": "Work"}`, Token{}, `"profile" must be the name of a profile`},
 	} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.token+`]}, "profiles": {"work": {}}}}`)
-		if got := c.Router.HTTP.Tokens; len(got) != 1 || got[0] != tt.want {
+		if got := c.Router.HTTP.Tokens; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
 			t.Errorf("%s: got %+v, want %+v", tt.token, got, tt.want)
 		}
 		said := ""
@@ -63,7 +64,7 @@ func TestTokensTogether(t *testing.T) {
 		if len(c.Problems) != 1 || c.Problems[0].Server != "" || !strings.Contains(c.Problems[0].Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", tt.tokens, c.Problems, tt.says)
 		}
-		if all := c.Router.HTTP.Tokens; all[len(all)-1] != (Token{}) || len(all) > 1 && all[0].Hash == "" {
+		if all := c.Router.HTTP.Tokens; !reflect.DeepEqual(all[len(all)-1], Token{}) || len(all) > 1 && all[0].Hash == "" {
 			t.Errorf("%s: %+v", tt.tokens, all)
 		}
 	}

@@ -32,7 +32,7 @@ type fakeIssuer struct {
 
 func newFakeIssuer() *fakeIssuer {
 	f := &fakeIssuer{
-		issuer: clientauth.Issuer{URL: "https://id.example.com", Read: []string{"tools.read"}, Call: []string{"tools.call"}, Admin: []string{"tools.admin"}, Revision: "1"},
+		issuer: clientauth.Issuer{URL: "https://id.example.com", Read: []string{"tools.read"}, Call: []string{"tools.call"}, Admin: []string{"tools.admin"}},
 		errs: map[string]error{
 			"expired":     &clientauth.Refusal{Status: 401, Reason: `it has "expired"`},
 			"nowhere":     &clientauth.Refusal{Status: 403, Reason: "no rule of profiles matches its user", Name: "cid (https://id.example.com)"},
@@ -54,7 +54,7 @@ func newFakeIssuer() *fakeIssuer {
 // proof returns what a token of the user proves.
 func (f *fakeIssuer) proof(user string, who clientauth.Principal, scopes ...string) clientauth.Proof {
 	who.Hash, who.Name = strings.Repeat("0", 63-len(user))+"-"+user, user+" (https://id.example.com)"
-	return clientauth.Proof{Principal: who, Issuer: f.issuer.URL, Revision: f.issuer.Revision, Scopes: scopes, Expires: time.Now().Add(time.Hour)}
+	return clientauth.Proof{Principal: who, Issuer: f.issuer.URL, Scopes: scopes, MayAdminister: slices.Contains(scopes, "tools.admin"), Expires: time.Now().Add(time.Hour)}
 }
 
 func (f *fakeIssuer) Token(_ context.Context, token, resource string) (clientauth.Proof, error) {
@@ -194,8 +194,7 @@ func TestIssuersAreNeverPublic(t *testing.T) {
 		"a mistake, public":   {PublicURL: publicURL, Issuers: []clientauth.Issuer{{}}, Authenticator: f},
 		"no public URL":       {Issuers: []clientauth.Issuer{f.issuer}, Authenticator: f},
 		"no authenticator":    {PublicURL: publicURL, Issuers: []clientauth.Issuer{f.issuer}},
-		"another revision":    {PublicURL: publicURL, Issuers: []clientauth.Issuer{{URL: f.issuer.URL, Revision: "2"}}, Authenticator: f},
-		"another issuer":      {PublicURL: publicURL, Issuers: []clientauth.Issuer{{URL: "https://other.example.com", Revision: "1"}}, Authenticator: f},
+		"another issuer":      {PublicURL: publicURL, Issuers: []clientauth.Issuer{{URL: "https://other.example.com"}}, Authenticator: f},
 		"a mistake and fixed": {PublicURL: publicURL, Issuers: []clientauth.Issuer{{}}, Authenticator: f, Tokens: tokens("fixed")},
 	} {
 		w := serveIssued(t, o)
@@ -215,7 +214,7 @@ func TestIssuersAreNeverPublic(t *testing.T) {
 // Clients find the issuer from nothing but the URL, and learn no profiles by that.
 func TestProtectedResourceMetadata(t *testing.T) {
 	f := newFakeIssuer()
-	other := clientauth.Issuer{URL: "https://other.example.com", Read: []string{"tools.read", "r"}, Call: []string{"c"}, Admin: []string{"a"}, Revision: "1"}
+	other := clientauth.Issuer{URL: "https://other.example.com", Read: []string{"tools.read", "r"}, Call: []string{"c"}, Admin: []string{"a"}}
 	o := f.options()
 	o.Issuers = append(o.Issuers, clientauth.Issuer{}, other)
 	w := serveIssued(t, o)

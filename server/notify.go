@@ -10,7 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -18,10 +17,6 @@ const (
 	// notifyEvery the least time between two notifications.
 	gatherTime  = 100 * time.Millisecond
 	notifyEvery = 500 * time.Millisecond
-
-	// sameEvery is how often clients are notified of a list that is the same, and sameBurst how often at once.
-	sameEvery = time.Minute
-	sameBurst = 4
 )
 
 // changes are the notifications that a list has changed, and the member by which a
@@ -64,10 +59,9 @@ type notifier struct {
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex               // guards the fields below
-	base    *baseline                // the state that the first client found; may be nil
-	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
-	same    map[string]*rate.Limiter // of notifications of a list that is the same
+	mu      sync.Mutex // guards the fields below
+	base    *baseline  // the state that the first client found; may be nil
+	touched bool       // clients are to be notified of all lists, even if they are the same
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -79,7 +73,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
+		touches: make(chan struct{}, 1), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -102,8 +96,7 @@ func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.base = nil
-		clear(n.touched)
+		n.base, n.touched = nil, false
 	}
 	return n.base
 }
@@ -158,16 +151,11 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates) || !now.Skills.Equal(last.Skills), // the extension has no notification of its own
 	}
 	n.mu.Lock()
-	for member, always := range n.touched {
-		if n.same[member] == nil {
-			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
-		}
-		differ[member] = differ[member] || always || n.same[member].Allow()
-	}
-	clear(n.touched)
+	touched := n.touched
+	n.touched = false
 	n.mu.Unlock()
 	for _, change := range changes {
-		if !differ[change.member] {
+		if !touched && !differ[change.member] {
 			continue
 		}
 		any = true
@@ -197,10 +185,7 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 	for _, change := range changes {
 		if m.Method == change.notification {
-			if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
-				n.touch(change.member, false)
-			}
-			return
+			return // run notifies the clients if the list differs once the server was listed again
 		}
 	}
 	clients := n.clients.All()
@@ -217,20 +202,12 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 }
 
-// touch has clients notified that a list has changed, even if it has not: its server
-// says so. Without always, they hear less and less of a list that is the same: some servers say so without end.
-func (n *notifier) touch(member string, always bool) {
+// touch has clients notified that all lists have changed, even if they have not: nothing has notified them of changes meanwhile.
+func (n *notifier) touch() {
 	n.mu.Lock()
-	n.touched[member] = n.touched[member] || always
+	n.touched = true
 	n.mu.Unlock()
 	signal.Leave(n.touches)
-}
-
-// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
-func (n *notifier) touchAll() {
-	for _, change := range changes {
-		n.touch(change.member, true)
-	}
 }
 
 // sleep reports false if ctx ends before d has passed.

@@ -117,7 +117,7 @@ func TestRevocationEndsAll(t *testing.T) {
 		{"no tokens at all", "one", func(o *HTTPOptions) { o.Tokens, o.Issuers = nil, nil }},
 		{"issuer removed", "ann", func(o *HTTPOptions) { o.Issuers = nil }},
 		{"a mistake in the issuer", "ann", issuer(func(i *clientauth.Issuer) { *i = clientauth.Issuer{} })},
-		{"issuer changed", "ann", issuer(func(i *clientauth.Issuer) { i.Revision = "2" })},
+		{"issuer changed", "ann", issuer(func(i *clientauth.Issuer) { i.Rules = "2" })},
 		{"other scopes", "ann", issuer(func(i *clientauth.Issuer) { i.Call = nil })},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -32,7 +33,7 @@ func newLog(t *testing.T) Options {
 	t.Helper()
 	o := Options{File: filepath.Join(t.TempDir(), "logs", "audit.jsonl"), MaxSize: 250, MaxFiles: 10}
 	write(t, o, "one", "two", "three", "four", "five", "six")
-	if files := oldFiles(o.File); len(files) != 2 {
+	if files := logfile.Old(o.File); len(files) != 2 {
 		t.Fatalf("the old files are %q", files)
 	}
 	return o
@@ -41,7 +42,7 @@ func newLog(t *testing.T) Options {
 func TestChain(t *testing.T) {
 	o := newLog(t)
 	report, err := Verify(t.Context(), o.File, "")
-	if err != nil || report.Events != 6 || report.Files != 3 || report.Removed != 0 || report.Last < report.First || len(report.Hash) != 64 {
+	if err != nil || report.Events != 6 || report.Removed != 0 || report.Last < report.First || len(report.Hash) != 64 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	write(t, o, "seven")
@@ -53,7 +54,7 @@ func TestChain(t *testing.T) {
 	if err != nil || len(last) != 2 || last[0].Target != "six" || last[1].Target != "seven" || last[1].Seq != 7 || last[1].Prev != report.Hash {
 		t.Errorf("the last two are %+v, %v", last, err)
 	}
-	for _, path := range append(oldFiles(o.File), o.File) {
+	for _, path := range append(logfile.Old(o.File), o.File) {
 		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -66,12 +67,12 @@ func TestPrune(t *testing.T) {
 	o.MaxFiles = 2
 	write(t, o, "seven", "eight", "nine")
 	report, err := Verify(t.Context(), o.File, "")
-	if err != nil || report.Files != 2 || report.Removed == 0 || report.Removed+report.Events != 9 {
+	if err != nil || len(logfile.Old(o.File)) != 1 || report.Removed == 0 || report.Removed+report.Events != 9 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	o.MaxFiles = 1
 	write(t, o, "ten", "eleven")
-	expect.Equal(t, len(oldFiles(o.File)), 0, "kept")
+	expect.Equal(t, len(logfile.Old(o.File)), 0, "kept")
 	if report, err := Verify(t.Context(), o.File, ""); err != nil || report.Removed == 0 || report.Removed+report.Events != 11 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -82,10 +83,10 @@ func TestLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l, err := Open(Options{File: path})
 	expect.OK(t, err)
-	f := &file{path: path}
-	unlock, err := f.lock(t.Context()) // as a process does that hangs
+	f := &logfile.File{Path: path}
+	unlock, err := f.Lock(t.Context()) // as a process does that hangs
 	expect.OK(t, err)
-	const recorded = queued + atOnce + 100
+	const recorded = 1024 + atOnce + 100 // more than the queue has room for
 	for i := range recorded {
 		l.Record(Event{Action: Control, Outcome: OK, Target: fmt.Sprint(i)})
 	}
@@ -130,7 +131,7 @@ func TestRefusedFiles(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
 	}
-	if _, err := (&file{path: at("locked")}).lock(t.Context()); err == nil {
+	if _, err := (&logfile.File{Path: at("locked")}).Lock(t.Context()); err == nil {
 		t.Error("a link is used as the lock")
 	}
 }
@@ -148,7 +149,7 @@ func TestUnwritable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l.Close(ctx)
-	expect.Equal(t, l.lost.Load(), 1, "events are missing")
+	expect.Equal(t, l.queue.Lost.Load(), 1, "events are missing")
 	expect.OK(t, os.Remove(path))
 	write(t, Options{File: path}, "b")
 }

@@ -5,22 +5,17 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 const (
-	// queued bounds the events that wait to be written. Further ones are lost, so that no request
-	// waits for a disk.
-	queued = 1024
-
 	// atOnce bounds the events that are written under one lock.
 	atOnce = 256
 
@@ -40,17 +35,13 @@ type Options struct {
 
 // A Log writes events to a file. Its methods may be called by many goroutines at once.
 type Log struct {
-	mask   func(string) string
-	log    *zap.Logger
-	ended  chan struct{} // closed when the writer has ended
-	closed context.Context
-	close  context.CancelFunc
-	ctx    context.Context
-	abort  context.CancelFunc // ends a wait for the lock
-
-	lost   atomic.Int64 // events that are not written and not noted as missing
-	mu     sync.Mutex   // guards events from being closed while one is sent
-	events chan Entry
+	mask     func(string) string
+	log      *zap.Logger
+	file     *file
+	queue    *logfile.Queue[Entry]
+	ctx      context.Context
+	abort    context.CancelFunc // ends a wait for the lock
+	complain rate.Sometimes     // of a failure
 }
 
 // Check returns why Open would fail, as far as this can be found out. It creates the file.
@@ -60,15 +51,8 @@ func Check(o Options) error {
 }
 
 func newFile(o Options) (*file, error) {
-	f := &file{path: o.File, maxSize: cmp.Or(o.MaxSize, 10<<20), maxFiles: cmp.Or(o.MaxFiles, 10)}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return nil, err
-	}
-	w, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	return f, w.Close()
+	f := &file{File: logfile.File{Path: o.File, MaxSize: cmp.Or(o.MaxSize, 10<<20), MaxFiles: cmp.Or(o.MaxFiles, 10), Sync: true}}
+	return f, f.create()
 }
 
 // Open opens the log, and creates the file with mode 0600. It must be closed. The error is that
@@ -79,42 +63,30 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{log: zap.NewNop(), mask: func(s string) string { return secret.Hide(s, "***") }, ended: make(chan struct{}), events: make(chan Entry, queued)}
+	l := &Log{log: zap.NewNop(), mask: func(s string) string { return secret.Hide(s, "***") }, file: f, complain: rate.Sometimes{Interval: complainEach}}
 	if o.Mask != nil {
 		l.mask = o.Mask
 	}
 	if o.Log != nil {
 		l.log = o.Log.Named("audit")
 	}
-	l.closed, l.close = context.WithCancel(context.Background())
 	l.ctx, l.abort = context.WithCancel(context.Background())
-	go l.run(f)
+	l.queue = logfile.NewQueue(atOnce, l.write)
 	return l, nil
 }
 
 // Record writes an event soon. It waits for no disk: when too many events wait, the event is
 // lost, and the log says how many were. l may be nil, which records nothing.
 func (l *Log) Record(e Event) {
-	if l == nil {
-		return
+	if l != nil {
+		l.queue.Put(Entry{Time: now(), Event: e.cleaned(l.mask)})
 	}
-	entry := Entry{Time: now(), Event: e.cleaned(l.mask)}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed.Err() == nil {
-		select {
-		case l.events <- entry:
-			return
-		default:
-		}
-	}
-	l.lost.Add(1)
 }
 
 // Exists reports whether there is a log at a path.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
-	return err == nil || len(oldFiles(path)) > 0
+	return err == nil || len(logfile.Old(path)) > 0
 }
 
 // Close writes the waiting events, until ctx ends. Later events are lost. The error says that
@@ -123,21 +95,10 @@ func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	if l.closed.Err() == nil {
-		l.close()
-		close(l.events)
-	}
-	l.mu.Unlock()
 	defer l.abort()
-	var err error
-	select {
-	case <-l.ended:
-		if n := l.lost.Load(); n > 0 {
-			err = fmt.Errorf("%d events could not be written", n)
-		}
-	case <-ctx.Done():
-		err = ctx.Err()
+	err := l.queue.Close(ctx)
+	if n := l.queue.Lost.Load(); err == nil && n > 0 {
+		err = fmt.Errorf("%d events could not be written", n)
 	}
 	if err != nil {
 		l.log.Error("events are missing at the end of the audit log", zap.Error(err))
@@ -145,43 +106,27 @@ func (l *Log) Close(ctx context.Context) error {
 	return err
 }
 
-// run writes events as they come, until there are no more.
-func (l *Log) run(f *file) {
-	defer close(l.ended)
-	for first := range l.events {
-		entries := []Entry{first}
-		for len(l.events) > 0 && len(entries) < atOnce {
-			entries = append(entries, <-l.events)
-		}
-		l.write(f, entries)
-		l.pause(breath)
-	}
-	if l.lost.Load() > 0 {
-		l.write(f, nil)
-	}
-}
-
 // write writes entries, and how many events are missing. It tries again until it succeeds or the
 // log is closed.
-func (l *Log) write(f *file, entries []Entry) {
-	var complained time.Time
+func (l *Log) write(entries []Entry) {
 	for {
-		lost := l.lost.Load()
+		lost := l.queue.Lost.Load()
 		all := entries
 		if lost > 0 {
 			all = append(slices.Clip(entries), entryOf(Gap, fmt.Sprintf("%d events are missing: they could not be written fast enough, or at all", lost)))
 		}
-		err := f.append(l.ctx, all)
-		if err == nil {
-			l.lost.Add(-lost)
+		if len(all) == 0 {
 			return
 		}
-		if time.Since(complained) >= complainEach {
-			complained = time.Now()
-			l.log.Error("the audit log can't be written; it is tried again", zap.Error(err))
+		err := l.file.append(l.ctx, all)
+		if err == nil {
+			l.queue.Lost.Add(-lost)
+			l.pause(breath)
+			return
 		}
+		l.complain.Do(func() { l.log.Error("the audit log can't be written; it is tried again", zap.Error(err)) })
 		if !l.pause(retryPause) {
-			l.lost.Add(int64(len(entries)))
+			l.queue.Lost.Add(int64(len(entries)))
 			return
 		}
 	}
@@ -192,7 +137,7 @@ func (l *Log) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
-	case <-l.closed.Done():
+	case <-l.queue.Closed():
 		return false
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -85,7 +86,7 @@ func TestNotedHash(t *testing.T) {
 			edit(t, path, func(l []string) []string { return []string{l[0], strings.Replace(l[1], "six", "sex", 1)} })
 		},
 		"all removed": func(t *testing.T, path string) {
-			for _, older := range oldFiles(path) {
+			for _, older := range logfile.Old(path) {
 				os.Remove(older)
 			}
 			edit(t, path, func([]string) []string { return nil })
@@ -139,7 +140,7 @@ func TestAfterCrash(t *testing.T) {
 	o = newLog(t)
 	expect.OK(t, os.Rename(o.File, o.File+".3"))
 	write(t, o, "again")
-	if report, err := Verify(t.Context(), o.File, ""); err != nil || report.Events != 7 || report.Files != 4 {
+	if report, err := Verify(t.Context(), o.File, ""); err != nil || report.Events != 7 || len(logfile.Old(o.File)) != 3 {
 		t.Errorf("between two files: %+v, %v", report, err)
 	}
 	o = newLog(t)

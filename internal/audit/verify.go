@@ -10,12 +10,12 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // A Report describes a log that [Verify] found intact.
 type Report struct {
-	Files   int
 	Events  int64
 	Removed int64    // events before the first one, which were in files that are no longer kept
 	First   string   // the time of the first event
@@ -67,7 +67,7 @@ func (l line) fault(format string, args ...any) error {
 func read(ctx context.Context, path string, do func(line) error) error {
 	// The current file first: a writer may rename it, and then goes on in another one.
 	current, err := safefile.OpenOwn(path, os.O_RDONLY)
-	older := oldFiles(path)
+	older := logfile.Old(path)
 	if err == nil {
 		defer current.Close()
 	} else if len(older) == 0 || !errors.Is(err, fs.ErrNotExist) {
@@ -135,8 +135,7 @@ type verifier struct {
 	Report
 	want  string // the hash to look for
 	found bool
-	at    chain  // after the last line
-	file  string // of the last line
+	at    chain // after the last line
 }
 
 // next checks a line.
@@ -163,10 +162,7 @@ func (v *verifier) next(l line) error {
 	case e.Action == Tampered:
 		return l.fault("the router noted that another program had changed the log: %s", e.Reason)
 	}
-	if v.file != l.file {
-		v.Files++
-	}
-	v.file, v.at = l.file, chain{e.Seq, hashOf(l.text)}
+	v.at = chain{e.Seq, hashOf(l.text)}
 	v.Events, v.Last, v.Hash = v.Events+1, e.Time, v.at.hash
 	if v.found {
 		v.After++

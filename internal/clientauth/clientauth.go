@@ -52,9 +52,9 @@ type Issuer struct {
 	// administration, as the issuer names them.
 	Read, Call, Admin []string
 
-	// Revision changes with each edit of the issuer's configuration. Sessions and requests that were
-	// let in under another revision end.
-	Revision string
+	// Rules decide together with the rest which users are let in. They are plain data, and only compared: sessions and requests
+	// of an issuer end when an edit changes anything of it.
+	Rules any
 
 	// For logins of people on the page.
 	ClientID     string   // of the router at the issuer; "" offers no login there
@@ -77,11 +77,11 @@ type Authenticator interface {
 
 // A Proof is the identity that an access token proves.
 type Proof struct {
-	Principal Principal
-	Issuer    string    // its URL
-	Revision  string    // of the Issuer by which the token was judged
-	Scopes    []string  // of the token, as the issuer names them
-	Expires   time.Time // of the token
+	Principal     Principal
+	Issuer        string    // its URL
+	Scopes        []string  // of the token, as the issuer names them
+	MayAdminister bool      // one of the Scopes is for administration, whether or not the user is an admin
+	Expires       time.Time // of the token
 }
 
 // A Refusal is why an access token does not let its client in.

@@ -38,9 +38,9 @@ type Pipeline struct {
 	Reload <-chan os.Signal
 
 	// Adjust returns a reading as the receiver is to have it, for example with the flags
-	// of a command line. It is called with each reading that is trusted. nil leaves the
-	// reading as it is.
-	Adjust func(config.Config) config.Config
+	// of a command line. It is called with each reading that is trusted; asked says that Reload has asked for it, so that
+	// it may differ although the text is the same. nil leaves the reading as it is.
+	Adjust func(c config.Config, asked bool) config.Config
 
 	// Trusted returns nil if a reading may be used, else the reason, as [trustfile.Text.Trusted]
 	// does; it gets the text as [config.LoadText] reads it. An edit that is not trusted waits until
@@ -92,7 +92,7 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 		case <-f.watcher.Poll:
 			f.read()
 		case <-p.Reload:
-			f.complaint = ""
+			f.complaint, f.asked = "", true
 			f.read()
 		case <-f.untrusted:
 			f.untrusted = time.After(recheck)
@@ -117,6 +117,7 @@ type feed struct {
 	waiting      config.Config        // the text of an edit that waits for trust
 	untrusted    <-chan time.Time     // fires while it waits
 	complaint    string               // about the text that is in the files now
+	asked        bool                 // by Reload, since Adjust was called last
 
 	settled  <-chan time.Time // fires once the files have not changed for a while
 	deadline time.Time        // when settled fires at the latest
@@ -184,7 +185,8 @@ func (f *feed) submit(next config.Config) {
 		f.disturb() // an envFile or a script was read before it was watched
 	}
 	if f.Adjust != nil {
-		next = f.Adjust(next)
+		next = f.Adjust(next, f.asked)
+		f.asked = false
 	}
 	if f.latest = next; !next.Equal(f.sent) {
 		f.pending = f.out

@@ -199,7 +199,7 @@ func TestPipelineStages(t *testing.T) {
 	var trusted atomic.Bool
 	p := Pipeline{
 		Reload: reload,
-		Adjust: func(c config.Config) config.Config {
+		Adjust: func(c config.Config, _ bool) config.Config {
 			c.Router.Mode = "search"
 			return c
 		},
@@ -216,7 +216,7 @@ func TestPipelineStages(t *testing.T) {
 		Sent:   func(c config.Config) { sent <- c },
 		Log:    zap.New(core),
 	}
-	first = p.Adjust(first)
+	first = p.Adjust(first, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx, first, w.out) }()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
@@ -36,7 +37,7 @@ func limits(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := requestOf(r)
 		if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
-			q.quota.payer = identity.Network(r.RemoteAddr)
+			q.quota.payer = clientauth.Network(r.RemoteAddr)
 		}
 		if pay(w, r, 1) {
 			next.ServeHTTP(w, r)

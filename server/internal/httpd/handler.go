@@ -43,7 +43,7 @@ type Options struct {
 
 	// Live returns the options that are in force now, and a channel that is closed when others
 	// are. It is called for each request; an Options that was returned must not be modified.
-	// Bound, Live, Pages, Logins, Accounts, Authenticator and Audit never change. nil: no option ever changes.
+	// Bound, Live, Pages, Logins, Accounts and Audit never change. nil: no option ever changes.
 	Live func() (*Options, <-chan struct{})
 
 	// Pages are served to people and programs, behind the same checks as MCP; may
@@ -59,7 +59,7 @@ type Options struct {
 	PublicURL string              // by which clients reach the router, without a slash at the end; "" if it is not known
 	Issuers   []clientauth.Issuer // that let clients in by access tokens; needs PublicURL and Authenticator
 
-	// Authenticator verifies access tokens of Issuers, and certificates; may be nil. It never changes.
+	// Authenticator verifies access tokens of Issuers, and certificates; may be nil.
 	Authenticator clientauth.Authenticator
 
 	// Audit records the actions of principals besides calls; may be nil. It never changes.
@@ -117,7 +117,7 @@ func New(b *Backends, o Options) *Handler {
 	log, work := b.Log.Named("http"), newWork()
 	_, port, _ := net.SplitHostPort(o.Bound)
 	h := &Handler{backends: b, work: work, clients: identity.New(work.ctx, identity.Options{
-		Port: port, Pages: o.Pages != nil, Authenticator: o.Authenticator, Logins: o.Logins, Accounts: o.Accounts, Audit: o.Audit, Log: log.Named("login"),
+		Port: port, Pages: o.Pages != nil, Logins: o.Logins, Accounts: o.Accounts, Audit: o.Audit, Log: log.Named("login"),
 	})}
 	h.settings = &settings{live: o.Live, revoke: h.revoke}
 	if o.Live == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
@@ -41,7 +42,7 @@ func (t target) isOpen() bool { return t.route == routeMetadata || t.route == ro
 // anyPage answers with a document that any web page may read.
 func (h *open) anyPage(w http.ResponseWriter, r *http.Request) {
 	crossOrigin(w, "*")
-	if wait := h.limit.Take(identity.Network(r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := h.limit.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
 		deny(w, r, nil, identity.Busy(http.StatusTooManyRequests, wait, "busy: too many requests from this address"))
 		return
 	}

@@ -30,7 +30,7 @@ func newRules(o *Options, before *rules, in *settings) *rules {
 		before = new(rules)
 	}
 	r := &rules{Options: *o, of: o, settings: in, access: newAccess(o), limiter: before.limiter, limiters: make(map[string]*rate.Limiter, len(o.Rates))}
-	r.clients = identity.NewRules(o.Tokens, o.Issuers, o.PublicURL, before.clients, func() *identity.Rules { return in.current().clients })
+	r.clients = identity.NewRules(o.Tokens, o.Issuers, o.Authenticator, o.PublicURL, before.clients)
 	r.MaxBodyMemory = cmp.Or(o.MaxBodyMemory, defaultMaxBodyMemory)
 	r.MaxBody = min(cmp.Or(o.MaxBody, defaultMaxBody), r.MaxBodyMemory) // a larger one could never be let in
 	r.MaxBatch = cmp.Or(o.MaxBatch, conversation.MaxBatch)

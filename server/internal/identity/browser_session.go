@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
-	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
 
 const (
@@ -33,9 +32,9 @@ var errEdited = errors.New("the configuration of the issuer was edited")
 type browserSession struct {
 	id     string // the value of its cookie
 	begun  time.Time
-	grant  *Grant          // ends with the session
-	from   string          // the browser's address
-	tokens *signin.Session // of the login at an issuer, revoked at the logout; nil for a token of the options
+	grant  *Grant  // ends with the session
+	from   string  // the browser's address
+	tokens *signIn // of the login at an issuer, revoked at the logout; nil for a token of the options
 }
 
 // browserSessions are the browsers that are logged in.
@@ -47,7 +46,7 @@ type browserSessions struct {
 }
 
 // begin begins a session of the principal of the grant, which ends with it.
-func (l *browserSessions) begin(of *Grant, from string, tokens *signin.Session) *browserSession {
+func (l *browserSessions) begin(of *Grant, from string, tokens *signIn) *browserSession {
 	g := *of
 	lasts, free := context.WithTimeout(of.Context, loginLife)
 	g.right = newRight(lasts)
@@ -94,7 +93,7 @@ func (l *browserSessions) edited() {
 	l.mu.Unlock()
 	for _, s := range ended {
 		l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
-		l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.Issuer, Reason: errEdited.Error()})
+		l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.issuer, Reason: errEdited.Error()})
 	}
 }
 
@@ -109,11 +108,11 @@ func (l *browserSessions) logOut(s *browserSession) {
 }
 
 // revoke has the issuer forget tokens.
-func (l *browserSessions) revoke(tokens *signin.Session) {
+func (l *browserSessions) revoke(tokens *signIn) {
 	ctx, cancel := context.WithTimeout(l.ctx, revokeTime)
 	defer cancel()
-	if err := tokens.Revoke(ctx); err != nil {
-		l.Log.Info("an issuer has not revoked the tokens of a login that has ended", zap.String("issuer", tokens.Issuer), zap.Error(err))
+	if err := tokens.grantor.Revoke(ctx, tokens.token); err != nil {
+		l.Log.Info("an issuer has not revoked the tokens of a login that has ended", zap.String("issuer", tokens.issuer), zap.Error(err))
 	}
 }
 

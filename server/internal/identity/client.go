@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +121,7 @@ func (c *Sender) Forbidden() *Denial {
 	if c.proof == nil {
 		return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest(`the token ` + name + ` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`)}
 	}
-	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Admin) > 0 && !hasScope(c.proof.Scopes, i.Admin) {
+	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Admin) > 0 && !c.proof.MayAdminister {
 		return c.lacks(i.Admin, conversation.InvalidRequest("the access token of the user "+name+" does not have the scope for administration; ask the issuer for it"))
 	}
 	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("the user " + name + ` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`)}
@@ -147,25 +146,6 @@ func (c *Sender) NeedsCall() *Denial {
 func (c *Sender) lacks(scopes []string, err error) *Denial {
 	why := conversation.AsError(err).Message
 	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
-}
-
-// Network returns the text that identifies a client without a token: the IP address; of IPv6 the
-// /64 prefix, since a client may have all its addresses. All clients behind a proxy have
-// the proxy's address.
-func Network(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return remote
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		return ip.String()
-	}
-	prefix, _ := ip.Prefix(64)
-	return prefix.String()
 }
 
 // Hostname returns host without a port and without the brackets of IPv6.
@@ -227,13 +207,4 @@ func quotable(text string) string {
 		return r
 	}, text)
 	return text[:min(len(text), maxDescription)]
-}
-
-// hasScope reports whether one of the scopes is wanted. Some issuers put the last segment of a
-// scope that is a URL into tokens.
-func hasScope(scopes, wanted []string) bool {
-	return slices.ContainsFunc(wanted, func(scope string) bool {
-		last := scope[strings.LastIndexByte(scope, '/')+1:]
-		return slices.Contains(scopes, scope) || last != "" && slices.Contains(scopes, last)
-	})
 }

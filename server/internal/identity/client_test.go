@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
-	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A client learns from the header, the text and the data alike when it may try again.
@@ -18,14 +17,5 @@ func TestBusy(t *testing.T) {
 		if h.Get("Retry-After") != want || e.Message != "too many; try again in "+want+" s" || string(e.Data) != `{"retry_after":`+want+`}` {
 			t.Errorf("%v: %v %+v", wait, h, e)
 		}
-	}
-}
-
-func TestNetwork(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:80": "fe80::/64", "[::1]:80": "::/64", "pipe": "pipe", "name:80": "name",
-	} {
-		expect.Equal(t, Network(remote), want, "%s", remote)
 	}
 }

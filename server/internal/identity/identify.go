@@ -30,8 +30,8 @@ const (
 )
 
 var (
-	// errRevisions is why a token can't be judged: its issuer was edited meanwhile.
-	errRevisions = errors.New("the configuration of the issuer changes")
+	// errNoGrant is why a token can't be judged: it proves no principal of an issuer.
+	errNoGrant = errors.New("the token proves no principal of an issuer of the configuration")
 
 	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
 
@@ -49,7 +49,7 @@ func (i *Identifier) Identify(r *http.Request, c *Sender) (asked bool) {
 		}
 	}
 	if g == nil {
-		g = i.byCertificate(r, c)
+		g = byCertificate(r, c)
 	}
 	if g == nil {
 		g, asked = i.byToken(r, c)
@@ -66,15 +66,15 @@ func (i *Identifier) Identify(r *http.Request, c *Sender) (asked bool) {
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
 // if it stands for no principal. A client that sends Authorization wants to be known by that.
-func (i *Identifier) byCertificate(r *http.Request, c *Sender) *Grant {
-	if i.Authenticator == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
+func byCertificate(r *http.Request, c *Sender) *Grant {
+	if c.Rules.judge == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
 		return nil
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
-	hash := i.certified(leaf)
+	hash := c.Rules.certified(leaf)
 	for who, g := range c.Rules.grants {
 		if hash != "" && who.Hash == hash {
-			c.proves = func(context.Context) bool { return i.certified(leaf) == hash }
+			c.proves = func(context.Context) bool { return c.Rules.certified(leaf) == hash }
 			return g
 		}
 	}
@@ -83,11 +83,11 @@ func (i *Identifier) byCertificate(r *http.Request, c *Sender) *Grant {
 
 // certified returns the hash of the principal that a certificate stands for now; "" if it stands for no principal. It
 // was verified when the connection began, which may be long ago.
-func (i *Identifier) certified(leaf *x509.Certificate) string {
+func (r *Rules) certified(leaf *x509.Certificate) string {
 	if time.Now().After(leaf.NotAfter) {
 		return ""
 	}
-	if hash, ok := i.Authenticator.Certificate(leaf); ok {
+	if hash, ok := r.judge.Certificate(leaf); ok {
 		return hash
 	}
 	return ""
@@ -97,7 +97,7 @@ func (i *Identifier) certified(leaf *x509.Certificate) string {
 // proves no principal. c.wrong says why not.
 func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) {
 	token := bearerOf(r)
-	if token == "" || i.Authenticator == nil || !c.Rules.byIssuers {
+	if token == "" || !c.Rules.byIssuers {
 		return nil, false
 	}
 	if c.Rules.PublicURL == "" {
@@ -105,33 +105,21 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 		return nil, false
 	}
 	resource := c.Rules.PublicURL + c.Resource
-	proof, g, err := i.judge(r.Context(), c.Rules, token, resource)
+	prove := func(ctx context.Context) (clientauth.Proof, *Grant, error) {
+		ctx, cancel := i.bounded(ctx, judging)
+		defer cancel()
+		return c.Rules.prove(ctx, token, resource)
+	}
+	proof, g, err := prove(r.Context())
 	if err != nil {
 		c.wrong = err
 		if refusal := refusalOf(err); refusal != nil && !refusal.Genuine { // the client of one that has expired must learn that
-			c.wait = i.refusals.Take(Network(r.RemoteAddr), 1, 1)
+			c.wait = i.refusals.Take(clientauth.Network(r.RemoteAddr), 1, 1)
 		}
 		return nil, true
 	}
-	c.proof, c.token, c.proves = &proof, token, i.tokenProves(c.Rules, token, resource, proof)
+	c.proof, c.token, c.proves = &proof, token, stillProves(prove, proof)
 	return g, true
-}
-
-// judge asks the Authenticator for the proof of a token for a resource, and returns the grant by the
-// rules that are in force.
-func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (clientauth.Proof, *Grant, error) {
-	ctx, cancel := i.bounded(ctx, judging)
-	defer cancel()
-	for range 2 { // again if the issuer was edited meanwhile
-		proof, err := i.Authenticator.Token(ctx, token, resource)
-		if err != nil {
-			return clientauth.Proof{}, nil, err
-		}
-		if g, ok := rules.current().grantOf(proof); ok {
-			return proof, g, nil
-		}
-	}
-	return clientauth.Proof{}, nil, errRevisions
 }
 
 // bearerOf returns the token that the request has, which may be "".
@@ -151,12 +139,12 @@ func refusalOf(err error) *clientauth.Refusal {
 	return nil
 }
 
-// tokenProves returns a function that reports whether an access token still proves the
+// stillProves returns a function that reports whether an access token still proves the
 // principal. While the issuer can't be asked, it does until it expires. Several goroutines may call the function.
-func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof clientauth.Proof) func(context.Context) bool {
+func stillProves(prove func(context.Context) (clientauth.Proof, *Grant, error), proof clientauth.Proof) func(context.Context) bool {
 	var mu sync.Mutex // guards proof.Expires
 	return func(ctx context.Context) bool {
-		now, _, err := i.judge(ctx, rules, token, resource)
+		now, _, err := prove(ctx)
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil {

@@ -46,13 +46,12 @@ type Accounts interface {
 
 // Options are the parts that an [Identifier] works with.
 type Options struct {
-	Port          string                   // that the router listens on, for the names of cookies
-	Pages         bool                     // there are pages for browsers, which may log in
-	Authenticator clientauth.Authenticator // may be nil
-	Logins        Logins                   // may be nil
-	Accounts      Accounts                 // may be nil
-	Audit         audit.Recorder
-	Log           *zap.Logger
+	Port     string   // that the router listens on, for the names of cookies
+	Pages    bool     // there are pages for browsers, which may log in
+	Logins   Logins   // may be nil
+	Accounts Accounts // may be nil
+	Audit    audit.Recorder
+	Log      *zap.Logger
 }
 
 // common is shared by all parts of an Identifier.

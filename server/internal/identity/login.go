@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
-	"github.com/mcp-metarouter/metarouter/internal/signin"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -33,14 +32,14 @@ type login struct {
 	tries    *rate.Limiter               // of each address, with tokens
 	begins   *rate.Limiter               // of each address, at issuers
 	foreign  *http.CrossOriginProtection // against the pages of others
-	signins  signin.Logins               // at issuers, under way
+	signIns  signIns                     // at issuers, under way
 	sessions browserSessions
 }
 
 func newLogin(m *common) *login {
 	return &login{
 		common: m, tries: perMinute(triesPerMinute), begins: perMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
-		sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
+		signIns: signIns{byState: make(map[string]*signIn)}, sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
 	}
 }
 
@@ -74,7 +73,7 @@ func IsLogin(path string) bool {
 func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Sender, html bool) (served bool, d *Denial) {
 	path, post, in := r.URL.Path, r.Method == http.MethodPost, c.IsIn()
 	switch {
-	case path == signedInPath && len(l.signIns(c.Rules)) > 0:
+	case path == signedInPath && len(offered(c.Rules)) > 0:
 		return true, l.complete(w, r, c) // also if the browser is logged in: by another login
 	case path == logoutPath && post && in:
 		return true, l.logOut(w, r, c)
@@ -102,7 +101,7 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 		l.ask(w, c, http.StatusForbidden, "Only this page may send a token. Send it again.")
 		return
 	}
-	if wait := l.tries.Take(Network(r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := l.tries.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
 		l.tooMany(w, c, wait)
 		return
 	}
@@ -166,7 +165,7 @@ type offeredIssuer struct{ URL, Host string }
 // ask shows the page that asks for a token or where to log in, with the problem of the last try.
 func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string) {
 	offer := loginOffer{Try: c.Rules.At(loginPath), Begin: c.Rules.At(signInPath), Problem: problem}
-	for _, at := range l.signIns(c.Rules) {
+	for _, at := range offered(c.Rules) {
 		offer.Issuers = append(offer.Issuers, offeredIssuer{at.URL, hostOf(at.URL)})
 	}
 	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return (p.Admin || hasAccounts(l)) && p.Hash != "" })

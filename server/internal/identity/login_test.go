@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/signin"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -24,11 +23,11 @@ func TestLoginWithoutItsToken(t *testing.T) {
 		"no admin's":             {[]clientauth.Principal{demoted}, false},
 		"no tokens at all":       {nil, false},
 	} {
-		before := NewRules([]clientauth.Principal{one}, nil, "", nil, nil)
+		before := NewRules([]clientauth.Principal{one}, nil, nil, "", nil)
 		s := who.login.sessions.begin(before.grants[one], "", nil)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.AddCookie(&http.Cookie{Name: cookieName("1", before), Value: s.id})
-		now := NewRules(tt.now, nil, "", before, nil)
+		now := NewRules(tt.now, nil, nil, "", before)
 		who.Revoke(before, now, func(func(conversation.Identity) bool) {})
 		if in := who.login.bySession(r, now); (in == s) != tt.in {
 			t.Errorf("%s: let in %v, want %v", name, in == s, tt.in)
@@ -40,7 +39,7 @@ func TestLoginWithoutItsToken(t *testing.T) {
 func TestLoginCookiesDiffer(t *testing.T) {
 	names := make(map[string]bool)
 	for _, tt := range []struct{ port, public string }{{"1", ""}, {"2", ""}, {"3", ""}, {"1", "https://x.example/a"}, {"1", "https://x.example/b"}} {
-		names[cookieName(tt.port, NewRules(nil, nil, tt.public, nil, nil))] = true
+		names[cookieName(tt.port, NewRules(nil, nil, nil, tt.public, nil))] = true
 	}
 	if len(names) != 5 {
 		t.Errorf("the cookies are called %v", names)
@@ -71,14 +70,14 @@ func TestCookieIsSecure(t *testing.T) {
 	} {
 		w, s := httptest.NewRecorder(), &browserSession{}
 		if tt.sso {
-			s.tokens = new(signin.Session)
+			s.tokens = new(signIn)
 		}
 		l := New(t.Context(), Options{Port: "1"}).login
 		r := httptest.NewRequest(http.MethodGet, tt.target, nil)
 		if tt.header != "" {
 			r.Header.Set(tt.header, tt.value)
 		}
-		l.letIn(w, r, &Sender{Rules: NewRules(nil, nil, tt.public, nil, nil)}, s)
+		l.letIn(w, r, &Sender{Rules: NewRules(nil, nil, nil, tt.public, nil)}, s)
 		c := w.Result().Cookies()[0]
 		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge != 60*60 {
 			t.Errorf("%+v: %+v", tt, c)

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
+	"reflect"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -18,26 +18,26 @@ import (
 // Rules say who is let in. They are replaced, not modified. Each request is served by the rules of the
 // moment when it came.
 type Rules struct {
-	Public    bool                    // requests need no token
-	PublicURL string                  // by which clients reach the router, without a slash at the end; "" if it is not known
-	Prefix    string                  // its path; may be ""
-	current   func() *Rules           // returns the rules that are in force
-	tokens    []clientauth.Principal  // requests must have the token of one of them
-	byIssuers bool                    // issuers let clients in, mistakes too
-	works     []clientauth.Issuer     // those without mistakes, the one first that clients need a token of; nil without a PublicURL
-	issuers   map[string]*issuerGrant // by URL
+	Public    bool                     // requests need no token
+	PublicURL string                   // by which clients reach the router, without a slash at the end; "" if it is not known
+	Prefix    string                   // its path; may be ""
+	tokens    []clientauth.Principal   // requests must have the token of one of them
+	byIssuers bool                     // issuers let clients in, mistakes too
+	judge     clientauth.Authenticator // of certificates and access tokens; may be nil
+	works     []clientauth.Issuer      // those without mistakes, the one first that clients need a token of; nil without a PublicURL
+	issuers   map[string]*issuerGrant  // by URL
 	grants    map[clientauth.Principal]*Grant
 }
 
-// NewRules returns rules that replace the rules before, which may be nil. current returns the rules that are
-// in force.
-func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, publicURL string, before *Rules, current func() *Rules) *Rules {
+// NewRules returns rules that replace the rules before, which may be nil. judge, which may be nil, knows clients of the
+// issuers and with certificates.
+func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, judge clientauth.Authenticator, publicURL string, before *Rules) *Rules {
 	if before == nil {
 		before = new(Rules)
 	}
 	r := &Rules{
 		Public: len(tokens) == 0 && len(issuers) == 0, PublicURL: strings.TrimRight(publicURL, "/"),
-		current: current, tokens: tokens, byIssuers: len(issuers) > 0,
+		judge: judge, tokens: tokens, byIssuers: judge != nil && len(issuers) > 0,
 	}
 	r.Prefix = prefixOf(r.PublicURL)
 	known := before.issuers
@@ -184,7 +184,7 @@ func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant
 			continue
 		}
 		g := before[i.URL]
-		if g == nil || g.Revision != i.Revision || !slices.Equal(g.Read, i.Read) || !slices.Equal(g.Call, i.Call) || !slices.Equal(g.Admin, i.Admin) {
+		if g == nil || !reflect.DeepEqual(g.Issuer, i) {
 			g = &issuerGrant{i, newRight(context.Background())}
 		}
 		grants[i.URL] = g
@@ -192,14 +192,18 @@ func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant
 	return grants
 }
 
-// grantOf returns the grant of the principal that was proved. It reports false if the token was
-// judged by other rules than these.
-func (r *Rules) grantOf(p clientauth.Proof) (*Grant, bool) {
+// prove returns the proof of a token for a resource, and the grant of its principal, which has ended if the issuer was edited
+// since these rules were in force.
+func (r *Rules) prove(ctx context.Context, token, resource string) (clientauth.Proof, *Grant, error) {
+	p, err := r.judge.Token(ctx, token, resource)
 	i := r.issuers[p.Issuer]
-	if i == nil || i.Revision != p.Revision || p.Principal.Hash == "" {
-		return nil, false
+	if err == nil && (i == nil || p.Principal.Hash == "") {
+		err = errNoGrant
 	}
-	return &Grant{Principal: p.Principal, issuer: i.URL, right: i.right}, true
+	if err != nil {
+		return clientauth.Proof{}, nil, err
+	}
+	return p, &Grant{Principal: p.Principal, issuer: i.URL, right: i.right}, nil
 }
 
 // HasIssuers reports whether issuers let clients in, so that there are metadata for them.

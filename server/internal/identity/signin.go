@@ -16,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
 
 const (
@@ -32,9 +31,9 @@ const (
 // pageResource returns the resource for which the page's tokens are.
 func pageResource(r *Rules) string { return r.PublicURL + "/mcp" }
 
-// signIns returns the issuers at which people can log in to the page.
-func (l *login) signIns(r *Rules) []clientauth.Issuer {
-	if l.Authenticator == nil {
+// offered returns the issuers at which people can log in to the page.
+func offered(r *Rules) []clientauth.Issuer {
+	if r.judge == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.works), func(at clientauth.Issuer) bool { return at.ClientID == "" })
@@ -43,7 +42,7 @@ func (l *login) signIns(r *Rules) []clientauth.Issuer {
 // begin sends a browser to an issuer, after a click on our own page.
 func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	public := c.Rules.PublicURL
-	issuers := l.signIns(c.Rules)
+	issuers := offered(c.Rules)
 	if len(issuers) == 0 {
 		l.ask(w, c, http.StatusNotFound, "This router has no issuer to log in at. Load the page again.")
 		return
@@ -52,7 +51,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 		l.ask(w, c, http.StatusForbidden, "A login at an issuer begins and ends at "+public+". Open that page, and log in there.")
 		return
 	}
-	if wait := l.begins.Take(Network(r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := l.begins.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
 		l.tooMany(w, c, wait)
 		return
 	}
@@ -65,13 +64,13 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	at := issuers[n]
 	ctx, cancel := l.bounded(r.Context(), callbackTime)
 	defer cancel()
-	next, browser, err := l.signins.Begin(ctx, at, pageResource(c.Rules), public+signedInPath)
+	next, browser, err := l.signIns.begin(ctx, at, pageResource(c.Rules), public+signedInPath)
 	if err != nil {
 		l.record(r, audit.Event{Action: audit.LogIn, Outcome: audit.Failed, Target: at.URL, Reason: err.Error()})
 		l.ask(w, c, http.StatusBadGateway, "The login can't begin: "+cleaned.Text(err.Error()))
 		return
 	}
-	l.setBrowser(w, r, c, browser, int(signin.Life.Seconds()))
+	l.setBrowser(w, r, c, browser, int(signInTime.Seconds()))
 	// A page and not a redirect: browsers let a form of ours redirect to us only (form-action).
 	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at " + hostOf(at.URL) + ".", Next: next})
 }
@@ -100,9 +99,9 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 	// The code works once: a browser that leaves now must not lose the login.
 	ctx, cancel := l.bounded(context.WithoutCancel(r.Context()), callbackTime)
 	defer cancel()
-	tokens, err := l.signins.Complete(ctx, cookie, values)
+	tokens, err := l.signIns.complete(ctx, cookie, values)
 	switch {
-	case errors.Is(err, signin.ErrUnknown):
+	case err == errNoSignIn:
 		refuse(http.StatusBadRequest, audit.Refused, sentence(err))
 	case err != nil:
 		refuse(http.StatusBadRequest, audit.Failed, sentence(err))
@@ -117,9 +116,9 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 
 // judge lets the browser in if its user is an administrator, or if users have accounts. If not, it returns the status of
 // the answer and an event for the audit log.
-func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
-	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
-	proof, err := l.Authenticator.Token(ctx, tokens.Access(), pageResource(c.Rules))
+func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signIn) (status int, e audit.Event) {
+	e = audit.Event{Outcome: audit.Refused, Target: tokens.issuer}
+	proof, g, err := c.Rules.prove(ctx, tokens.token.Access, pageResource(c.Rules))
 	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
@@ -133,14 +132,12 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return http.StatusServiceUnavailable, e
 	}
 	e.Principal = proof.Principal.Name
-	now := c.Rules.current()
-	g, ok := now.grantOf(proof)
 	switch {
-	case !ok || proof.Issuer != tokens.Issuer || now.PublicURL != c.Rules.PublicURL:
+	case g.Context.Err() != nil || proof.Issuer != tokens.issuer:
 		e.Reason = "The configuration of the issuer was edited meanwhile."
 		return http.StatusForbidden, e
 	case !proof.Principal.Admin && !hasAccounts(l):
-		i := now.issuers[proof.Issuer]
+		i := c.Rules.issuers[proof.Issuer]
 		e.Reason = fmt.Sprintf(`%s may use tools, but not this page. An administrator has one of the claims in "admins" of the issuer's entry (%s), and one of the scopes %s.`,
 			cleaned.Text(e.Principal), strings.Join(i.Admins, ", "), strings.Join(i.Admin, ", "))
 		return http.StatusForbidden, e
@@ -166,7 +163,7 @@ func (l *login) record(r *http.Request, e audit.Event) {
 		l.Audit.Record(e)
 		return
 	}
-	e.From = Network(r.RemoteAddr)
+	e.From = clientauth.Network(r.RemoteAddr)
 	l.trail.refused(e)
 }
 
@@ -202,10 +199,4 @@ func isSecure(r *http.Request, rules *Rules, atPublic bool) bool {
 func hostOf(issuer string) string {
 	_, host, _ := strings.Cut(oauth.Origin(issuer), "://")
 	return host
-}
-
-// sentence returns an error as a sentence for a person.
-func sentence(err error) string {
-	text := cleaned.Text(err.Error())
-	return "The login was not completed: " + strings.TrimSuffix(text, ".") + "."
 }

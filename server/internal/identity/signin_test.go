@@ -76,7 +76,7 @@ func (s *signInTest) edit(f func(*allowed)) {
 	s.options.Issuers = append([]clientauth.Issuer{}, s.options.Issuers...)
 	f(&s.options)
 	before := s.rules.Load()
-	next := NewRules(s.options.Tokens, s.options.Issuers, s.options.PublicURL, before, s.rules.Load)
+	next := NewRules(s.options.Tokens, s.options.Issuers, s, s.options.PublicURL, before)
 	if before != nil {
 		s.who.Revoke(before, next, func(func(conversation.Identity) bool) {})
 	}
@@ -122,18 +122,18 @@ func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 	s := &signInTest{t: t, issuer: fakeissuer.New(t, o)}
 	s.proof = clientauth.Proof{
 		Principal: clientauth.Principal{Hash: strings.Repeat("a", 64), Name: "ann (" + s.issuer.URL + ")", Admin: true},
-		Issuer:    s.issuer.URL, Revision: "1", Scopes: []string{"mcp:admin"}, Expires: time.Now().Add(time.Hour),
+		Issuer:    s.issuer.URL, Scopes: []string{"mcp:admin"}, Expires: time.Now().Add(time.Hour),
 	}
 	s.options = allowed{
 		Tokens: []clientauth.Principal{{}, {Hash: "x"}}, PublicURL: publicOrigin + "/router", // tokens: a mistake, and one of the role use
 		Issuers: []clientauth.Issuer{{
-			URL: s.issuer.URL, Read: []string{"mcp:read"}, Call: []string{"mcp:call"}, Admin: []string{"mcp:admin"}, Revision: "1",
+			URL: s.issuer.URL, Read: []string{"mcp:read"}, Call: []string{"mcp:call"}, Admin: []string{"mcp:admin"},
 			ClientID: "router", ClientSecret: "client-secret", Admins: []string{"groups=ops"},
 		}},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s.who = New(ctx, Options{
-		Port: "8787", Pages: true, Authenticator: s, Log: zap.NewNop(),
+		Port: "8787", Pages: true, Log: zap.NewNop(),
 		Audit: func(e audit.Event) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -377,8 +377,7 @@ func TestSignInRefused(t *testing.T) {
 		{"no scope for it", 403, "mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
 		{"a token that lets no one in", 403, refusal.Reason + ". The issuer has to grant: mcp:call.", nil, func(*clientauth.Proof) error { return refusal }},
 		{"an issuer without keys", 503, "be checked now", nil, func(*clientauth.Proof) error { return errors.New("no keys") }},
-		{"a token of another issuer", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil }},
-		{"a token by another configuration", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Revision = "2"; return nil }},
+		{"a token of another issuer", 503, "be checked now", nil, func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil }},
 	} {
 		path, cookie := fresh()
 		if tt.change != nil {
@@ -478,7 +477,7 @@ func TestSignInEnds(t *testing.T) {
 		ends   bool
 		events int
 	}{
-		"the issuer was edited":      {edits(func(o *allowed) { o.Issuers[0].Revision = "2" }), true, 1},
+		"the issuer was edited":      {edits(func(o *allowed) { o.Issuers[0].Rules = "2" }), true, 1},
 		"the issuer was removed":     {edits(func(o *allowed) { o.Issuers, o.Tokens = nil, []clientauth.Principal{{Hash: "x"}} }), true, 1},
 		"there is a new publicUrl":   {edits(func(o *allowed) { o.PublicURL = "https://other.example/router" }), true, 1},
 		"there is another publicUrl": {edits(func(o *allowed) { o.PublicURL += "/" }), false, 0},

@@ -90,5 +90,5 @@ func (t *trail) came(r *http.Request, who clientauth.Principal) {
 
 // eventOf returns the request as an event of the audit log.
 func eventOf(r *http.Request, who clientauth.Principal) audit.Event {
-	return audit.Event{Action: audit.Request, Principal: who.Name, From: Network(r.RemoteAddr), Target: r.URL.Path}
+	return audit.Event{Action: audit.Request, Principal: who.Name, From: clientauth.Network(r.RemoteAddr), Target: r.URL.Path}
 }

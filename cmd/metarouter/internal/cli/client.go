@@ -46,6 +46,7 @@ type need struct {
 	peek     bool // a running router is asked even if the configuration is not trusted
 	observed bool // a router of this process records calls in the access log and in traces
 	quiet    bool // a router of this process notes no problems of its configuration
+	secrets  bool // a router of this process reads the secrets to which "http" refers
 	asClient bool // without --profile, requests are for the view of clients without a profile, and not for everything
 
 	// alone is called before a router of this process is opened, and may change its configuration.
@@ -89,7 +90,7 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClie
 		return do(ctx, client)
 	}
 	local := *e.Runner
-	local.Quiet, local.Observed = n.quiet, n.observed
+	local.Quiet, local.Observed, local.Secrets = n.quiet, n.observed, n.secrets
 	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		mux := http.NewServeMux()
 		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil)

@@ -25,7 +25,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
-	err := e.ask(ctx, need{peek: true, quiet: true}, func(ctx context.Context, c *apiClient) error {
+	err := e.ask(ctx, need{peek: true, quiet: true, secrets: true}, func(ctx context.Context, c *apiClient) error {
 		asked, used = true, c.config
 		return c.send(ctx, "/dashboard/doctor", struct{}{}, &d)
 	})

@@ -34,6 +34,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // Flags has the flags and the command line of serve.
@@ -147,9 +148,18 @@ func Run(ctx context.Context, local *service.Runner, f Flags) error {
 func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer) error {
 	terms := p.terms(c.Files)
 	c = p.Settle(ctx, c)
+	var secrets func(c config.Config, again bool) config.Config
+	if known := len(c.Problems); p.flags.OverHTTP {
+		secrets = secretsOf(ctx, p.Guard(), p.log)
+		c = secrets(c, true)
+		for _, problem := range c.Problems[known:] {
+			p.log.Warn(problem.Error())
+		}
+	}
 	s := p.service(c)
 	reachable := make(chan struct{}) // closed once commands and clients over stdio find this router
 	if p.flags.OverHTTP {
+		s.Secrets = secrets
 		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
 		if err != nil {
 			return console.Usage(err)
@@ -185,6 +195,18 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		s.Screen = screen
 	}
 	return p.run(ctx, s)
+}
+
+// secretsOf returns the function that reads the secrets to which "http" refers. Commands print some, and may ask a person: they
+// do not run again for the same text.
+func secretsOf(ctx context.Context, guard []string, log *zap.Logger) func(c config.Config, again bool) config.Config {
+	var read, whole config.Config
+	return func(c config.Config, again bool) config.Config {
+		if again || !c.Equal(read) {
+			read, whole = c, supervisor.WithSecrets(ctx, c, guard, log)
+		}
+		return whole
+	}
 }
 
 // noteOther logs why another router that runs with the configuration is not this one.

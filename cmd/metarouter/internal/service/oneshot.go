@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // A Runner makes the routers of a command.
@@ -25,6 +26,7 @@ type Runner struct {
 
 	Quiet    bool // note no problems of the configuration
 	Observed bool // record calls in the access log and in traces, as serve does
+	Secrets  bool // read the secrets to which "http" refers, as serve --http does
 
 	base *process.Base // nil before Settle
 }
@@ -91,7 +93,9 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	if err != nil {
 		return err
 	}
-	c = r.Settle(ctx, c)
+	if c = r.Settle(ctx, c); r.Secrets {
+		c = supervisor.WithSecrets(ctx, c, r.Guard(), log)
+	}
 	if !r.Quiet {
 		configfile.NoteErrors(r.Files.Console, c)
 	}

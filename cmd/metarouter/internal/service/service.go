@@ -41,13 +41,14 @@ var ErrClientLeft = errors.New("the client has left")
 // A Service is a router that serves clients.
 type Service struct {
 	Config   config.Config
-	Complete func(config.Config) config.Config // gives a configuration that is read the values of variables that this process lacks
-	Override func(*config.Router)              // sets the options of the command line in each configuration that is read
-	Trusted  func(config.Config) error         // why an edited configuration may not be used
-	Chosen   []string                          // the profiles of all clients
-	View     server.View                       // of clients that choose no other
-	Watch    bool                              // read the configuration again when its files change
-	Hangup   chan os.Signal                    // a value makes the router read the configuration again
+	Complete func(config.Config) config.Config               // gives a configuration that is read the values of variables that this process lacks
+	Secrets  func(c config.Config, again bool) config.Config // gives it the secrets to which "http" refers, read again or as they were read for the same text; nil without HTTP
+	Override func(*config.Router)                            // sets the options of the command line in each configuration that is read
+	Trusted  func(config.Config) error                       // why an edited configuration may not be used
+	Chosen   []string                                        // the profiles of all clients
+	View     server.View                                     // of clients that choose no other
+	Watch    bool                                            // read the configuration again when its files change
+	Hangup   chan os.Signal                                  // a value makes the router read the configuration again
 
 	Options   adapter.Options // of the router; the Service sets the observers
 	Observers *Observers      // which the caller closes
@@ -127,8 +128,10 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 	return reload.Pipeline{
 		Watch:  s.Watch,
 		Reload: s.Hangup,
-		Adjust: func(c config.Config) config.Config {
-			c = s.Complete(c)
+		Adjust: func(c config.Config, asked bool) config.Config {
+			if c = s.Complete(c); s.Secrets != nil {
+				c = s.Secrets(c, asked)
+			}
 			o.mask.Learn(c) // before it is in use
 			s.Override(&c.Router)
 			return c

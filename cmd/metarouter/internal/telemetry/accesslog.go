@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,53 +13,55 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// queuedLines bounds the lines that wait to be written. Further ones are dropped, so
-// that no call waits for a disk.
-const queuedLines = 1024
+// atOnce bounds the lines that are written at once.
+const atOnce = 64
 
 // An AccessLog writes a line of JSON for each call to the file that the configuration names, which may
-// be edited while the router runs. When the file is full, it is kept under its name and the time. An
-// AccessLog is an observer of a selector. Several processes may write to the same file.
+// be edited while the router runs. An AccessLog is an observer of a selector. Several processes may write to the same file.
 type AccessLog struct {
 	mask    *Mask
 	log     *zap.Logger
 	options atomic.Pointer[config.AccessLog]
-	dropped atomic.Int64
-	queue   chan queued
-	written chan struct{} // closed when the last line is written
+	queue   *logfile.Queue[queued]
+	failing bool // the last write failed
 }
 
-// A queued is a line to write, or else the file for the next lines.
+// A queued is a line to write, and where.
 type queued struct {
 	line []byte
-	file *rotated // nil for no file
-	last bool     // no line comes any more
+	to   config.AccessLog
+}
+
+func fileOf(o config.AccessLog) logfile.File {
+	return logfile.File{Path: o.File, MaxSize: o.MaxSize, MaxFiles: o.MaxFiles}
 }
 
 // CanWrite fails if the access log that the configuration names can't be written.
 func CanWrite(c config.Config) error {
-	_, err := openRotated(c.Router.AccessLog)
-	return err
+	if c.Router.AccessLog.File == "" {
+		return nil
+	}
+	if err := fileOf(c.Router.AccessLog).Create(); err != nil {
+		return fmt.Errorf("metarouter.accessLog: %w", err)
+	}
+	return nil
 }
 
 // OpenAccessLog opens the log that the configuration names, if it names one. It must be closed.
 func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (*AccessLog, error) {
-	file, err := openRotated(c.Router.AccessLog)
-	if err != nil {
+	if err := CanWrite(c); err != nil {
 		return nil, err
 	}
-	l := &AccessLog{mask: mask, log: log.Named("accesslog"), queue: make(chan queued, queuedLines), written: make(chan struct{})}
+	l := &AccessLog{mask: mask, log: log.Named("accesslog")}
 	l.options.Store(&c.Router.AccessLog)
-	go l.write(file)
+	l.queue = logfile.NewQueue(atOnce, l.write)
 	return l, nil
 }
-
-// editTime is how long an edit waits for a place in the queue.
-const editTime = 5 * time.Second
 
 // Edit continues in the file that an edited configuration names. If that can't be opened, the
 // current one stays in use.
@@ -66,78 +69,54 @@ func (l *AccessLog) Edit(c config.Config) {
 	if *l.options.Load() == c.Router.AccessLog {
 		return
 	}
-	next, err := openRotated(c.Router.AccessLog)
-	if err != nil {
+	if err := CanWrite(c); err != nil {
 		l.log.Warn(`the edit of "accessLog" can't be used; the access log stays as it was`, zap.Error(err))
 		return
 	}
-	select {
-	case l.queue <- queued{file: next}: // before the first line for it
-		l.options.Store(&c.Router.AccessLog)
-	case <-time.After(editTime):
-		l.log.Warn(`the edit of "accessLog" can't be used, since the disk does not take lines; the access log stays as it was`)
-	}
+	l.options.Store(&c.Router.AccessLog)
 }
 
 // Close writes the lines that wait, until ctx ends. Calls that end later are not logged.
 func (l *AccessLog) Close(ctx context.Context) {
 	l.options.Store(new(config.AccessLog))
-	select {
-	case l.queue <- queued{last: true}:
-	case <-ctx.Done():
+	if err := l.queue.Close(ctx); err != nil {
+		l.log.Warn("the last lines of the access log may not be written", zap.Error(err))
 	}
-	select {
-	case <-l.written:
-	case <-ctx.Done():
-		l.log.Warn("the last lines of the access log may not be written", zap.Error(ctx.Err()))
+	if n := l.Dropped(); n > 0 {
+		l.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
 	}
 }
 
 // Dropped returns how many lines were not written: the disk was full, or slower than the
 // calls.
-func (l *AccessLog) Dropped() int64 { return l.dropped.Load() }
+func (l *AccessLog) Dropped() int64 { return l.queue.Lost.Load() }
 
 // Executed implements [selector.Observer].
 func (l *AccessLog) Executed(e selector.Execution) {
-	o := *l.options.Load()
-	if o.File == "" {
-		return
-	}
-	select {
-	case l.queue <- queued{line: l.line(e, o)}:
-	default:
-		l.dropped.Add(1)
+	if o := *l.options.Load(); o.File != "" {
+		l.queue.Put(queued{l.line(e, o), o})
 	}
 }
 
 // Searched implements [selector.Observer]. Searches are not logged.
 func (*AccessLog) Searched(selector.Search) {}
 
-// write writes lines as they come, until the last one.
-func (l *AccessLog) write(f *rotated) {
-	defer close(l.written)
-	failing := false
-	for next := range l.queue {
-		if next.line == nil {
-			if f = next.file; next.last {
-				break
-			}
-			continue
+// write writes lines, those of one file at once.
+func (l *AccessLog) write(all []queued) {
+	for len(all) > 0 {
+		to, lines, n := all[0].to, all[0].line, 1
+		for ; n < len(all) && all[n].to == to; n++ {
+			lines = append(lines, all[n].line...)
 		}
-		if f == nil { // an edit has just ended the log
-			continue
-		}
-		err := f.write(next.line)
+		all = all[n:]
+		err := fileOf(to).Append(context.Background(), lines)
 		if err != nil {
-			l.dropped.Add(1)
+			l.queue.Lost.Add(int64(n))
 		}
-		if err != nil && !failing {
+		if err != nil && !l.failing {
 			l.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
 		}
-		failing = err != nil
-	}
-	if n := l.dropped.Load(); n > 0 {
-		l.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
+		l.failing = err != nil
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,58 +137,6 @@ func TestAccessLogRotates(t *testing.T) {
 		if info, _ := os.Stat(name); info.Size() > 3*o.MaxSize { // each may add its gathered lines
 			t.Errorf("%s has %d bytes", name, info.Size())
 		}
-	}
-}
-
-func TestRotation(t *testing.T) {
-	folder := t.TempDir()
-	file := filepath.Join(folder, "log")
-	content := func(name string) string {
-		b, _ := os.ReadFile(filepath.Join(folder, name))
-		return string(b)
-	}
-	r, err := openRotated(config.AccessLog{File: file, MaxSize: 10, MaxFiles: 3})
-	expect.OK(t, err)
-	write := func(s string) {
-		t.Helper()
-		expect.OK(t, r.write([]byte(s)))
-	}
-	kept := func() (all []string) {
-		for _, name := range old(file) {
-			all = append(all, content(filepath.Base(name)))
-		}
-		return append(all, content("log"))
-	}
-	os.WriteFile(file+".backup", []byte("not ours"), 0o600)
-	for _, s := range []string{"one 456789", "two\n", "three\n", "four\n", "this is longer than a file\n", "six\n"} {
-		write(s)
-	}
-	if got, want := kept(), []string{"four\n", "this is longer than a file\n", "six\n"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-
-	// Another program may move it away.
-	if runtime.GOOS != "windows" {
-		os.Rename(file, filepath.Join(folder, "moved"))
-		write("new\n")
-		if content("moved") != "six\n" || content("log") != "new\n" {
-			t.Errorf("moved %q, log %q", content("moved"), content("log"))
-		}
-		os.RemoveAll(file)
-		os.Mkdir(file, 0o700)
-		if err := r.write([]byte("x")); err == nil {
-			t.Error("a folder was written to")
-		}
-		os.Remove(file)
-		write("again\n")
-		expect.Equal(t, content("log"), "again\n", "log")
-	}
-
-	r.options.MaxFiles = 1
-	write("alone 78910")
-	write("next\n")
-	if got := kept(); !slices.Equal(got, []string{"next\n"}) || content("log.backup") != "not ours" {
-		t.Errorf("got %q", got)
 	}
 }
 

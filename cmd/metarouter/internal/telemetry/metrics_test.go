@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -106,7 +107,7 @@ func TestMetrics(t *testing.T) {
 	m := NewMetrics("1.2.3")
 	r := newFakeRouter("s", `odd "name"`+"\n")
 	h := m.Handler(r, zap.NewNop())
-	m.CountDropped(&AccessLog{})
+	m.CountDropped(openLog(t, config.AccessLog{}))
 	search := tool("s", "search")
 	m.Executed(selector.Execution{Tool: search, Answered: search, Outcome: execute.OK, Took: 3 * time.Millisecond, Attempts: 1, Arguments: []byte(`{}`), Result: []byte(`{"a":1}`)})
 	m.Executed(selector.Execution{Tool: search, Answered: tool("t", "search"), Outcome: execute.ToolError, Took: time.Second, Attempts: 3, Cached: true})
@@ -236,7 +237,7 @@ func TestDashboardKnowsTheMetrics(t *testing.T) {
 	expect.OK(t, err)
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
-	m.CountDropped(&AccessLog{})
+	m.CountDropped(openLog(t, config.AccessLog{}))
 	m.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK})
 	text, _ := scrape(t, h, "")
 	families := parse(t, text)

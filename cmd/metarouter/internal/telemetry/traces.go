@@ -26,6 +26,9 @@ type Traces struct {
 	log      *zap.Logger
 }
 
+// maxLoggedError bounds a logged error, in bytes.
+const maxLoggedError = 400
+
 const scope = "github.com/mcp-metarouter/metarouter"
 
 // OpenTraces reads the standard environment variables (OTEL_…). It returns nil unless
@@ -43,7 +46,13 @@ func OpenTraces(version string, log *zap.Logger) *Traces {
 	// OpenTelemetry reports its errors to global handlers only. Its log quotes values of
 	// variables, which may be secrets and were checked above.
 	otel.SetLogger(logr.Discard())
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("OpenTelemetry", zap.Error(err)) }))
+	seldom := &rate.Sometimes{Interval: time.Minute} // not at each batch
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		seldom.Do(func() {
+			text := err.Error() // which quotes the collector's answer
+			log.Warn("the collector did not accept spans; they are lost", zap.String("error", text[:min(len(text), maxLoggedError)]))
+		})
+	}))
 	client, err := otlptrace.New(context.Background(), settings.client())
 	if err != nil {
 		log.Warn("no traces are sent", zap.Error(err))
@@ -59,8 +68,7 @@ func OpenTraces(version string, log *zap.Logger) *Traces {
 	}
 	to := settings.endpoint
 	log.Info("sending traces", zap.String("to", to.Scheme+"://"+to.Host+to.Path), zap.String("protocol", settings.protocol))
-	e := &exporter{SpanExporter: client, timeout: settings.timeout, log: log, seldom: rate.Sometimes{Interval: time.Minute}}
-	return &Traces{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(e)), log}
+	return &Traces{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(exporter{client}, sdk.WithExportTimeout(settings.timeout))), log}
 }
 
 // Tracer returns the tracer that makes spans, or nil if t is nil.

@@ -14,43 +14,34 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
-// An admission has the rules of the configuration for clients that have no token of it. It is
-// plain data.
-type admission struct {
+// An authenticator lets clients in by access tokens of issuers, and by certificates, as one configuration says.
+type authenticator struct {
 	issuers  []issuer
 	accepted []bearer.Issuer // the same, as tokens are verified
 	subjects []subject       // of certificates of clients
-}
-
-// An authenticator lets clients in by access tokens of issuers, and by certificates. It follows the configuration: each
-// token is judged by the one in force when it comes.
-type authenticator struct {
-	live     func() (*admission, <-chan struct{})
 	verifier *bearer.Verifier
 	log      *zap.Logger
-	warn     rate.Sometimes // for a certificate that lets no client in
+	warn     *rate.Sometimes // for a certificate that lets no client in
 }
 
 // Token implements [clientauth.Authenticator].
 func (a *authenticator) Token(ctx context.Context, token, resource string) (clientauth.Proof, error) {
-	now, _ := a.live()
-	valid, err := a.verifier.Verify(ctx, now.accepted, token, resource)
+	valid, err := a.verifier.Verify(ctx, a.accepted, token, resource)
 	if invalid, ok := errors.AsType[*bearer.InvalidError](err); ok {
 		return clientauth.Proof{}, &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: invalid.Reason, Genuine: invalid.Genuine}
 	}
 	if err != nil {
 		return clientauth.Proof{}, err
 	}
-	return now.issuers[slices.IndexFunc(now.accepted, func(i bearer.Issuer) bool { return i.URL == valid.Issuer })].proof(valid)
+	return a.issuers[slices.IndexFunc(a.accepted, func(i bearer.Issuer) bool { return i.URL == valid.Issuer })].proof(valid)
 }
 
 // Certificate implements [clientauth.Authenticator].
 func (a *authenticator) Certificate(leaf *x509.Certificate) (hash string, ok bool) {
-	now, _ := a.live()
-	if len(now.subjects) == 0 {
+	if len(a.subjects) == 0 {
 		return "", false
 	}
-	hash, why := find(leaf, now.subjects)
+	hash, why := find(leaf, a.subjects)
 	if why != "" {
 		a.warn.Do(func() {
 			a.log.Warn("the certificate of a client does not let it in: "+why, zap.String("subject", describe(leaf)))

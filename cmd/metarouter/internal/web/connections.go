@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 // A connections bounds the connections of an [http.Server] and, apart from them, the requests at a time, of which a
@@ -22,7 +23,7 @@ type connections struct {
 	most     int        // connections, and requests
 	open     shares     // connections
 	requests shares
-	counted  map[net.Conn]netip.Prefix
+	counted  map[net.Conn]string
 	warn     rate.Sometimes // that there are too many
 }
 
@@ -30,7 +31,7 @@ type connections struct {
 const warnAgain = time.Minute
 
 func newConnections(most int, log *zap.Logger) *connections {
-	return &connections{log: log, most: most, open: make(shares), requests: make(shares), counted: make(map[net.Conn]netip.Prefix), warn: rate.Sometimes{Interval: warnAgain}}
+	return &connections{log: log, most: most, open: make(shares), requests: make(shares), counted: make(map[net.Conn]string), warn: rate.Sometimes{Interval: warnAgain}}
 }
 
 // limit changes the bound.
@@ -40,48 +41,44 @@ func (b *connections) limit(most int) {
 	b.most = most
 }
 
-// Shares count by network: an IP address, or the /64 prefix of IPv6, since a client may have all its addresses.
-// The invalid prefix has the sum.
-type shares map[netip.Prefix]int
+// Shares count by network, as [clientauth.Network] names it. The empty name has the sum.
+type shares map[string]int
 
 // take counts one more of a network in, unless there are too many: of most, one network may have three quarters.
-func (s shares) take(from netip.Prefix, most int) bool {
-	if s[netip.Prefix{}] >= most || s[from] >= max(1, most-most/4) {
+func (s shares) take(from string, most int) bool {
+	if s[""] >= most || s[from] >= max(1, most-most/4) {
 		return false
 	}
 	s.count(from, 1)
 	return true
 }
 
-func (s shares) count(from netip.Prefix, more int) {
-	for _, p := range []netip.Prefix{from, {}} {
+func (s shares) count(from string, more int) {
+	for _, p := range []string{from, ""} {
 		if s[p] += more; s[p] == 0 {
 			delete(s, p)
 		}
 	}
 }
 
-// fromKey is the key of the network of a request in contexts.
-type fromKey struct{}
-
 // context is the ConnContext of an [http.Server]. It counts the connection in, or closes it.
 func (b *connections) context(ctx context.Context, c net.Conn) context.Context {
-	from := prefixOf(c)
+	from := clientauth.Network(c.RemoteAddr().String())
 	b.mu.Lock()
 	taken := b.open.take(from, b.most)
 	if taken {
 		b.counted[c] = from
 	}
-	all, own := b.open[netip.Prefix{}], b.open[from]
+	all, own := b.open[""], b.open[from]
 	b.mu.Unlock()
 	if !taken {
 		c.Close()
 		b.warn.Do(func() { // without the lock, since the log may block
 			b.log.Warn("there are too many connections: more are closed; see http.maxConnections",
-				zap.Int("connections", all), zap.Stringer("latest from", from), zap.Int("of that network", own))
+				zap.Int("connections", all), zap.String("latest from", from), zap.Int("of that network", own))
 		})
 	}
-	return context.WithValue(ctx, fromKey{}, from)
+	return ctx
 }
 
 // changed is the ConnState of an [http.Server]. It counts connections out.
@@ -97,24 +94,13 @@ func (b *connections) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-func prefixOf(c net.Conn) netip.Prefix {
-	address, _ := c.RemoteAddr().(*net.TCPAddr)
-	ip := address.AddrPort().Addr().Unmap().WithZone("")
-	bits := 64
-	if ip.Is4() {
-		bits = 32
-	}
-	prefix, _ := ip.Prefix(bits)
-	return prefix
-}
-
 // retryAfter is how many seconds a refused client shall wait.
 const retryAfter = 2
 
 // handler returns a handler that refuses requests when there are too many.
 func (b *connections) handler(serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, _ := r.Context().Value(fromKey{}).(netip.Prefix)
+		from := clientauth.Network(r.RemoteAddr)
 		b.mu.Lock()
 		taken := b.requests.take(from, b.most)
 		b.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -53,14 +53,14 @@ func TestConnections(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		expect.Equal(t, logs.Len(), 2, "warnings, one a minute")
-		expect.Equal(t, logs.All()[0].ContextMap()["latest from"], any("192.0.2.1/32"), "the warning")
+		expect.Equal(t, logs.All()[0].ContextMap()["latest from"], any("192.0.2.1"), "the warning")
 		for _, c := range append(add(b, "2001:db8::1", 20), add(b, "2001:db8::2", 5)...) { // one network, /64
 			expect.Equal(t, c.closed, false, "another network")
 		}
 		expect.Equal(t, add(b, "198.51.100.1", 1)[0].closed, true, "all have no room for more")
 		b.changed(crowd[0], http.StateClosed)
 		b.changed(crowd[0], http.StateClosed)
-		expect.Equal(t, [3]int{len(b.open), b.open[netip.Prefix{}], b.open[prefixOf(crowd[0])]}, [3]int{3, 99, 74}, "counted out once")
+		expect.Equal(t, [3]int{len(b.open), b.open[""], b.open[clientauth.Network(crowd[0].RemoteAddr().String())]}, [3]int{3, 99, 74}, "counted out once")
 		for c := range b.counted {
 			b.changed(c, http.StateClosed)
 		}

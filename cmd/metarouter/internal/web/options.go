@@ -20,8 +20,9 @@ import (
 func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	h := c.Router.HTTP
 	l.connections.limit(mostConnections(h))
+	known := l.authenticator(c)
 	issuers := []clientauth.Issuer{}
-	for _, i := range issuersOf(c, l.key) {
+	for _, i := range known.issuers {
 		issuers = append(issuers, i.public())
 	}
 	return &server.HTTPOptions{
@@ -29,20 +30,20 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
 		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
 		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
-		PublicURL: h.PublicURL, Issuers: issuers,
+		PublicURL: h.PublicURL, Issuers: issuers, Authenticator: known,
 	}
 }
 
-// admissionOf returns the rules of the configuration for clients without a token of its own.
-func (l *Listener) admissionOf(c config.Config) *admission {
-	now := &admission{issuers: issuersOf(c, l.key)}
-	for _, i := range now.issuers {
-		now.accepted = append(now.accepted, i.verified())
+// authenticator returns the authenticator for clients without a token of the configuration.
+func (l *Listener) authenticator(c config.Config) *authenticator {
+	a := &authenticator{issuers: issuersOf(c), verifier: l.verifier, log: l.log.Named("http"), warn: l.warn}
+	for _, i := range a.issuers {
+		a.accepted = append(a.accepted, i.verified())
 	}
 	if l.asksFor(c.Router.HTTP) {
-		now.subjects = subjectsOf(c.Router)
+		a.subjects = subjectsOf(c.Router)
 	}
-	return now
+	return a
 }
 
 // publicHost returns the host of the URL by which browsers reach the router, nil without one.

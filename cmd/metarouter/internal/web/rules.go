@@ -1,13 +1,10 @@
 package web
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,15 +31,13 @@ const (
 // plain data, so that [adapter.Follow] can compare it.
 type issuer struct {
 	config.Issuer
-	revision string          // see [clientauth.Issuer]
 	profiles map[string]bool // of its rules, if they exist
 	claims   []string        // that entries of servers name, sorted
 }
 
 // issuersOf returns the issuers that let clients in by tokens. The list is empty without a public URL,
-// since tokens must be for that URL. key is a secret of this process: without it, a revision would
-// help to guess a client secret.
-func issuersOf(c config.Config, key []byte) (all []issuer) {
+// since tokens must be for that URL.
+func issuersOf(c config.Config) (all []issuer) {
 	r := c.Router
 	if r.HTTP.PublicURL == "" {
 		return nil
@@ -57,22 +52,9 @@ func issuersOf(c config.Config, key []byte) (all []issuer) {
 				i.profiles[rule.Profile] = true
 			}
 		}
-		i.revision = revisionOf(i, key)
 		all = append(all, i)
 	}
 	return all
-}
-
-// revisionOf returns a hash over all that the configuration says of the issuer, and over which
-// profiles of its rules exist.
-func revisionOf(i issuer, key []byte) string {
-	said, err := json.Marshal([]any{i.Issuer, slices.Sorted(maps.Keys(i.profiles)), i.claims})
-	if err != nil {
-		panic(err) // texts, and lists of texts
-	}
-	sum := hmac.New(sha256.New, key)
-	sum.Write(said)
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // verified returns the part of the issuer by which tokens are verified.
@@ -83,11 +65,11 @@ func (i issuer) verified() bearer.Issuer {
 	}
 }
 
-// public returns the part of the issuer that clients may know, with its revision, and the settings with which the page logs
-// people in at the issuer.
+// public returns the part of the issuer that clients may know, and the settings with which the page logs people in at the
+// issuer.
 func (i issuer) public() clientauth.Issuer {
 	s := clientauth.Issuer{
-		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Revision: i.revision,
+		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Rules: i,
 		ClientID: i.ClientID, ClientSecret: i.ClientSecret, Audience: i.Audience,
 	}
 	for _, claim := range i.Admins {
@@ -149,7 +131,7 @@ func (i issuer) proof(t *bearer.Token) (clientauth.Proof, error) {
 			Hash: principalHash("oauth", i.URL, user), Name: name, Claims: i.claimsIn(t),
 			Profile: profile.Union(names...), Reads: may == reads, Admin: ruler && may == administers,
 		},
-		Issuer: i.URL, Revision: i.revision, Scopes: t.Scopes, Expires: t.Expires,
+		Issuer: i.URL, Scopes: t.Scopes, MayAdminister: may == administers, Expires: t.Expires,
 	}, nil
 }
 

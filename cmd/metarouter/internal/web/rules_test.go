@@ -123,7 +123,7 @@ func TestProof(t *testing.T) {
 		{"an admin rule that is a mistake", func(i *config.Issuer) { everyone(i); i.Admins = []config.Claim{{}} }, `{"sub":"u","":""}`, "mcp:admin", "work"},
 	} {
 		r := routerWith(ruled(tt.change))
-		got, err := issuersOf(config.Config{Router: r}, nil)[0].proof(tokenOfClaims(t, tt.claims, strings.Fields(tt.scopes)...))
+		got, err := issuersOf(config.Config{Router: r})[0].proof(tokenOfClaims(t, tt.claims, strings.Fields(tt.scopes)...))
 		text := shortOf(got, err)
 		if text != tt.want && (err == nil || !strings.HasPrefix(text, tt.want)) {
 			t.Errorf("%s: %q, want %q", tt.what, text, tt.want)
@@ -202,12 +202,12 @@ func TestScopeMap(t *testing.T) {
 func TestPrincipalsDiffer(t *testing.T) {
 	proof := func(url, user string) clientauth.Proof {
 		i := ruled(func(i *config.Issuer) { i.URL, i.Profiles = url, []config.ProfileRule{rule("*", "", "work")} })
-		p, err := issuersOf(config.Config{Router: routerWith(i)}, nil)[0].proof(tokenOfClaims(t, fmt.Sprintf(`{"sub":%q}`, user), "mcp:call"))
+		p, err := issuersOf(config.Config{Router: routerWith(i)})[0].proof(tokenOfClaims(t, fmt.Sprintf(`{"sub":%q}`, user), "mcp:call"))
 		expect.OK(t, err)
 		return p
 	}
 	one := proof("https://a.example", "u")
-	if one.Principal != proof("https://a.example", "u").Principal || one.Principal.Name != "u (https://a.example)" || one.Issuer != "https://a.example" || one.Revision == "" || one.Expires.IsZero() || !slices.Equal(one.Scopes, []string{"mcp:call"}) {
+	if one.Principal != proof("https://a.example", "u").Principal || one.Principal.Name != "u (https://a.example)" || one.Issuer != "https://a.example" || one.Expires.IsZero() || !slices.Equal(one.Scopes, []string{"mcp:call"}) {
 		t.Errorf("%+v", one)
 	}
 	seen := map[string]bool{one.Principal.Hash: true, one.Principal.Name: true}

@@ -9,7 +9,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -71,7 +70,8 @@ type Listener struct {
 	pages       *http.ServeMux
 	proofs      []string // how clients could prove who they are at the start; empty if anyone was let in
 	publicURL   string   // as the configuration had it at the start, for the log
-	key         []byte   // of the revisions of issuers
+	verifier    *bearer.Verifier
+	warn        *rate.Sometimes // for a certificate that lets no client in
 	log         *zap.Logger
 
 	mu   sync.Mutex   // guards the fields below
@@ -120,7 +120,8 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c), log.Named("http")),
-		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: []byte(rand.Text()),
+		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL,
+		verifier: bearer.New(bearer.Options{Log: log.Named("bearer")}), warn: &rate.Sometimes{Interval: warnAgain},
 	}, nil
 }
 
@@ -222,11 +223,9 @@ func tokenOf(file string) (config.Token, error) {
 // calls finish for a while.
 func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
 	options := adapter.Follow(parts, l.optionsOf)
-	verifier := bearer.New(bearer.Options{Log: l.log.Named("bearer")})
-	defer verifier.Close() // after the handler, which asks it
-	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http"), warn: rate.Sometimes{Interval: warnAgain}}
+	defer l.verifier.Close() // after the handler, which asks it
 	handler := s.Handler(server.HTTPOptions{
-		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
+		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options,
 	})
 	checked := http.Handler(handler)
 	if l.clients != nil {

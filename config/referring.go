@@ -1,0 +1,102 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// A Referring is a text of "http" with references to secrets. The zero value refers to no secret.
+type Referring struct {
+	Text       string
+	References []reference.Reference
+}
+
+// referring calls read, which reads a text, and returns the text with its references to secrets. The text itself is
+// then empty, so that it is not taken for the secret.
+func referring(d *decoder, at int, text *string, read func()) (r Referring) {
+	before := d.references
+	d.references = nil
+	read()
+	r.References, d.references = d.references, before
+	if len(r.References) == 0 {
+		return Referring{}
+	}
+	for _, one := range r.References {
+		if one.Personal() {
+			d.mistake(at, `%s works only in "headers" of a remote server, which each user's requests have; write ${keyring:NAME}`, short(one.Text))
+		}
+		if one.Kind == reference.Keyring {
+			d.examine(at, severityError, atUnread(one))
+		}
+	}
+	r.Text, *text = *text, ""
+	return r
+}
+
+// atUnread looks whether a secret of "http" is set that [Config.WithSecrets] has not read.
+func atUnread(one reference.Reference) look {
+	return func(r Router) (mistake, fix string) {
+		refers := func(to Referring) bool { return slices.Contains(to.References, one) }
+		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return refers(t.Secret) }) || slices.ContainsFunc(r.HTTP.Issuers, func(i Issuer) bool { return refers(i.Secret) }) {
+			return atSecret(one.Body)(r)
+		}
+		return "", ""
+	}
+}
+
+// WithSecrets returns the configuration with the secrets of the tokens and issuers of "http", which valueOf returns for
+// a text with references. A token or an issuer without its secret lets no client in, and a problem says why.
+func (c Config) WithSecrets(valueOf func(Referring) (string, error)) Config {
+	h := &c.Router.HTTP
+	h.Tokens, h.Issuers, c.Problems = slices.Clone(h.Tokens), slices.Clone(h.Issuers), slices.Clone(c.Problems)
+	problem := func(effect, of string, why error) {
+		c.Problems = append(c.Problems, Problem{
+			File: strings.Join(c.Files, ", "), Severity: severityError,
+			Message: fmt.Sprintf("%s: the secret of %s can't be read: %v; correct it, then send the router SIGHUP or restart it", effect, of, why),
+		})
+	}
+	for n := range h.Tokens {
+		t := &h.Tokens[n]
+		if t.Secret.Text == "" {
+			continue
+		}
+		value, err := valueOf(t.Secret)
+		hash, text, ok := secret.ParseToken(value)
+		switch {
+		case err != nil:
+		case !ok || value == "" || strings.ContainsFunc(value, notInToken):
+			err = errors.New(`its value must be one token, or "sha256:" and 64 hexadecimal digits`)
+		case slices.ContainsFunc(h.Tokens, func(other Token) bool { return other.Hash == hash }):
+			err = errors.New("its value is another token's, too")
+		}
+		name := cmp.Or(t.Name, short(t.Secret.References[0].Text))
+		if t.Hash, t.Text, t.Secret = hash, text, (Referring{}); err != nil {
+			problem(noToken, fmt.Sprintf("the token %q", name), err)
+			*t = Token{}
+		}
+	}
+	for n := range h.Issuers {
+		i := &h.Issuers[n]
+		if i.Secret.Text == "" {
+			continue
+		}
+		value, err := valueOf(i.Secret)
+		if err == nil && (strings.TrimSpace(value) == "" || strings.ContainsFunc(value, unicode.IsControl)) {
+			err = errors.New("its value must be one line of text")
+		}
+		if i.ClientSecret, i.Secret = value, (Referring{}); err != nil {
+			problem(noIssuer, i.URL, err)
+			*i = Issuer{}
+		}
+	}
+	return c
+}
+
+func notInToken(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
