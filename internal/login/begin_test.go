@@ -126,12 +126,12 @@ func TestOtherServerOfIssuer(t *testing.T) {
 func TestPorts(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
 	p := f.logIn(Request{})
-	port := p.flow.listener.port
+	port := p.listener.port
 	other, err := listen(port)
 	expect.OK(t, err)
 	again := f.logIn(Request{})
-	if n := f.issuer.Counts().Registrations; again.flow.listener.port == port || n != 2 {
-		t.Errorf("port %d, %d registrations", again.flow.listener.port, n)
+	if n := f.issuer.Counts().Registrations; again.listener.port == port || n != 2 {
+		t.Errorf("port %d, %d registrations", again.listener.port, n)
 	}
 
 	f.server.Settings.CallbackPort = port

@@ -27,7 +27,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	l.mu.Lock()
 	var pending []*Pending
 	for _, p := range l.pending {
-		if key(p.flow.server) == id {
+		if key(p.request.Server) == id {
 			pending = append(pending, p)
 		}
 	}

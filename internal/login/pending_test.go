@@ -185,14 +185,14 @@ func TestNoSecrets(t *testing.T) {
 	}
 	contains(t, said, "a login began", "a login is done", f.issuer.URL)
 	for name, secret := range map[string]string{
-		"code": back.Query().Get("code"), "state": p.flow.state, "verifier": p.flow.verifier,
+		"code": back.Query().Get("code"), "state": p.state, "verifier": p.verifier,
 		"access": saved.Token.Access, "refresh": saved.Token.Refresh, "principal": "hash-of-a-token",
 	} {
 		if secret == "" || strings.Contains(said, secret) {
 			t.Errorf("the %s (%q) is in a log or page", name, secret)
 		}
 	}
-	if strings.Contains(p.URL, p.flow.verifier) {
+	if strings.Contains(p.URL, p.verifier) {
 		t.Error("the verifier is in the URL")
 	}
 }
@@ -226,7 +226,7 @@ func TestFinish(t *testing.T) {
 				if err == nil {
 					t.Fatalf("%.80q is accepted", wrong)
 				}
-				contains(t, err.Error(), says, p.flow.redirect)
+				contains(t, err.Error(), says, p.redirect)
 				if strings.Contains(err.Error(), u.Query().Get("code")) {
 					t.Errorf("the code is in the error: %v", err)
 				}
@@ -257,7 +257,7 @@ func TestClose(t *testing.T) {
 	if _, err := l.Begin(t.Context(), Request{Server: f.server}); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
-	if left, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.listener.port)); err == nil {
+	if left, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.listener.port)); err == nil {
 		left.Close()
 		t.Error("the listener is left")
 	}
