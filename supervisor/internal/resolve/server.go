@@ -47,10 +47,10 @@ type Server struct {
 	user     *User                 // whose values it resolves; nil if it is for all users
 	noted    func(values []string) // called with values before they are used; may be nil
 
-	mu     sync.Mutex // guards the fields below
-	hidden []secret.Hidden     // the values that were resolved, the oldest first
-	tokens []string   // that were sent, the oldest first
-	told   time.Time  // when HideToken last reported one as new
+	mu     sync.Mutex      // guards the fields below
+	hidden []secret.Hidden // the values that were resolved, the oldest first
+	tokens []string        // that were sent, the oldest first
+	told   time.Time       // when HideToken last reported one as new
 	hide   *strings.Replacer
 	inside [][]byte // how tokens may appear in messages; replaced, never changed
 }
