@@ -127,7 +127,7 @@ func TestPorts(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
 	p := f.logIn(Request{})
 	port := p.listener.port
-	other, err := listen(port)
+	other, err := listen(f.logins.life, port, nil)
 	expect.OK(t, err)
 	again := f.logIn(Request{})
 	if n := f.issuer.Counts().Registrations; again.listener.port == port || n != 2 {

@@ -65,7 +65,7 @@ func nextOwn(ctx context.Context, s *Source, found oauth.Found, last issued, mor
 		granted = last.Scopes
 	}
 	scopes := oauth.ScopesToAsk(s.server.Settings, &found, oauth.Challenge{Scopes: more}, granted)
-	if failed := s.outage.recent(); failed != nil {
+	if failed := s.recentOutage(); failed != nil {
 		return "", failed
 	}
 	result, err := s.await(ctx, "machine"+last.Access, refreshTime, func(ctx context.Context) (any, error) {
@@ -77,13 +77,17 @@ func nextOwn(ctx context.Context, s *Source, found oauth.Found, last issued, mor
 			s.last.Store(nil)
 			return "", err
 		}
-		token, err := s.issuer.credentials(ctx, s.server, found, scopes)
+		var token oauth.Token
+		client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
+		if err == nil {
+			token, err = grantor(s.http, s.server.Settings, found, client).ClientCredentials(ctx, scopes)
+		}
 		if err != nil {
 			err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
-			s.outage.begin(err)
+			s.beginOutage(err)
 			return "", err
 		}
-		s.outage.begin(nil)
+		s.outage.Store(nil)
 		s.last.Store(&issued{token, found.Issuer.ID})
 		return token.Access, nil
 	})

@@ -121,9 +121,6 @@ func (p *Pending) login(ctx context.Context) error {
 	}
 	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID),
 		zap.String("from", p.who.From), zap.String("way", string(p.request.Way)))
-	if p.listener != nil {
-		p.listener.serve(p.logins.life, p.answer)
-	}
 	close(p.ready)
 	token, err := p.token(ctx)
 	if err != nil {

@@ -185,7 +185,7 @@ const loopbackPath = "/callback"
 // comeBack decides where the login comes back, and opens the listener if that is this machine. kept is the client that was
 // registered before, nil if no client was: its port comes first, so that no other registration is needed.
 func (p *Pending) comeBack(kept *oauth.Client) (err error) {
-	set, public := p.request.Server.Settings, p.logins.publicURL()
+	set, public, life := p.request.Server.Settings, p.logins.publicURL(), p.logins.life
 	switch port := set.CallbackPort; {
 	case p.request.Way == Device: // it does not come back
 		return nil
@@ -197,19 +197,19 @@ func (p *Pending) comeBack(kept *oauth.Client) (err error) {
 	case port == 0 && set.CallbackURL != "":
 		return errors.New("oauth.callbackUrl needs oauth.callbackPort: the port of this machine to which you forward it")
 	case port != 0:
-		if p.listener, err = listen(port); err != nil {
+		if p.listener, err = listen(life, port, p.answer); err != nil {
 			return fmt.Errorf("the login can't come back, since port %d (oauth.callbackPort) is in use: %w; end the program that listens on it, which may be another login under way, or set another port that the client is registered with", port, err)
 		}
 		p.redirect = cmp.Or(set.CallbackURL, loopbackURI("localhost", port))
 		return nil
 	}
 	if port := portOf(kept); port != 0 {
-		if p.listener, err = listen(port); err == nil {
+		if p.listener, err = listen(life, port, p.answer); err == nil {
 			p.redirect = kept.RedirectURI
 			return nil
 		}
 	}
-	if p.listener, err = listen(0); err != nil {
+	if p.listener, err = listen(life, 0, p.answer); err != nil {
 		return fmt.Errorf("the login can't come back, since no port of this machine is free: %w", err)
 	}
 	p.redirect = loopbackURI("127.0.0.1", p.listener.port)
