@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -31,8 +32,8 @@ type Source struct {
 	http    *http.Client
 	flights singleflight.Group          // discoveries and refreshes, which go on if their callers end
 	found   atomic.Pointer[oauth.Found] // the issuer that was found since the process began; nil before
-	last    atomic.Pointer[issued]      // of a machine
-	outage  atomic.Pointer[outage]      // may be nil
+	machine machine
+	outage  atomic.Pointer[outage] // may be nil
 
 	mu    sync.Mutex                 // guards steps
 	steps map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
@@ -46,7 +47,7 @@ const (
 // newSource returns the source of the server's tokens. c asks its issuer.
 func newSource(o Options, server oauth.Server, c *http.Client, l *signal.Life) *Source {
 	return &Source{
-		server: server, http: c, life: l, steps: make(map[string]map[string]bool),
+		server: server, http: c, life: l, steps: make(map[string]map[string]bool), machine: machine{turn: semaphore.NewWeighted(1)},
 		account: account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))},
 	}
 }
@@ -66,16 +67,6 @@ func (s *Source) start(name string, limit time.Duration, task func(context.Conte
 	})
 }
 
-// await starts the task, and waits for its end or the end of ctx.
-func (s *Source) await(ctx context.Context, name string, limit time.Duration, task func(context.Context) (any, error)) (any, error) {
-	select {
-	case r := <-s.start(name, limit, task):
-		return r.Val, r.Err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 // discoverTime bounds the search for the issuer of a server's tokens.
 const discoverTime = 30 * time.Second
 
@@ -84,16 +75,21 @@ func (s *Source) find(ctx context.Context, c oauth.Challenge, again bool) (*oaut
 	if found := s.found.Load(); found != nil && !again {
 		return found, nil
 	}
-	result, err := s.await(ctx, "discover", discoverTime, func(ctx context.Context) (any, error) { return oauth.Discover(ctx, s.http, s.server, c) })
-	if err != nil {
-		return nil, fmt.Errorf("find the issuer of its tokens: %w", err)
+	task := func(ctx context.Context) (any, error) { return oauth.Discover(ctx, s.http, s.server, c) }
+	select {
+	case result := <-s.start("discover", discoverTime, task):
+		if result.Err != nil {
+			return nil, fmt.Errorf("find the issuer of its tokens: %w", result.Err)
+		}
+		found := result.Val.(*oauth.Found)
+		if found.Issuer.TokenEndpoint == "" {
+			return nil, ErrNoOAuth
+		}
+		s.found.Store(found)
+		return found, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	found := result.(*oauth.Found)
-	if found.Issuer.TokenEndpoint == "" {
-		return nil, ErrNoOAuth
-	}
-	s.found.Store(found)
-	return found, nil
 }
 
 // Token returns the access token for a request, or "" without a login: then the request is
