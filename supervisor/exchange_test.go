@@ -11,11 +11,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -24,6 +26,7 @@ import (
 // An exchanger is an issuer that exchanges each token.
 type exchanger struct {
 	*httptest.Server
+	described atomic.Int32 // how often its metadata were read
 
 	mu      sync.Mutex // guards the fields below
 	asked   []string   // forms, without the subjects, of which each has its own
@@ -36,6 +39,7 @@ func newExchanger(t *testing.T) *exchanger {
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Method == http.MethodGet {
+			i.described.Add(1)
 			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%s/token"}`, i.URL, i.URL)
 			return
 		}
@@ -63,7 +67,7 @@ func newExchanger(t *testing.T) *exchanger {
 
 // of returns an exchange of ann's token.
 func (i *exchanger) of() *exchange {
-	return newExchange(config.Exchange{Audience: "files", Scopes: []string{"a", "b"}}, session.Subject{Token: "ann", Issuer: i.URL, ClientID: "us", ClientSecret: "hunter2"})
+	return newExchange(config.Exchange{Audience: "files", Scopes: []string{"a", "b"}}, session.Subject{Token: "ann", Issuer: i.URL, ClientID: "us", ClientSecret: "hunter2"}, new(oauth.Issuers))
 }
 
 func TestExchangeTokens(t *testing.T) {
@@ -108,6 +112,7 @@ func TestExchangeTokens(t *testing.T) {
 	_, err = e.Token(ctx)
 	expect.Equal(t, err, errTokenOver, "an access token that is over")
 	expect.Equal(t, len(i.asked), 6, "requests")
+	expect.Equal(t, i.described.Load(), 2, "the metadata were read by two routers")
 	for _, shown := range []string{fmt.Sprintf("%v %+v", e.ask, &e.ask), fmt.Sprint(session.Subject{Token: "ann"})} {
 		if strings.Contains(shown, "ann") || strings.Contains(shown, "hunter2") {
 			t.Errorf("it prints %s", shown)

@@ -287,10 +287,12 @@ func (a *account) permit(ctx context.Context, issuer string, pin bool) error {
 		return check(c)
 	}
 	return a.store.edit(ctx, func(c *content) error {
+		if err := check(c); err != nil {
+			return err
+		}
 		makeRoom(c.Pins, key, maxPins)
-		err := check(c)
 		c.Pins[key] = issuer
-		return err
+		return nil
 	})
 }
 
