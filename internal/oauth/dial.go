@@ -3,7 +3,6 @@ package oauth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -245,20 +244,5 @@ func shown(raw string) string {
 	if err != nil {
 		return "what is no url"
 	}
-	return clip((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String())
-}
-
-// clip returns a text of a stranger's for an error, at most 200 bytes and quoted if that is needed.
-func clip(text string) string {
-	const most = 200
-	cut := text
-	if len(cut) > most {
-		cut = cut[:most-3] + "..."
-	}
-	for _, c := range []byte(cut) {
-		if c <= ' ' || c >= 0x7f || c == '"' {
-			return fmt.Sprintf("%q", cut)
-		}
-	}
-	return cut
+	return oneLine((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String())
 }
