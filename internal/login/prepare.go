@@ -25,8 +25,7 @@ func (p *Pending) prepare(ctx context.Context) error {
 	server := p.request.Server
 	p.source = p.logins.Source(server)
 	account := &p.source.account
-	client := oauth.NewHTTPClient(server)
-	found, challenge, err := discover(ctx, client, p.source)
+	found, challenge, err := discover(ctx, p.source)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("the server, or an issuer that it names, does not answer; is the network up? (%w)", e.Err)
 	}
@@ -44,11 +43,11 @@ func (p *Pending) prepare(ctx context.Context) error {
 	if p.scopes, err = p.toAsk(challenge, saved); err != nil {
 		return err
 	}
-	id, err := p.identify(ctx, client)
+	id, err := p.identify(ctx)
 	if err != nil {
 		return err
 	}
-	p.grantor = grantor(client, server.Settings, p.found, id)
+	p.grantor = grantor(p.source.http, server.Settings, p.found, id)
 	p.Expires = time.Now().Add(p.logins.lifetime)
 	if p.request.Way != Device {
 		if p.URL = p.grantor.AuthorizationURL(p.state, p.verifier, p.redirect, p.scopes); p.URL == "" {
@@ -71,7 +70,7 @@ func (p *Pending) prepare(ctx context.Context) error {
 }
 
 // identify returns who the router is for the issuer: a client that fits the place to which the login comes back.
-func (p *Pending) identify(ctx context.Context, c *http.Client) (oauth.Client, error) {
+func (p *Pending) identify(ctx context.Context) (oauth.Client, error) {
 	account, issuer := &p.source.account, p.found.Issuer
 	if p.request.Way == Device && issuer.DeviceEndpoint == "" {
 		return oauth.Client{}, fmt.Errorf("its issuer %s has no logins by device code; log in without", issuer.ID)
@@ -84,7 +83,7 @@ func (p *Pending) identify(ctx context.Context, c *http.Client) (oauth.Client, e
 		return oauth.Client{}, err
 	}
 	redirect := oauth.Redirect{URI: p.redirect, DocumentURL: documentURL(p.logins.publicURL(), p.request.Server.Settings)}
-	id, err := oauth.Identify(ctx, c, p.request.Server, issuer, redirect, kept)
+	id, err := oauth.Identify(ctx, p.source.http, p.request.Server, issuer, redirect, kept)
 	if err != nil {
 		return oauth.Client{}, err
 	}
@@ -111,13 +110,13 @@ func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *
 
 // discover returns the issuer of the server's tokens, and the server's challenge to a request
 // without a token. If the server refuses only some requests, the source may know the issuer already.
-func discover(ctx context.Context, c *http.Client, s *Source) (*oauth.Found, oauth.Challenge, error) {
-	challenge, refused, unasked := probe(ctx, c, s.server)
+func discover(ctx context.Context, s *Source) (*oauth.Found, oauth.Challenge, error) {
+	challenge, refused, unasked := probe(ctx, s.http, s.server)
 	known := s.found.Load()
 	if known != nil && !refused {
 		return known, challenge, nil
 	}
-	found, err := oauth.Discover(ctx, c, s.server, challenge)
+	found, err := oauth.Discover(ctx, s.http, s.server, challenge)
 	switch {
 	case err != nil && known != nil:
 		return known, challenge, nil
