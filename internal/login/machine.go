@@ -59,7 +59,7 @@ func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge,
 
 // nextOwn gets another token. It is the caller's turn.
 func nextOwn(ctx context.Context, s *Source, found oauth.Found, more []string) error {
-	if failed := s.recentOutage(); failed != nil {
+	if failed := s.outage.Load().recent(); failed != nil {
 		return failed
 	}
 	m, settings := &s.machine, s.server.Settings

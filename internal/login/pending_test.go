@@ -61,9 +61,7 @@ func (f *setting) begin(r Request) *Pending {
 	f.Helper()
 	r.Server = f.server
 	p, err := f.logins.Begin(f.Context(), r)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return p
 }
 
@@ -71,9 +69,7 @@ func (f *setting) begin(r Request) *Pending {
 func (f *setting) browse(url string) (status int, page string) {
 	f.Helper()
 	status, page, err := fakeissuer.Follow(f.Context(), url)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return status, page
 }
 
@@ -82,9 +78,7 @@ func (f *setting) logIn(r Request) *Pending {
 	f.Helper()
 	p := f.begin(r)
 	f.browse(p.URL)
-	if err := p.Wait(f.Context()); err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, p.Wait(f.Context()))
 	return p
 }
 
@@ -92,13 +86,9 @@ func (f *setting) logIn(r Request) *Pending {
 func (f *setting) redirected(p *Pending) *url.URL {
 	f.Helper()
 	text, err := fakeissuer.Redirected(f.Context(), p.URL)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	u, err := url.Parse(text)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return u
 }
 
@@ -106,23 +96,17 @@ func (f *setting) redirected(p *Pending) *url.URL {
 func (f *setting) get(to *url.URL, change func(*http.Request)) (resp *http.Response, page string) {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, to.String(), nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	if change != nil {
 		change(req)
 	}
 	c := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err = c.Do(req)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return resp, string(body)
 }
 

@@ -34,7 +34,7 @@ func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth
 	if l.Token.Refresh == "" {
 		return "", s.account.needed(ended(l), l, nil)
 	}
-	if failed := s.recentOutage(); failed != nil {
+	if failed := s.outage.Load().recent(); failed != nil {
 		return "", s.account.needed(status.IssuerUnreachable, l, failed)
 	}
 	select {
@@ -192,9 +192,9 @@ type outage struct {
 
 func (s *Source) beginOutage(err error) { s.outage.Store(&outage{err, time.Now().Add(retryTime)}) }
 
-// recentOutage returns the error after which the issuer is left alone, nil if it is not left alone.
-func (s *Source) recentOutage() error {
-	if o := s.outage.Load(); o != nil && time.Now().Before(o.until) {
+// recent returns the error after which the issuer is left alone, nil if it is not left alone. o may be nil.
+func (o *outage) recent() error {
+	if o != nil && time.Now().Before(o.until) {
 		return o.err
 	}
 	return nil

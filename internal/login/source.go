@@ -111,7 +111,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	case age == young, age == old && l.Token.Refresh == "":
 		return l.Token.Access, nil
 	case age == old:
-		if s.recentOutage() == nil {
+		if s.outage.Load().recent() == nil {
 			s.startRefresh(l, nil) // an error shows when the token has expired
 		}
 		return l.Token.Access, nil

@@ -33,6 +33,8 @@ type script struct {
 	asked int        // for tokens
 }
 
+var farIssuer = oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://far.example", TokenEndpoint: "https://far.example/token"}}
+
 // RoundTrip answers for the issuer, which is the server's origin.
 func (i *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := func(status int, body any) (*http.Response, error) {
@@ -43,7 +45,7 @@ func (i *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "protected-resource"):
 		return answer(http.StatusNotFound, nil)
 	case r.Method == http.MethodGet:
-		return answer(http.StatusOK, map[string]any{"issuer": "https://far.example", "token_endpoint": "https://far.example/token"})
+		return answer(http.StatusOK, farIssuer.Issuer)
 	}
 	i.mu.Lock()
 	i.asked++
@@ -79,10 +81,9 @@ func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string)
 	t.Helper()
 	s := beside(t, NewStore(t.TempDir()), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
 	if refresh != nil {
-		found := oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://far.example", TokenEndpoint: "https://far.example/token"}}
 		token := i.token("token-0")
 		token.Refresh = *refresh
-		expect.OK(t, s.save(t.Context(), storedLogin{Found: found, Client: oauth.Client{ID: "us"}, Token: token}))
+		expect.OK(t, s.save(t.Context(), storedLogin{Found: farIssuer, Client: oauth.Client{ID: "us"}, Token: token}))
 	}
 	return s
 }
@@ -359,8 +360,7 @@ func TestNoFolder(t *testing.T) {
 	user.Principal, user.Settings = "alice", oauth.Settings{}
 	s := beside(t, store, user, &script{life: time.Hour})
 	expired := oauth.Token{Access: "token-0", Refresh: "refresh", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)}
-	found := oauth.Found{Issuer: oauth.Issuer{TokenEndpoint: "https://far.example/token"}}
-	expect.OK(t, s.save(t.Context(), storedLogin{Found: found, Token: expired}))
+	expect.OK(t, s.save(t.Context(), storedLogin{Found: farIssuer, Token: expired}))
 	wantToken(t, s, "token-1")
 	l, err := s.account.forget(t.Context())
 	expect.OK(t, err)
