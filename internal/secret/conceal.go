@@ -27,6 +27,16 @@ func (l Launch) Secrets() (all []string) {
 	for _, h := range l.guess().certain {
 		all = append(all, h.Value)
 	}
+	for i, shown := range Words(l.Args, "") { // whole words, too, such as a URL with a query
+		name, value, _ := strings.Cut(l.Args[i], "=")
+		switch shown {
+		case l.Args[i]:
+		case name + "=":
+			all = append(all, value)
+		default:
+			all = append(all, l.Args[i])
+		}
+	}
 	return all
 }
 
@@ -49,9 +59,8 @@ func (l Launch) guess() (g guesses) {
 		shown := "${" + name + "}"
 		if Named(name) && name != "PWD" || Looks(value) {
 			g.add(value, shown)
-		} else if isConcealed(value, option(name)) {
-			g.possible = append(g.possible, Hidden{value, shown})
 		}
+		g.addPossible(value, shown, option(name))
 		g.addURL(value, shown)
 	}
 	for name, value := range l.Headers {
@@ -67,14 +76,25 @@ func (l Launch) guess() (g guesses) {
 		case assigns && isName(name) && option(name):
 			g.addHeader(strings.TrimSpace(value), "…")
 		case i > 0 && IsOption(l.Args[i-1]), isRandom(arg), Looks(arg) && !strings.Contains(arg, "://"):
-			g.add(arg, "…")
+			g.addPossible(arg, "…", true)
 		}
 		g.addURL(arg, "…")
 	}
 	return g
 }
 
-func (g *guesses) add(value, shown string) { g.certain = append(g.certain, Hidden{value, shown}) }
+func (g *guesses) add(value, shown string) {
+	if value != "" {
+		g.certain = append(g.certain, Hidden{value, shown})
+	}
+}
+
+// addPossible adds a value, unless it is harmless. named means that its name or its position calls it a secret.
+func (g *guesses) addPossible(value, shown string, named bool) {
+	if isConcealed(value, named) {
+		g.possible = append(g.possible, Hidden{value, shown})
+	}
+}
 
 // addHeader adds the value of a header, and the token behind a scheme such as "Bearer".
 func (g *guesses) addHeader(value, shown string) {
@@ -93,23 +113,20 @@ func (g *guesses) addURL(text, shown string) {
 	if password, ok := u.User.Password(); ok {
 		g.add(password, shown)
 	}
-	queried := []string{u.RawQuery}
+	g.addPossible(u.RawQuery, shown, true)
 	for name, values := range u.Query() {
-		if queried = append(queried, values...); option(name) {
-			for _, value := range values {
+		for _, value := range values {
+			if option(name) {
 				g.add(value, shown)
 			}
-		}
-	}
-	for _, value := range queried {
-		if isConcealed(value, true) {
-			g.possible = append(g.possible, Hidden{value, shown})
+			g.addPossible(value, shown, true)
 		}
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
 		if isRandom(part) {
 			g.add(part, shown)
 		}
+		g.addPossible(part, shown, false)
 	}
 }
 
