@@ -53,12 +53,14 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	}
 	select {
 	case <-p.ready:
-		return p, nil
-	case <-p.done: // it could not begin
-		return nil, p.err
+	case <-p.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if !signal.IsClosed(p.ready) { // it could not begin
+		return nil, p.err
+	}
+	return p, nil
 }
 
 // record records in the audit log how a login at a server begins or ends.

@@ -43,6 +43,16 @@ func TestConcurrent(t *testing.T) {
 }
 
 // A caller that gives up does not end the login of those that wait for the same one.
+// TestJoinsWhatEnds begins a login just when the same one is done.
+func TestJoinsWhatEnds(t *testing.T) {
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	p := f.logIn(Request{})
+	f.logins.pending[p.key] = p
+	for range 50 { // which a select would pass by chance
+		expect.Equal(t, f.begin(Request{}), p, "the login")
+	}
+}
+
 func TestFirstGivesUp(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	gone, cancel := context.WithCancel(t.Context())
