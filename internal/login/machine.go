@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -11,25 +12,44 @@ import (
 
 // A machine is the state of a source with the grant client_credentials, which needs no person. It keeps the last token in memory.
 type machine struct {
-	turn   *semaphore.Weighted // of 1, for the fields below
-	token  oauth.Token
-	issuer string // its ID; "" before the first token
+	turn *semaphore.Weighted    // of 1, to replace the last token
+	kept atomic.Pointer[issued] // nil before the first token
 }
 
-// ownToken returns the token of a machine. Before the first refusal of the server it is "".
+// An issued token of a machine, with its issuer.
+type issued struct {
+	oauth.Token
+	by string // "" before the first one
+}
+
+func (m *machine) last() issued {
+	if last := m.kept.Load(); last != nil {
+		return *last
+	}
+	return issued{}
+}
+
+// ownToken returns the token of a machine. Before the first refusal of the server it is "". While the last token is
+// valid, a slow issuer delays only the caller that asks it for the next one.
 func ownToken(ctx context.Context, s *Source) (string, error) {
 	m := &s.machine
-	if m.turn.Acquire(ctx, 1) != nil {
+	last := m.last()
+	age := ageOf(last.Token, wall())
+	if age == young || age == old && !m.turn.TryAcquire(1) {
+		return last.Access, nil
+	}
+	if age == tooOld && m.turn.Acquire(ctx, 1) != nil {
 		return "", context.Cause(ctx)
 	}
 	defer m.turn.Release(1)
-	if m.issuer == "" || ageOf(m.token, wall()) == young {
-		return m.token.Access, nil
+	found := s.found.Load()
+	if last = m.last(); found == nil || ageOf(last.Token, wall()) == young {
+		return last.Access, nil
 	}
-	if err := nextOwn(ctx, s, *s.found.Load(), nil); err != nil && ageOf(m.token, wall()) != old {
+	if err := nextOwn(ctx, s, *found, nil); err != nil && ageOf(m.last().Token, wall()) != old {
 		return "", err
 	}
-	return m.token.Access, nil
+	return m.last().Access, nil
 }
 
 // replaceOwn gets another token of a machine than the refused one.
@@ -39,8 +59,9 @@ func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge,
 		return context.Cause(ctx)
 	}
 	defer m.turn.Release(1)
-	age := ageOf(m.token, wall())
-	if m.issuer != "" && m.token.Access != token && age != tooOld {
+	last := m.last()
+	age := ageOf(last.Token, wall())
+	if last.by != "" && last.Access != token && age != tooOld {
 		return nil
 	}
 	found, err := s.find(ctx, c, token != "")
@@ -51,7 +72,7 @@ func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge,
 		if s.count(c.Scopes, token) >= maxSteps {
 			return fmt.Errorf("the server asks for the scopes %q again though the router asked for them", c.Scopes)
 		}
-	case m.token.Access == token && age == young && wall().Sub(m.token.Obtained).Abs() < youngTime && m.issuer == found.Issuer.ID:
+	case last.Access == token && age == young && wall().Sub(last.Obtained).Abs() < youngTime && last.by == found.Issuer.ID:
 		return fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
 	}
 	return nextOwn(ctx, s, *found, c.Scopes)
@@ -62,33 +83,36 @@ func nextOwn(ctx context.Context, s *Source, found oauth.Found, more []string) e
 	if failed := s.outage.Load().recent(); failed != nil {
 		return failed
 	}
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
 	m, settings := &s.machine, s.server.Settings
-	if err := s.account.permit(ctx, found.Issuer.ID, true); err != nil {
+	if err := s.account.permit(ctx, found.Issuer.ID, true); caller.Err() != nil {
+		return context.Cause(caller)
+	} else if err != nil {
 		s.found.Store(nil) // the next request is sent without a token: the server may name the first issuer again
-		m.token, m.issuer = oauth.Token{}, ""
+		m.kept.Store(nil)
 		return err
 	}
 	var granted []string
 	if len(settings.Scopes) == 0 {
-		granted = m.token.Scopes
+		granted = m.last().Scopes
 	}
-	bounded, cancel := context.WithTimeout(ctx, refreshTime)
-	defer cancel()
 	var token oauth.Token
-	client, err := oauth.Identify(bounded, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
+	client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
 	if err == nil {
 		scopes := oauth.ScopesToAsk(settings, &found, oauth.Challenge{Scopes: more}, granted)
-		token, err = grantor(s.http, settings, found, client).ClientCredentials(bounded, scopes)
+		token, err = grantor(s.http, settings, found, client).ClientCredentials(ctx, scopes)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	switch {
+	case err == nil:
+		s.outage.Store(nil)
+		m.kept.Store(&issued{token, found.Issuer.ID})
+		return nil
+	case caller.Err() != nil: // which says nothing of the issuer
+		return context.Cause(caller)
 	}
-	if err != nil {
-		err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
-		s.beginOutage(err)
-		return err
-	}
-	s.outage.Store(nil)
-	m.token, m.issuer = token, found.Issuer.ID
-	return nil
+	err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
+	s.beginOutage(err)
+	return err
 }

@@ -372,6 +372,40 @@ func TestNoFolder(t *testing.T) {
 	expect.Equal(t, len(c.Pins), 1, "pins")
 }
 
+// TestMachineSlowIssuer checks that callers wait for a slow issuer until their own ends, and not at all for a token that they have.
+func TestMachineSlowIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: time.Hour, takes: 20 * time.Second}
+		s := scripted(t, i, oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us"}, nil)
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for _, ctx := range []context.Context{short, short, t.Context(), t.Context()} {
+			all.Go(func() {
+				if err := s.Refused(ctx, "", unauthorized); !errors.Is(err, ctx.Err()) {
+					t.Errorf("%v, the caller has %v", err, ctx.Err())
+				}
+			})
+		}
+		all.Wait()
+		first, _ := s.Token(t.Context())
+		for _, age := range []time.Duration{30 * time.Minute, 25 * time.Minute} { // then it is old
+			time.Sleep(age)
+			all.Go(func() {
+				forbidden := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="x"`}}}
+				_ = s.Refused(short, first, forbidden)
+				expect.OK(t, s.Refused(t.Context(), first, forbidden))
+			})
+			synctest.Wait()
+			before := time.Now()
+			wantToken(t, s, first)
+			expect.Equal(t, time.Since(before), 0, "the wait for a valid token")
+			all.Wait()
+			first, _ = s.Token(t.Context())
+		}
+	})
+}
+
 // TestMachineScopes checks that a token for more scopes keeps those of the last one.
 func TestMachineScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -385,7 +419,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token-%d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := s.machine.token.Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := s.machine.last().Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})
