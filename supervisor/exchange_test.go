@@ -108,7 +108,7 @@ func TestExchangeTokens(t *testing.T) {
 	_, err = e.Token(ctx)
 	expect.Equal(t, err, errTokenOver, "an access token that is over")
 	expect.Equal(t, len(i.asked), 6, "requests")
-	expect.Equal(t, i.reads, 2, "reads of the metadata, by two routers")
+	expect.Equal(t, i.reads, 3, "reads of the metadata, by two routers and after a refusal")
 	shown := fmt.Sprintf("%v %+v %v", e.ask, &e.ask, session.Subject{Token: "ann"})
 	expect.Equal(t, strings.Contains(shown, "ann") || strings.Contains(shown, "hunter2"), false, "secrets are in %s", shown)
 }

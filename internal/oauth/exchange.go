@@ -64,12 +64,12 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 		form.Set("audience", e.Audience)
 	}
 	t, err := g.token(ctx, g.asking(form, e.Scopes), e.Scopes)
-	refusal, refused := errors.AsType[*Refusal](err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return t, nil
-	case !refused:
-		e.Issuers.known.Delete(e.Issuer) // the endpoint may be elsewhere now
+	}
+	e.Issuers.known.Delete(e.Issuer) // its endpoint may be elsewhere now: some refuse where it was
+	refusal, refused := errors.AsType[*Refusal](err)
+	if !refused {
 		return Token{}, err
 	}
 	todo := `an administrator must correct "clientId" and "clientSecret" of this issuer, and permit this client token exchange there`
