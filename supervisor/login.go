@@ -171,9 +171,6 @@ func (c *control) awaitLogin(ctx context.Context, t *tokens, needed *login.Neede
 
 // loginReason says in plain words why a server needs a login, and how to log in.
 func loginReason(entry config.Server, needed *login.NeededError) string {
-	if needed.Why != status.IssuerUnreachable && entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials) {
-		return needed.Error()
-	}
 	if entry.PerUser && needed.Why == status.NeverLoggedIn {
 		return "its list of tools needs a login of the router's own user, and calls need each user's own; run: " + needed.Command()
 	}

@@ -271,30 +271,29 @@ func (a *account) permit(ctx context.Context, issuer string, pin bool) error {
 	if key == "" {
 		return nil
 	}
+	check := func(c *content) error {
+		kept := c.Pins[key]
+		if kept == "" || kept == issuer {
+			return nil
+		}
+		return fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
+			issuer, kept, kept, a.server.Name)
+	}
 	c, err := a.store.read(ctx, true)
 	if err != nil {
 		return err
 	}
-	if kept := c.Pins[key]; kept != "" || !pin {
-		return samePin(a.server.Name, kept, issuer)
+	if !pin || c.Pins[key] != "" {
+		return check(c)
 	}
 	return a.store.edit(ctx, func(c *content) error {
-		if err := samePin(a.server.Name, c.Pins[key], issuer); err != nil {
+		if err := check(c); err != nil {
 			return err
 		}
 		makeRoom(c.Pins, key, maxPins)
 		c.Pins[key] = issuer
 		return nil
 	})
-}
-
-// samePin returns an error if the pin that is kept, which may be "", is of another issuer.
-func samePin(server, kept, issuer string) error {
-	if kept == "" || kept == issuer {
-		return nil
-	}
-	return fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
-		issuer, kept, kept, server)
 }
 
 // unpin removes the pin of the server and reports whether there was one. Only the local user may: the pin is for all

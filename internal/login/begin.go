@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net/url"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -52,10 +53,11 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	}
 	select {
 	case <-p.ready:
+	case <-p.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if p.URL == "" {
+	if !signal.IsClosed(p.ready) { // it could not begin
 		return nil, p.err
 	}
 	return p, nil
@@ -73,8 +75,8 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	defer l.mu.Unlock()
 	first := l.pending[key]
 	if first != nil {
-		all := oauth.Union(first.flow.asked, r.Scopes)
-		if first.flow.way == r.Way && len(all) == len(first.flow.asked) && !(signal.IsClosed(first.ready) && expired(first)) {
+		all := oauth.Union(first.request.Scopes, r.Scopes)
+		if first.request.Way == r.Way && len(all) == len(first.request.Scopes) && !(signal.IsClosed(first.ready) && expired(first)) {
 			return first, nil
 		}
 		r.Scopes = all
@@ -83,9 +85,8 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 		return nil, err
 	}
 	p := &Pending{
-		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who,
-		flow:  flow{logins: l, server: r.Server, who: r.Who, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
-		ready: make(chan struct{}), done: make(chan struct{}),
+		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who, request: r, state: rand.Text(), verifier: oauth2.GenerateVerifier(),
+		answers: make(chan url.Values), ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	var ctx context.Context
 	ctx, p.giveUp = context.WithCancelCause(l.life.Context())

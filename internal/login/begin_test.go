@@ -43,6 +43,16 @@ func TestConcurrent(t *testing.T) {
 }
 
 // A caller that gives up does not end the login of those that wait for the same one.
+// TestJoinsWhatEnds begins a login just when the same one is done.
+func TestJoinsWhatEnds(t *testing.T) {
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	p := f.logIn(Request{})
+	f.logins.pending[p.key] = p
+	for range 50 { // which a select would pass by chance
+		expect.Equal(t, f.begin(Request{}), p, "the login")
+	}
+}
+
 func TestFirstGivesUp(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	gone, cancel := context.WithCancel(t.Context())
@@ -126,12 +136,12 @@ func TestOtherServerOfIssuer(t *testing.T) {
 func TestPorts(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
 	p := f.logIn(Request{})
-	port := p.flow.listener.port
-	other, err := listen(port)
+	port := p.listener.port
+	other, err := listen(f.logins.life, port, nil)
 	expect.OK(t, err)
 	again := f.logIn(Request{})
-	if n := f.issuer.Counts().Registrations; again.flow.listener.port == port || n != 2 {
-		t.Errorf("port %d, %d registrations", again.flow.listener.port, n)
+	if n := f.issuer.Counts().Registrations; again.listener.port == port || n != 2 {
+		t.Errorf("port %d, %d registrations", again.listener.port, n)
 	}
 
 	f.server.Settings.CallbackPort = port

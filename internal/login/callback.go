@@ -28,7 +28,7 @@ const (
 func (l *Logins) Callback(ctx context.Context, by string, query string) (server string, err error) {
 	answer, err := url.ParseQuery(query[:min(len(query), maxRedirected)])
 	p := l.withState(answer["state"])
-	if err != nil || p == nil || !signal.IsClosed(p.ready) || p.flow.way != Public || p.key.by != by {
+	if err != nil || p == nil || !signal.IsClosed(p.ready) || p.request.Way != Public || p.key.by != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)
@@ -39,7 +39,7 @@ func (l *Logins) withState(of []string) *Pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.pending {
-		if slices.Equal(of, []string{p.flow.state}) {
+		if slices.Equal(of, []string{p.state}) {
 			return p
 		}
 	}
@@ -54,7 +54,7 @@ func (p *Pending) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || !slices.Equal(answer["state"], []string{p.flow.state}) || !p.flow.comesBack(r) {
+	if err != nil || !slices.Equal(answer["state"], []string{p.state}) || !comesBack(r, p) {
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
@@ -73,8 +73,8 @@ func (p *Pending) answer(w http.ResponseWriter, r *http.Request) {
 
 // comesBack reports whether the request is for the redirect URI of the login. With another Host it
 // comes from a foreign page, under a name that leads to this machine (DNS rebinding).
-func (f *flow) comesBack(r *http.Request) bool {
-	u, err := url.Parse(f.redirect)
+func comesBack(r *http.Request, p *Pending) bool {
+	u, err := url.Parse(p.redirect)
 	if err != nil || r.URL.Path != u.Path && r.URL.Path+u.Path != "/" {
 		return false
 	}
@@ -82,7 +82,7 @@ func (f *flow) comesBack(r *http.Request) bool {
 		return true
 	}
 	host, port, err := net.SplitHostPort(r.Host)
-	return err == nil && port == strconv.Itoa(f.listener.port) && urls.IsLoopback(host)
+	return err == nil && port == strconv.Itoa(p.listener.port) && urls.IsLoopback(host)
 }
 
 // sentence returns the error as a sentence.

@@ -20,10 +20,10 @@ func TestDevice(t *testing.T) {
 	if p.Device == nil || p.URL != p.Device.CompleteURL {
 		t.Fatalf("%+v", p)
 	}
-	if err := p.Finish(t.Context(), "http://127.0.0.1/callback?code=1&state="+p.flow.state); err == nil {
+	if err := p.Finish(t.Context(), "http://127.0.0.1/callback?code=1&state="+p.state); err == nil {
 		t.Error("an address completes a login by code")
 	}
-	if _, err := f.logins.Callback(t.Context(), "", "code=1&state="+p.flow.state); !errors.Is(err, errUnknown) {
+	if _, err := f.logins.Callback(t.Context(), "", "code=1&state="+p.state); !errors.Is(err, errUnknown) {
 		t.Errorf("the public address completes a login by code: %v", err)
 	}
 	if !f.issuer.Approve(p.Device.UserCode) {

@@ -40,7 +40,7 @@ type Logins struct {
 	log      *zap.Logger
 	lifetime time.Duration    // of a pending login
 	now      func() time.Time // the wall clock, which goes on while the machine sleeps
-	life     *life
+	life     *signal.Life
 
 	mu      sync.Mutex // guards the following
 	sources map[settingsKey]*Source
@@ -54,15 +54,18 @@ func New(o Options) *Logins {
 		o.Log = zap.NewNop()
 	}
 	return &Logins{
-		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: newLife(),
+		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: signal.NewLife(),
 		sources: make(map[settingsKey]*Source),
 		pending: make(map[loginKey]*Pending),
 		begun:   make(map[string]*limit.Limiter),
 	}
 }
 
-// Close gives up pending logins and waits for refreshes under way.
-func (l *Logins) Close() { l.life.close() }
+// Close gives up pending logins, and waits for closeTime at most for refreshes under way.
+func (l *Logins) Close() {
+	l.life.Close(errClosed)
+	l.life.Wait()
+}
 
 // A settingsKey identifies a server with its settings, without revealing them.
 type settingsKey [sha256.Size]byte
@@ -79,7 +82,7 @@ func (l *Logins) Source(s oauth.Server) *Source {
 	source := l.sources[id]
 	if source == nil {
 		makeRoom(l.sources, id, maxSources) // each principal has its own; what is in use goes on
-		source = newSource(l.options, s, remote{oauth.NewHTTPClient(s)}, l.life)
+		source = newSource(l.options, s, oauth.NewHTTPClient(s), l.life)
 		l.sources[id] = source
 	}
 	return source
@@ -151,25 +154,3 @@ const closeTime = 5 * time.Second
 
 // errClosed ends logins that wait when the router ends.
 var errClosed = errors.New("the router has ended; begin the login again")
-
-// A life is how long the logins of a router go on. It ends for errClosed.
-type life struct {
-	*signal.Life
-	late  context.Context // of refreshes, which may go on for closeTime then
-	abort context.CancelFunc
-}
-
-func newLife() *life {
-	l := &life{Life: signal.NewLife()}
-	l.late, l.abort = context.WithCancel(context.Background())
-	return l
-}
-
-// close waits for all work. It aborts a refresh that takes long.
-func (l *life) close() {
-	l.Close(errClosed)
-	late := time.AfterFunc(closeTime, l.abort)
-	defer late.Stop()
-	l.Wait()
-	l.abort()
-}

@@ -27,7 +27,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	l.mu.Lock()
 	var pending []*Pending
 	for _, p := range l.pending {
-		if key(p.flow.server) == id {
+		if key(p.request.Server) == id {
 			pending = append(pending, p)
 		}
 	}
@@ -40,10 +40,10 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 			return false, ctx.Err()
 		}
 	}
-	account := &l.Source(s).account
+	source := l.Source(s)
 	var saved *storedLogin
-	if was, err = account.unpin(ctx); err == nil {
-		saved, err = account.forget(ctx)
+	if was, err = source.account.unpin(ctx); err == nil {
+		saved, err = source.account.forget(ctx)
 	}
 	if err != nil {
 		l.record(audit.ActorOf(ctx), s.Name, audit.Failed, "the login can't be ended: "+err.Error())
@@ -57,7 +57,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	l.record(audit.ActorOf(ctx), s.Name, audit.OK, "logged out")
 	ctx, cancel := context.WithTimeout(ctx, revokeTime)
 	defer cancel()
-	if err := grantor(oauth.NewHTTPClient(s), s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {
+	if err := grantor(source.http, s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {
 		return true, fmt.Errorf("%s: the tokens are forgotten, but %s did not revoke them: %w", s.Name, issuer, err)
 	}
 	return true, nil

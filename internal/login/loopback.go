@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -24,29 +26,40 @@ const (
 // A loopback listens on a port of this machine for the answer to one login.
 type loopback struct {
 	port      int
-	listeners []net.Listener // of a fixed port on both loopback addresses, since "localhost" may be either
+	listeners []net.Listener
 	server    *http.Server
 }
 
-// listen listens on a port; 0 is any.
-func listen(port int) (*loopback, error) {
+// listen has a handler answer browsers at a port until close is called; 0 is any port. A fixed port is one on both loopback
+// addresses, since "localhost" may be either. The life has begun work.
+func listen(l *signal.Life, port int, h http.HandlerFunc) (*loopback, error) {
 	four, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}
-	l := &loopback{port: four.Addr().(*net.TCPAddr).Port, listeners: []net.Listener{four}}
-	if port == 0 { // whose redirect says 127.0.0.1
-		return l, nil
+	listeners := []net.Listener{four}
+	if port != 0 {
+		six, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(port)))
+		switch {
+		case err == nil:
+			listeners = append(listeners, six)
+		case hasIPv6():
+			four.Close()
+			return nil, err
+		}
 	}
-	six, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(port)))
-	switch {
-	case err == nil:
-		l.listeners = append(l.listeners, six)
-	case hasIPv6():
-		four.Close()
-		return nil, err
+	o := &loopback{port: four.Addr().(*net.TCPAddr).Port, listeners: listeners, server: &http.Server{
+		Handler:        h,
+		ReadTimeout:    loopbackTime,
+		WriteTimeout:   exchangeTime + loopbackTime,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}}
+	o.server.SetKeepAlivesEnabled(false)
+	for _, listener := range listeners {
+		l.Work.Go(func() { _ = o.server.Serve(netutil.LimitListener(listener, maxConnections)) })
 	}
-	return l, nil
+	return o, nil
 }
 
 func hasIPv6() bool {
@@ -58,36 +71,19 @@ func hasIPv6() bool {
 	return true
 }
 
-// serve answers browsers until close is called. The life of l has work.
-func (o *loopback) serve(l *life, h http.HandlerFunc) {
-	o.server = &http.Server{
-		Handler:        h,
-		ReadTimeout:    loopbackTime,
-		WriteTimeout:   exchangeTime + loopbackTime,
-		MaxHeaderBytes: 64 << 10,
-		ErrorLog:       log.New(io.Discard, "", 0),
-	}
-	o.server.SetKeepAlivesEnabled(false)
-	for _, listener := range o.listeners {
-		l.Work.Go(func() { _ = o.server.Serve(netutil.LimitListener(listener, maxConnections)) })
-	}
-}
-
 // close frees the port. A page that is sent still reaches its browser. o may be nil.
-func (o *loopback) close(l *life) {
+func (o *loopback) close(l *signal.Life) {
 	if o == nil {
 		return
 	}
 	for _, listener := range o.listeners {
 		listener.Close()
 	}
-	if o.server != nil {
-		l.Work.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), partingTime)
-			defer cancel()
-			if o.server.Shutdown(ctx) != nil { // browsers open connections in advance, without a request
-				o.server.Close()
-			}
-		})
-	}
+	l.Work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+		defer cancel()
+		if o.server.Shutdown(ctx) != nil { // browsers open connections in advance, without a request
+			o.server.Close()
+		}
+	})
 }

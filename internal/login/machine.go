@@ -3,11 +3,18 @@ package login
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-// A source with the grant client_credentials needs no person. It keeps the last token in memory.
+// A machine is the state of a source with the grant client_credentials, which needs no person. It keeps the last token in memory.
+type machine struct {
+	turn *semaphore.Weighted    // of 1, to replace the last token
+	kept atomic.Pointer[issued] // nil before the first token
+}
 
 // An issued token of a machine, with its issuer.
 type issued struct {
@@ -15,29 +22,44 @@ type issued struct {
 	by string // "" before the first one
 }
 
-func lastIssued(s *Source) issued {
-	if last := s.last.Load(); last != nil {
+func (m *machine) last() issued {
+	if last := m.kept.Load(); last != nil {
 		return *last
 	}
 	return issued{}
 }
 
-// ownToken returns the token of a machine. Before the first refusal of the server it is "".
+// ownToken returns the token of a machine. Before the first refusal of the server it is "". While the last token is
+// valid, a slow issuer delays only the caller that asks it for the next one.
 func ownToken(ctx context.Context, s *Source) (string, error) {
-	last, found := lastIssued(s), s.found.Load()
-	if last.by == "" || found == nil || ageOf(last.Token, wall()) == young {
+	m := &s.machine
+	last := m.last()
+	age := ageOf(last.Token, wall())
+	if age == young || age == old && !m.turn.TryAcquire(1) {
 		return last.Access, nil
 	}
-	next, err := nextOwn(ctx, s, *found, last, nil)
-	if err != nil && ageOf(last.Token, wall()) == old {
+	if age == tooOld && m.turn.Acquire(ctx, 1) != nil {
+		return "", context.Cause(ctx)
+	}
+	defer m.turn.Release(1)
+	found := s.found.Load()
+	if last = m.last(); found == nil || ageOf(last.Token, wall()) == young {
 		return last.Access, nil
 	}
-	return next, err
+	if err := nextOwn(ctx, s, *found, nil); err != nil && ageOf(m.last().Token, wall()) != old {
+		return "", err
+	}
+	return m.last().Access, nil
 }
 
 // replaceOwn gets another token of a machine than the refused one.
 func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge, forbidden bool) error {
-	last := lastIssued(s)
+	m := &s.machine
+	if m.turn.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
+	}
+	defer m.turn.Release(1)
+	last := m.last()
 	age := ageOf(last.Token, wall())
 	if last.by != "" && last.Access != token && age != tooOld {
 		return nil
@@ -53,40 +75,44 @@ func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge,
 	case last.Access == token && age == young && wall().Sub(last.Obtained).Abs() < youngTime && last.by == found.Issuer.ID:
 		return fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
 	}
-	_, err = nextOwn(ctx, s, *found, last, c.Scopes)
-	return err
+	return nextOwn(ctx, s, *found, c.Scopes)
 }
 
-// nextOwn gets the token that follows on last. Callers that have the same last one get the same next
-// one.
-func nextOwn(ctx context.Context, s *Source, found oauth.Found, last issued, more []string) (string, error) {
+// nextOwn gets another token. It is the caller's turn.
+func nextOwn(ctx context.Context, s *Source, found oauth.Found, more []string) error {
+	if failed := s.outage.Load().recent(); failed != nil {
+		return failed
+	}
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	m, settings := &s.machine, s.server.Settings
+	if err := s.account.permit(ctx, found.Issuer.ID, true); caller.Err() != nil {
+		return context.Cause(caller)
+	} else if err != nil {
+		s.found.Store(nil) // the next request is sent without a token: the server may name the first issuer again
+		m.kept.Store(nil)
+		return err
+	}
 	var granted []string
-	if len(s.server.Settings.Scopes) == 0 {
-		granted = last.Scopes
+	if len(settings.Scopes) == 0 {
+		granted = m.last().Scopes
 	}
-	scopes := oauth.ScopesToAsk(s.server.Settings, &found, oauth.Challenge{Scopes: more}, granted)
-	if failed := s.outage.recent(); failed != nil {
-		return "", failed
+	var token oauth.Token
+	client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
+	if err == nil {
+		scopes := oauth.ScopesToAsk(settings, &found, oauth.Challenge{Scopes: more}, granted)
+		token, err = grantor(s.http, settings, found, client).ClientCredentials(ctx, scopes)
 	}
-	result, err := s.await(ctx, "machine"+last.Access, refreshTime, func(ctx context.Context) (any, error) {
-		if now := lastIssued(s); now.Access != last.Access {
-			return now.Access, nil
-		}
-		if err := s.account.permit(ctx, found.Issuer.ID, true); err != nil {
-			s.found.Store(nil) // the next request is sent without a token: the server may name the first issuer again
-			s.last.Store(nil)
-			return "", err
-		}
-		token, err := s.issuer.credentials(ctx, s.server, found, scopes)
-		if err != nil {
-			err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
-			s.outage.begin(err)
-			return "", err
-		}
-		s.outage.begin(nil)
-		s.last.Store(&issued{token, found.Issuer.ID})
-		return token.Access, nil
-	})
-	token, _ := result.(string)
-	return token, err
+	switch {
+	case err == nil:
+		s.outage.Store(nil)
+		m.kept.Store(&issued{token, found.Issuer.ID})
+		return nil
+	case caller.Err() != nil: // which says nothing of the issuer
+		return context.Cause(caller)
+	}
+	err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
+	s.beginOutage(err)
+	return err
 }

@@ -46,7 +46,7 @@ const (
 	maxRedirected = 64 << 10
 )
 
-// A Pending is a login that waits for its person.
+// A Pending is a login that waits for its person. One goroutine, run, is its life.
 type Pending struct {
 	ID      string
 	Server  string        // its name
@@ -54,21 +54,27 @@ type Pending struct {
 	Device  *oauth.Device // nil unless Way is Device
 	Expires time.Time
 
-	// The fields below are set before ready is closed, and not changed then.
-	logins *Logins
-	key    loginKey
-	who    audit.Actor // that began it
-	flow   flow
+	logins   *Logins
+	key      loginKey
+	who      audit.Actor // that began it
+	request  Request     // with the scopes of all requests for the login
+	state    string
+	verifier string
 
-	giveUp context.CancelCauseFunc // ends it, unless an answer was accepted
-	ready  chan struct{}           // closed when the person can log in, or the login has failed
-	done   chan struct{}           // closed when the login is done, has failed or has expired
+	// The fields below, and the exported ones, are set before ready is closed, and not changed then.
+	source   *Source
+	found    oauth.Found
+	scopes   []string
+	redirect string
+	listener *loopback // nil unless it comes back to this machine
+	grantor  *oauth.Grantor
+	reused   bool // the client was registered for an earlier login
 
-	// The mutex of logins guards the following.
-	claimed bool // an answer was accepted: there is no second one
-	ended   bool // done is closed soon
-
-	err error // why the login failed; set before done is closed
+	giveUp  context.CancelCauseFunc // ends it, unless an answer was accepted
+	answers chan url.Values         // of which one is accepted
+	ready   chan struct{}           // closed when the person can log in
+	done    chan struct{}           // closed when the login is done, has failed or has expired
+	err     error                   // why the login failed; set before done is closed
 }
 
 var (
@@ -80,42 +86,131 @@ var (
 
 // run is the life of a pending login, which ends replaced first; may be nil.
 func (p *Pending) run(ctx context.Context, replaced *Pending) {
-	defer p.giveUp(nil)
 	l := p.logins
 	l.record(p.who, p.Server, audit.OK, "a login began")
 	if replaced != nil {
 		replaced.giveUp(errReplaced)
 		<-replaced.done
 	}
-	begin, cancel := context.WithTimeout(ctx, beginTime)
-	defer cancel()
-	page, err := p.flow.prepare(begin)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", p.Server, err)
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		p.end(err)
-		close(p.ready)
-		return
+	p.err = p.login(ctx)
+	p.giveUp(nil)
+	l.mu.Lock()
+	if l.pending[p.key] == p {
+		delete(l.pending, p.key)
 	}
-	p.URL, p.Device = page, p.flow.device
-	p.Expires = time.Now().Add(l.lifetime)
-	if d := p.Device; d != nil && d.Expires.Before(p.Expires) {
-		p.Expires = d.Expires
+	l.mu.Unlock()
+	p.listener.close(l.life)
+	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("from", p.who.From))
+	if p.err != nil {
+		log.Info("a login failed", zap.String("error", plain.Line(p.err.Error())))
+		l.record(p.who, p.Server, audit.Failed, p.err.Error())
+	} else {
+		log.Info("a login is done")
+		l.record(p.who, p.Server, audit.OK, "logged in")
 	}
-	l.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
-		zap.String("from", p.who.From), zap.String("way", string(p.flow.way)))
-	if p.flow.listener != nil {
-		p.flow.listener.serve(l.life, p.answer)
-	}
-	close(p.ready)
-	if p.flow.way == Device {
-		p.awaitDevice(ctx)
-		return
-	}
-	p.await(ctx)
+	close(p.done)
 }
+
+// login prepares the login, waits for the person, and stores the tokens.
+func (p *Pending) login(ctx context.Context) error {
+	if err := p.prepare(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w", p.Server, err)
+	}
+	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID),
+		zap.String("from", p.who.From), zap.String("way", string(p.request.Way)))
+	close(p.ready)
+	token, err := p.token(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
+	defer cancel()
+	err = p.source.save(ctx, storedLogin{Found: p.found, Client: p.grantor.Client, Token: token, Who: p.request.Who})
+	if err != nil {
+		return fmt.Errorf("the login at %s succeeded, but could not be stored: %w", p.Server, err)
+	}
+	return nil
+}
+
+// token waits for the person, and returns the token that the issuer grants. ctx ends the wait, but not the exchange of an answer.
+func (p *Pending) token(ctx context.Context) (oauth.Token, error) {
+	if p.Device != nil {
+		bounded, cancel := context.WithDeadlineCause(ctx, p.Expires, errExpired)
+		defer cancel()
+		token, err := p.grantor.AwaitDevice(bounded, p.Device, p.scopes)
+		if err != nil && bounded.Err() != nil {
+			return token, context.Cause(bounded)
+		}
+		return token, p.explain(err)
+	}
+	expiry := time.NewTimer(time.Until(p.Expires))
+	defer expiry.Stop()
+	select {
+	case answer := <-p.answers:
+		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
+		defer cancel()
+		if expired(p) { // since the machine slept
+			return oauth.Token{}, errExpired
+		}
+		token, err := p.redeem(ctx, answer)
+		return token, p.explain(err)
+	case <-ctx.Done():
+		return oauth.Token{}, context.Cause(ctx)
+	case <-expiry.C:
+	}
+	if p.reused {
+		// The issuer may have shown an error instead of its login page, since it knows the client no
+		// more. It tells only the person. So the next login registers again.
+		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+		defer cancel()
+		p.source.account.dropClient(ctx, p.found.Issuer.ID)
+	}
+	return oauth.Token{}, errExpired
+}
+
+// redeem turns the answer of the issuer into a token.
+func (p *Pending) redeem(ctx context.Context, answer url.Values) (oauth.Token, error) {
+	code, err := p.grantor.CheckResponse(answer)
+	if err != nil {
+		return oauth.Token{}, err
+	}
+	if err := p.source.account.permit(ctx, p.found.Issuer.ID, true); err != nil {
+		return oauth.Token{}, err
+	}
+	token, err := p.grantor.Exchange(ctx, code, p.verifier, p.redirect, p.scopes)
+	p.discardClient(ctx, err)
+	return token, err
+}
+
+// discardClient has the next login register again if the error says that the issuer does not know
+// the client.
+func (p *Pending) discardClient(ctx context.Context, err error) {
+	if p.grantor.Client.Registered && refusesClient(err) {
+		p.source.account.dropClient(ctx, p.found.Issuer.ID)
+	}
+}
+
+// explain says in a person's words why the login failed; nil if err is.
+func (p *Pending) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	issuer := p.found.Issuer.ID
+	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
+		switch refusal.Code {
+		case "access_denied":
+			return fmt.Errorf("the login at %s was refused at %s, by you or by its rules: %w", p.Server, issuer, err)
+		case "expired_token":
+			return errExpired
+		}
+	}
+	return fmt.Errorf("the login at %s (%s) failed: %w", p.Server, issuer, err)
+}
+
+func expired(p *Pending) bool { return !p.logins.now().Before(p.Expires.Round(0)) }
 
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
 func (p *Pending) Wait(ctx context.Context) error {
@@ -133,14 +228,14 @@ func (p *Pending) Done() <-chan struct{} { return p.done }
 // Finish completes the login with the URL to which the browser was sent, which a person has copied.
 // A URL that does not belong to this login is an error, and the login waits on.
 func (p *Pending) Finish(ctx context.Context, redirected string) error {
-	if p.flow.way == Device {
+	if p.request.Way == Device {
 		return fmt.Errorf("the login at %s waits for a code that you enter at %s, not for an address", p.Server, p.URL)
 	}
-	advice := fmt.Sprintf("copy the whole address to which the browser was sent after the login; it begins with %s?", p.flow.redirect)
+	advice := fmt.Sprintf("copy the whole address to which the browser was sent after the login; it begins with %s?", p.redirect)
 	values, err := redirectedQuery(redirected)
 	switch {
 	case err != nil:
-	case values.Get("state") == p.flow.state:
+	case values.Get("state") == p.state:
 		if err = p.complete(ctx, values); !errors.Is(err, errNoCode) {
 			return err
 		}
@@ -172,106 +267,16 @@ func redirectedQuery(text string) (url.Values, error) {
 	return values, nil
 }
 
-// complete accepts the answer of the issuer, once, and waits until the login is done or ctx
+// complete hands the answer of the issuer to run, which accepts one, and waits until the login is done or ctx
 // ends. A second answer waits with the first.
 func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 	if !answer.Has("code") && !answer.Has("error") {
 		return errNoCode
 	}
-	redeem := func() {
-		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
-		defer cancel()
-		err := errExpired
-		if !expired(p) { // else the machine slept
-			err = p.flow.redeem(ctx, answer)
-		}
-		p.end(err)
-	}
-	if p.claim() && !p.logins.life.Go(redeem) {
-		p.end(errClosed)
+	select {
+	case p.answers <- answer:
+	case <-p.done:
+	case <-ctx.Done():
 	}
 	return p.Wait(ctx)
-}
-
-// claim reports whether the login still waits, and no answer was accepted before.
-func (p *Pending) claim() bool {
-	p.logins.mu.Lock()
-	defer p.logins.mu.Unlock()
-	was := p.claimed || p.ended
-	p.claimed = true
-	return !was
-}
-
-func expired(p *Pending) bool { return !p.logins.now().Before(p.Expires.Round(0)) }
-
-// await ends the login when it has expired or is given up.
-func (p *Pending) await(ctx context.Context) {
-	expiry := time.NewTimer(time.Until(p.Expires))
-	defer expiry.Stop()
-	err := errExpired
-	select {
-	case <-p.done:
-		return
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-expiry.C:
-	}
-	switch {
-	case err == errClosed:
-	case !p.claim():
-		<-p.done // an answer came just now, and is redeemed within exchangeTime
-		return
-	case err == errExpired && p.flow.reused:
-		// The issuer may have shown an error instead of its login page, since it knows the client no
-		// more. It tells only the person. So the next login registers again.
-		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
-		defer cancel()
-		p.flow.source.account.dropClient(ctx, p.flow.found.Issuer.ID)
-	}
-	p.end(err)
-}
-
-// awaitDevice ends the login when the person has entered the code.
-func (p *Pending) awaitDevice(ctx context.Context) {
-	bounded, cancel := context.WithDeadline(ctx, p.Expires)
-	defer cancel()
-	token, err := p.flow.grantor.AwaitDevice(bounded, p.Device, p.flow.scopes)
-	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	case bounded.Err() != nil && err != nil:
-		err = errExpired
-	case err != nil:
-		err = p.flow.explain(err)
-	default:
-		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
-		defer cancel()
-		err = p.flow.save(ctx, token)
-	}
-	p.end(err)
-}
-
-// end ends the login, once: err says why it failed, nil that it is done.
-func (p *Pending) end(err error) {
-	l := p.logins
-	l.mu.Lock()
-	if p.ended {
-		l.mu.Unlock()
-		return
-	}
-	p.ended, p.err = true, err
-	if l.pending[p.key] == p {
-		delete(l.pending, p.key)
-	}
-	l.mu.Unlock()
-	p.flow.listener.close(l.life)
-	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("from", p.who.From))
-	if err != nil {
-		log.Info("a login failed", zap.String("error", plain.Line(err.Error())))
-		l.record(p.who, p.Server, audit.Failed, err.Error())
-	} else {
-		log.Info("a login is done")
-		l.record(p.who, p.Server, audit.OK, "logged in")
-	}
-	close(p.done)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,7 +34,7 @@ func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth
 	if l.Token.Refresh == "" {
 		return "", s.account.needed(ended(l), l, nil)
 	}
-	if failed := s.outage.recent(); failed != nil {
+	if failed := s.outage.Load().recent(); failed != nil {
 		return "", s.account.needed(status.IssuerUnreachable, l, failed)
 	}
 	select {
@@ -133,11 +132,11 @@ func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, err
 			return s.account.usable(now)
 		}
 	}
-	token, err := s.issuer.refresh(ctx, s.server, *now)
+	token, err := grantor(s.http, s.server.Settings, now.Found, withSecret(s.server, now.Client)).Refresh(ctx, now.Token)
 	if err != nil {
 		return nil, refreshFailed(ctx, s, now, interrupted, err)
 	}
-	s.outage.begin(nil)
+	s.outage.Store(nil)
 	return s.account.change(ctx, now, func(l *storedLogin) {
 		l.Token, l.Generation, l.Refreshing, l.Ended, l.Used = token, rand.Text(), false, "", wall()
 	})
@@ -157,7 +156,7 @@ func refreshFailed(ctx context.Context, s *Source, l *storedLogin, interrupted b
 		}
 		return loginLost(ctx, s, l, false, err)
 	}
-	s.outage.begin(err)
+	s.beginOutage(err)
 	if refused && refusal.Status < http.StatusInternalServerError || errors.Is(err, oauth.ErrNotSent) { // it issued nothing
 		if _, err := s.account.change(ctx, l, func(l *storedLogin) { l.Refreshing = interrupted }); err != nil {
 			s.account.log.Warn("a login can't be written", zap.Error(err))
@@ -170,7 +169,7 @@ func refreshFailed(ctx context.Context, s *Source, l *storedLogin, interrupted b
 // loginLost ends a login because the issuer refuses its refresh token. Its access token is used until it
 // expires.
 func loginLost(ctx context.Context, s *Source, l *storedLogin, interrupted bool, err error) error {
-	s.outage.begin(nil)
+	s.outage.Store(nil)
 	why := status.LoginExpired
 	if interrupted {
 		why = status.RefreshInterrupted
@@ -185,46 +184,18 @@ func loginLost(ctx context.Context, s *Source, l *storedLogin, interrupted bool,
 	return s.account.needed(why, l, errors.Join(err, failed))
 }
 
-// An outage is a time in which the issuer does not answer, and is left alone. The zero value is no
-// outage.
+// An outage is a time in which the issuer does not answer, and is left alone.
 type outage struct {
-	mu    sync.Mutex // guards the fields below
-	err   error      // of the last request; nil if it was answered
+	err   error // of the last request
 	until time.Time
 }
 
-// recent returns the error after which the issuer is left alone, nil if it is not left alone.
+func (s *Source) beginOutage(err error) { s.outage.Store(&outage{err, time.Now().Add(retryTime)}) }
+
+// recent returns the error after which the issuer is left alone, nil if it is not left alone. o may be nil.
 func (o *outage) recent() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if time.Now().Before(o.until) {
+	if o != nil && time.Now().Before(o.until) {
 		return o.err
 	}
 	return nil
-}
-
-// begin begins an outage; nil ends it.
-func (o *outage) begin(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.err, o.until = err, time.Now().Add(retryTime)
-}
-
-// remote asks an issuer over HTTP.
-type remote struct{ http *http.Client }
-
-func (r remote) discover(ctx context.Context, s oauth.Server, c oauth.Challenge) (*oauth.Found, error) {
-	return oauth.Discover(ctx, r.http, s, c)
-}
-
-func (r remote) refresh(ctx context.Context, s oauth.Server, of storedLogin) (oauth.Token, error) {
-	return grantor(r.http, s.Settings, of.Found, withSecret(s, of.Client)).Refresh(ctx, of.Token)
-}
-
-func (r remote) credentials(ctx context.Context, s oauth.Server, f oauth.Found, scopes []string) (oauth.Token, error) {
-	client, err := oauth.Identify(ctx, r.http, s, f.Issuer, oauth.Redirect{}, nil)
-	if err != nil {
-		return oauth.Token{}, err
-	}
-	return grantor(r.http, s.Settings, f, client).ClientCredentials(ctx, scopes)
 }

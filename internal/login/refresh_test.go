@@ -29,9 +29,7 @@ func (f *setting) store(s *Source, scopes ...string) {
 		Client: oauth.Client{ID: "us", AuthMethod: "none"},
 		Token:  oauth.Token{Access: access, Refresh: refresh, Obtained: wall(), Expires: expires.Round(0), Scopes: scopes},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 }
 
 // age changes when the stored token was issued, and when it expires, from now.
@@ -43,9 +41,7 @@ func (f *setting) age(obtained, expires time.Duration) {
 		c.Logins[key(oauth.Server{URL: f.resource.URL})] = e
 		return nil
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 }
 
 // request sends a request as the transport does, and returns the status or why there is none.

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -26,12 +28,12 @@ var ErrNoOAuth = errors.New("the server describes no issuer of tokens")
 type Source struct {
 	server  oauth.Server
 	account account
-	life    *life
+	life    *signal.Life
+	http    *http.Client
 	flights singleflight.Group          // discoveries and refreshes, which go on if their callers end
 	found   atomic.Pointer[oauth.Found] // the issuer that was found since the process began; nil before
-	last    atomic.Pointer[issued]      // of a machine
-	outage  outage
-	issuer  issuer
+	machine machine
+	outage  atomic.Pointer[outage] // may be nil
 
 	mu    sync.Mutex                 // guards steps
 	steps map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
@@ -42,43 +44,27 @@ const (
 	maxScopes = 100 // sets of scopes that are counted
 )
 
-// An issuer gives a source its tokens. Tests replace it.
-type issuer interface {
-	discover(ctx context.Context, s oauth.Server, c oauth.Challenge) (*oauth.Found, error)
-	refresh(ctx context.Context, s oauth.Server, l storedLogin) (oauth.Token, error)
-	credentials(ctx context.Context, s oauth.Server, f oauth.Found, scopes []string) (oauth.Token, error)
-}
-
-// newSource returns the source of the server's tokens, which the issuer gives.
-func newSource(o Options, server oauth.Server, i issuer, l *life) *Source {
+// newSource returns the source of the server's tokens. c asks its issuer.
+func newSource(o Options, server oauth.Server, c *http.Client, l *signal.Life) *Source {
 	return &Source{
-		server: server, issuer: i, life: l, steps: make(map[string]map[string]bool),
+		server: server, http: c, life: l, steps: make(map[string]map[string]bool), machine: machine{turn: semaphore.NewWeighted(1)},
 		account: account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))},
 	}
 }
 
 // start runs the task in a goroutine, unless one with the name is under way. The task has a context of its own: others may
-// wait for the same, and the answer of an issuer must not be lost with its caller.
+// wait for the same, and the answer of an issuer must not be lost with its caller, nor with the router at once.
 func (s *Source) start(name string, limit time.Duration, task func(context.Context) (any, error)) <-chan singleflight.Result {
 	return s.flights.DoChan(name, func() (any, error) {
 		if !s.life.Begin() {
 			return nil, errors.New("the router ends")
 		}
 		defer s.life.Work.Done()
-		ctx, cancel := context.WithTimeout(s.life.late, limit)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
+		defer context.AfterFunc(s.life.Context(), func() { time.AfterFunc(closeTime, cancel) })()
 		return task(ctx)
 	})
-}
-
-// await starts the task, and waits for its end or the end of ctx.
-func (s *Source) await(ctx context.Context, name string, limit time.Duration, task func(context.Context) (any, error)) (any, error) {
-	select {
-	case r := <-s.start(name, limit, task):
-		return r.Val, r.Err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // discoverTime bounds the search for the issuer of a server's tokens.
@@ -89,16 +75,21 @@ func (s *Source) find(ctx context.Context, c oauth.Challenge, again bool) (*oaut
 	if found := s.found.Load(); found != nil && !again {
 		return found, nil
 	}
-	result, err := s.await(ctx, "discover", discoverTime, func(ctx context.Context) (any, error) { return s.issuer.discover(ctx, s.server, c) })
-	if err != nil {
-		return nil, fmt.Errorf("find the issuer of its tokens: %w", err)
+	task := func(ctx context.Context) (any, error) { return oauth.Discover(ctx, s.http, s.server, c) }
+	select {
+	case result := <-s.start("discover", discoverTime, task):
+		if result.Err != nil {
+			return nil, fmt.Errorf("find the issuer of its tokens: %w", result.Err)
+		}
+		found := result.Val.(*oauth.Found)
+		if found.Issuer.TokenEndpoint == "" {
+			return nil, ErrNoOAuth
+		}
+		s.found.Store(found)
+		return found, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	found := result.(*oauth.Found)
-	if found.Issuer.TokenEndpoint == "" {
-		return nil, ErrNoOAuth
-	}
-	s.found.Store(found)
-	return found, nil
 }
 
 // Token returns the access token for a request, or "" without a login: then the request is
@@ -120,7 +111,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	case age == young, age == old && l.Token.Refresh == "":
 		return l.Token.Access, nil
 	case age == old:
-		if s.outage.recent() == nil {
+		if s.outage.Load().recent() == nil {
 			s.startRefresh(l, nil) // an error shows when the token has expired
 		}
 		return l.Token.Access, nil
@@ -233,7 +224,7 @@ func (s *Source) save(ctx context.Context, l storedLogin) error {
 	if err := s.account.save(ctx, l); err != nil {
 		return err
 	}
-	s.outage.begin(nil)
+	s.outage.Store(nil)
 	return nil
 }
 

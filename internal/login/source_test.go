@@ -1,9 +1,12 @@
 package login
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -29,33 +33,33 @@ type script struct {
 	asked int        // for tokens
 }
 
-func (i *script) discover(context.Context, oauth.Server, oauth.Challenge) (*oauth.Found, error) {
-	return &oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://issuer.example", TokenEndpoint: "https://issuer.example/token"}}, nil
-}
+var farIssuer = oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://far.example", TokenEndpoint: "https://far.example/token"}}
 
-func (i *script) refresh(ctx context.Context, _ oauth.Server, r storedLogin) (oauth.Token, error) {
-	t, err := i.next(ctx)
-	t.Refresh = r.Token.Refresh
-	return t, err
-}
-
-func (i *script) credentials(ctx context.Context, _ oauth.Server, _ oauth.Found, scopes []string) (oauth.Token, error) {
-	t, err := i.next(ctx)
-	t.Scopes = scopes
-	return t, err
-}
-
-func (i *script) next(ctx context.Context) (oauth.Token, error) {
+// RoundTrip answers for the issuer, which is the server's origin.
+func (i *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := func(status int, body any) (*http.Response, error) {
+		data, err := json.Marshal(body)
+		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data))}, err
+	}
+	switch {
+	case strings.Contains(r.URL.Path, "protected-resource"):
+		return answer(http.StatusNotFound, nil)
+	case r.Method == http.MethodGet:
+		return answer(http.StatusOK, farIssuer.Issuer)
+	}
 	i.mu.Lock()
 	i.asked++
 	asked := i.asked
 	i.mu.Unlock()
-	over, cancel := context.WithTimeout(ctx, i.takes)
+	over, cancel := context.WithTimeout(r.Context(), i.takes)
 	defer cancel()
-	if <-over.Done(); ctx.Err() != nil {
-		return oauth.Token{}, ctx.Err()
+	if <-over.Done(); r.Context().Err() != nil {
+		return nil, r.Context().Err()
 	}
-	return i.token(fmt.Sprintf("token %d", asked)), i.fails
+	if i.fails != nil {
+		return nil, i.fails
+	}
+	return answer(http.StatusOK, map[string]any{"access_token": fmt.Sprintf("token-%d", asked), "expires_in": i.life.Seconds()})
 }
 
 func (i *script) token(access string) oauth.Token {
@@ -72,24 +76,23 @@ func (i *script) requests() int {
 	return i.asked
 }
 
-// scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
+// scripted returns a source with the issuer. It is logged in with "token-0" unless refresh is nil.
 func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
 	t.Helper()
 	s := beside(t, NewStore(t.TempDir()), oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
 	if refresh != nil {
-		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
-		token := i.token("token 0")
+		token := i.token("token-0")
 		token.Refresh = *refresh
-		expect.OK(t, s.save(t.Context(), storedLogin{Found: *found, Token: token}))
+		expect.OK(t, s.save(t.Context(), storedLogin{Found: farIssuer, Client: oauth.Client{ID: "us"}, Token: token}))
 	}
 	return s
 }
 
 // beside returns a source as another router has it.
-func beside(t *testing.T, store *Store, server oauth.Server, i issuer) *Source {
-	l := newLife()
-	t.Cleanup(l.close)
-	return newSource(Options{Store: store, Log: zap.NewNop()}, server, i, l)
+func beside(t *testing.T, store *Store, server oauth.Server, i http.RoundTripper) *Source {
+	l := signal.NewLife()
+	t.Cleanup(func() { l.Close(errClosed); l.Wait() })
+	return newSource(Options{Store: store, Log: zap.NewNop()}, server, &http.Client{Transport: i}, l)
 }
 
 func wantToken(t *testing.T, s *Source, want string) {
@@ -123,17 +126,17 @@ func TestRefreshesBeforeTheEnd(t *testing.T) {
 		i := &script{life: 100 * time.Second, takes: time.Second}
 		s := scripted(t, i, oauth.Settings{}, new("refresh"))
 		time.Sleep(79 * time.Second)
-		wantToken(t, s, "token 0")
+		wantToken(t, s, "token-0")
 		synctest.Wait()
 		if n := i.requests(); n != 0 {
 			t.Fatalf("%d refreshes before 80 %% of its life", n)
 		}
 		time.Sleep(2 * time.Second)
 		for range 10 {
-			wantToken(t, s, "token 0") // nobody waits for the next one
+			wantToken(t, s, "token-0") // nobody waits for the next one
 		}
 		time.Sleep(2 * time.Second)
-		wantToken(t, s, "token 1")
+		wantToken(t, s, "token-1")
 		expect.Equal(t, i.requests(), 1, "refreshes")
 	})
 }
@@ -146,7 +149,7 @@ func TestAfterSleep(t *testing.T) {
 		time.Sleep(10 * time.Hour)
 		var all sync.WaitGroup
 		for range 40 {
-			all.Go(func() { wantToken(t, s, "token 1") })
+			all.Go(func() { wantToken(t, s, "token-1") })
 		}
 		all.Wait()
 		expect.Equal(t, i.requests(), 1, "refreshes")
@@ -171,10 +174,10 @@ func TestWithoutExpiry(t *testing.T) {
 		i := &script{}
 		s := scripted(t, i, oauth.Settings{}, new("refresh"))
 		time.Sleep(1000 * time.Hour)
-		wantToken(t, s, "token 0")
-		expect.OK(t, s.Refused(t.Context(), "token 0", unauthorized))
-		wantToken(t, s, "token 1")
-		err := s.Refused(t.Context(), "token 1", unauthorized)
+		wantToken(t, s, "token-0")
+		expect.OK(t, s.Refused(t.Context(), "token-0", unauthorized))
+		wantToken(t, s, "token-1")
+		err := s.Refused(t.Context(), "token-1", unauthorized)
 		if needed, ok := errors.AsType[*NeededError](err); !ok || needed.Why != status.TokenRejected || i.requests() != 1 {
 			t.Errorf("a 401 right after a refresh: %v, %d refreshes", err, i.requests())
 		}
@@ -186,7 +189,7 @@ func TestWithoutRefreshToken(t *testing.T) {
 		i := &script{life: 60 * 24 * time.Hour}
 		s := scripted(t, i, oauth.Settings{}, new(""))
 		time.Sleep(59 * 24 * time.Hour)
-		wantToken(t, s, "token 0")
+		wantToken(t, s, "token-0")
 		time.Sleep(2 * 24 * time.Hour)
 		wantNeeded(t, s, status.LoginExpired)
 		expect.Equal(t, i.requests(), 0, "requests")
@@ -211,7 +214,7 @@ func TestIssuerDownForAWhile(t *testing.T) {
 					t.Errorf("%d requests in a minute", n)
 				}
 				i.fails = nil
-				next := fmt.Sprintf("token %d", n+1)
+				next := fmt.Sprintf("token-%d", n+1)
 				if another { // which does not wait
 					wantToken(t, beside(t, s.account.store, s.server, i), next)
 				}
@@ -234,7 +237,7 @@ func TestCallerEnds(t *testing.T) {
 		if _, err := s.Token(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the caller that ended: %v", err)
 		}
-		wantToken(t, s, "token 1")
+		wantToken(t, s, "token-1")
 		expect.Equal(t, i.requests(), 1, "refreshes")
 	})
 }
@@ -243,15 +246,16 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes, closes time.Duration
 		token         string
-	}{"short": {3 * time.Second, 3 * time.Second, "token 1"}, "endless": {time.Hour, closeTime, "token 0"}} {
+	}{"short": {3 * time.Second, 3 * time.Second, "token-1"}, "endless": {time.Hour, closeTime, "token-0"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := scripted(t, &script{life: 10 * time.Hour, takes: test.takes}, oauth.Settings{}, new("refresh"))
 				time.Sleep(9 * time.Hour)
-				wantToken(t, s, "token 0")
+				wantToken(t, s, "token-0")
 				synctest.Wait()
 				before := time.Now()
-				s.life.close()
+				s.life.Close(errClosed)
+				s.life.Wait()
 				if took := time.Since(before); took != test.closes {
 					t.Errorf("close took %v, want %v", took, test.closes)
 				}
@@ -266,7 +270,7 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 func TestClientCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &script{life: time.Hour, takes: time.Second}
-		s := scripted(t, i, oauth.Settings{Grant: oauth.ClientCredentials, Scopes: []string{"read"}}, nil)
+		s := scripted(t, i, oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us", Scopes: []string{"read"}}, nil)
 		wantToken(t, s, "")
 		var all sync.WaitGroup
 		for range 20 {
@@ -274,18 +278,18 @@ func TestClientCredentials(t *testing.T) {
 				if err := s.Refused(t.Context(), "", unauthorized); err != nil {
 					t.Error(err)
 				}
-				wantToken(t, s, "token 1")
+				wantToken(t, s, "token-1")
 			})
 		}
 		all.Wait()
-		if err := s.Refused(t.Context(), "token 1", unauthorized); err == nil || errors.As(err, new(*NeededError)) {
+		if err := s.Refused(t.Context(), "token-1", unauthorized); err == nil || errors.As(err, new(*NeededError)) {
 			t.Errorf("a 401 right after the issue: %v", err)
 		}
 		time.Sleep(2 * time.Hour)
-		wantToken(t, s, "token 2")
+		wantToken(t, s, "token-2")
 		time.Sleep(30 * time.Minute)
-		expect.OK(t, s.Refused(t.Context(), "token 2", unauthorized))
-		wantToken(t, s, "token 3")
+		expect.OK(t, s.Refused(t.Context(), "token-2", unauthorized))
+		wantToken(t, s, "token-3")
 		i.fails = errors.New("connection refused")
 		time.Sleep(2 * time.Hour)
 		if _, err := s.Token(t.Context()); err == nil || errors.As(err, new(*NeededError)) {
@@ -339,7 +343,7 @@ func TestLoserDeletesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = loginLost(t.Context(), s, loser, false, errors.New("invalid_grant"))
-	wantToken(t, s, "token 1")
+	wantToken(t, s, "token-1")
 	if saved, err := s.account.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
 		t.Errorf("in the store there is %v, %v", saved, err)
 	}
@@ -351,13 +355,13 @@ func TestNoFolder(t *testing.T) {
 	server := oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us", ClientSecret: "secret"}}
 	machine := beside(t, store, server, &script{life: time.Hour})
 	expect.OK(t, machine.Refused(t.Context(), "", unauthorized)) // which pins the client to its issuer
-	wantToken(t, machine, "token 1")
+	wantToken(t, machine, "token-1")
 	user := server
 	user.Principal, user.Settings = "alice", oauth.Settings{}
 	s := beside(t, store, user, &script{life: time.Hour})
-	expired := oauth.Token{Access: "token 0", Refresh: "refresh", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)}
-	expect.OK(t, s.save(t.Context(), storedLogin{Token: expired}))
-	wantToken(t, s, "token 1")
+	expired := oauth.Token{Access: "token-0", Refresh: "refresh", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)}
+	expect.OK(t, s.save(t.Context(), storedLogin{Found: farIssuer, Token: expired}))
+	wantToken(t, s, "token-1")
 	l, err := s.account.forget(t.Context())
 	expect.OK(t, err)
 	if after, err := s.account.saved(t.Context()); l == nil || after != nil || err != nil {
@@ -368,20 +372,48 @@ func TestNoFolder(t *testing.T) {
 	expect.Equal(t, len(c.Pins), 1, "pins")
 }
 
+// TestMachineSlowIssuer checks that callers wait for a slow issuer until their own ends, and not at all for a token that they have.
+func TestMachineSlowIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: time.Hour, takes: 20 * time.Second}
+		s := scripted(t, i, oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us"}, nil)
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for _, ctx := range []context.Context{short, short, t.Context(), t.Context()} {
+			all.Go(func() {
+				if err := s.Refused(ctx, "", unauthorized); !errors.Is(err, ctx.Err()) {
+					t.Errorf("%v, the caller has %v", err, ctx.Err())
+				}
+			})
+		}
+		all.Wait()
+		first, _ := s.Token(t.Context())
+		all.Go(func() {
+			expect.OK(t, s.Refused(t.Context(), first, &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Www-Authenticate": {`Bearer scope="x"`}}}))
+		})
+		synctest.Wait()
+		before := time.Now()
+		wantToken(t, s, first)
+		expect.Equal(t, time.Since(before), 0, "the wait for a valid token")
+		all.Wait()
+	})
+}
+
 // TestMachineScopes checks that a token for more scopes keeps those of the last one.
 func TestMachineScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := scripted(t, &script{}, oauth.Settings{Grant: oauth.ClientCredentials}, nil)
+		s := scripted(t, &script{}, oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us"}, nil)
 		token := ""
 		for i, scope := range []string{"read", "write"} {
 			refused := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{
 				"Www-Authenticate": {`Bearer error="insufficient_scope", scope="` + scope + `"`},
 			}}
 			expect.OK(t, s.Refused(t.Context(), token, refused))
-			token = fmt.Sprintf("token %d", i+1)
+			token = fmt.Sprintf("token-%d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := lastIssued(s).Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := s.machine.last().Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})

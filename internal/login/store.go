@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,12 +19,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
 	maxLogins  = 1000     // in a store
 	maxClients = 1000     // in a store
 	maxEntry   = 64 << 10 // bytes of a login or a client
+
+	// valueName is the only name in the file, which tells nothing of the content.
+	valueName = "all"
 )
 
 // A Store keeps logins, registered clients and pins in an encrypted file that all routers of the user
@@ -33,21 +38,21 @@ const (
 // at a time.
 type Store struct {
 	folder string        // "" keeps the content in memory only
-	text   *vault.Text   // in the folder
+	vault  *vault.Vault  // of the folder
 	wrote  signal.Change // of the content, by this store
 
-	mu    sync.Mutex // guards the fields below
-	kept  *content   // as it was read last, not changed any more; nil before
-	stamp vault.Stamp
+	mu   sync.Mutex  // guards the fields below
+	kept *content    // as it was read last, not changed any more; nil before
+	file fs.FileInfo // that kept was read from; nil if there was no file
 
-	memory string        // the content, without a folder
-	turn   chan struct{} // without a folder, it holds a value while the lock of a login is taken
+	memory map[string]string // as the vault, without a folder
+	turn   chan struct{}     // without a folder, it holds a value while the lock of a login is taken
 }
 
 // NewStore returns the store of the folder, next to the user's own configuration; with "", one that ends with the process.
 // It reads nothing.
 func NewStore(folder string) *Store {
-	return &Store{folder: folder, text: vault.Logins(folder), turn: make(chan struct{}, 1)}
+	return &Store{folder: folder, vault: vault.Logins(folder), memory: make(map[string]string), turn: make(chan struct{}, 1)}
 }
 
 // A content is everything in a store.
@@ -117,20 +122,20 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 	if s.folder == "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return parse(s.memory)
+		return parse(s.memory[valueName])
 	}
-	stamp, err := s.text.Stamp() // before the file is read, so that a change between is seen
+	file, err := s.vault.Stat() // before the file is read, so that a change between is seen
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	kept, same := s.kept, s.stamp.Same(stamp)
+	kept, same := s.kept, isSame(s.file, file)
 	s.mu.Unlock()
 	if kept != nil && same && !fresh {
 		return kept, nil
 	}
-	data, err := s.text.Get(ctx)
-	if err != nil {
+	data, err := s.vault.Get(ctx, valueName)
+	if err != nil && !errors.As(err, new(*vault.MissingError)) {
 		return nil, err
 	}
 	c, err := parse(data)
@@ -139,8 +144,16 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept, s.stamp = c, stamp
+	s.kept, s.file = c, file
 	return c, nil
+}
+
+// isSame reports whether two descriptions are of one unchanged file; nil is no file.
+func isSame(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && os.SameFile(a, b)
 }
 
 func parse(data string) (*content, error) {
@@ -157,26 +170,23 @@ var errUnchanged = errors.New("unchanged")
 // edit changes the content, while no other process does the same. The content stays as it is if
 // change returns an error; errUnchanged counts as success.
 func (s *Store) edit(ctx context.Context, change func(*content) error) error {
-	write := func(old string) (string, error) {
-		c, err := parse(old)
+	write := func(values map[string]string) error {
+		c, err := parse(values[valueName])
 		if err == nil {
 			err = change(c)
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
-		data, err := json.Marshal(c)
-		return string(data), err
+		values[valueName] = string(wire.Marshal(c))
+		return nil
 	}
 	var err error
 	if s.folder != "" {
-		err = s.text.Edit(ctx, write)
+		_, err = s.vault.Edit(ctx, write)
 	} else {
 		s.mu.Lock()
-		var text string
-		if text, err = write(s.memory); err == nil {
-			s.memory = text
-		}
+		err = write(s.memory)
 		s.mu.Unlock()
 	}
 	if errors.Is(err, errUnchanged) {
@@ -230,11 +240,10 @@ func (s *Store) swap(ctx context.Context, key, generation string, change func(*s
 }
 
 func bounded(value any) error {
-	data, err := json.Marshal(value)
-	if err == nil && len(data) > maxEntry {
-		err = fmt.Errorf("the issuer's tokens are larger than %d KiB, which is too large to keep", maxEntry>>10)
+	if len(wire.Marshal(value)) > maxEntry {
+		return fmt.Errorf("the issuer's tokens are larger than %d KiB, which is too large to keep", maxEntry>>10)
 	}
-	return err
+	return nil
 }
 
 // makeRoom removes a value if a new key would make the map larger than most.

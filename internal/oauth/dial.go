@@ -3,12 +3,12 @@ package oauth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -48,28 +48,39 @@ const (
 // another method, since the body may hold secrets, none from https to http, and none to another host
 // that is not public. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
 // an answer's body with an error after 1 MiB. It keeps no connections, so that it needs no Close.
-func NewHTTPClient(server Server) *http.Client {
-	return newClient(reachOf(server), http.ProxyFromEnvironment)
+func NewHTTPClient(server Server) *http.Client { return reachOf(server).client() }
+
+// A reach says which addresses the requests on behalf of a server may go to, and sends them there.
+type reach struct {
+	named     []*url.URL // the URLs in the configuration: the server, and where its issuer describes itself
+	resolver  *net.Resolver
+	transport *http.Transport
 }
 
-// newClient returns a client for this reach. proxy is as in [http.Transport].
-func newClient(r *reach, proxy func(*http.Request) (*url.URL, error)) *http.Client {
-	t := &checked{reach: r, proxy: proxy}
-	t.transport = &http.Transport{
-		Proxy:                  proxy,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, Resolver: r.resolver, ControlContext: t.control}).DialContext,
+func reachOf(s Server) *reach {
+	r := &reach{resolver: net.DefaultResolver}
+	for _, raw := range []string{s.URL, s.Settings.AuthServerMetadataURL} {
+		if u, err := url.Parse(raw); err == nil && u.Host != "" {
+			r.named = append(r.named, u)
+		}
+	}
+	r.transport = &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            r.dial,
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableKeepAlives:      true,
 	}
-	return &http.Client{Transport: t, CheckRedirect: checkRedirect, Timeout: requestTimeout}
+	return r
 }
 
-// checked sends requests to permitted addresses only.
-type checked struct {
-	reach     *reach
-	proxy     func(*http.Request) (*url.URL, error)
-	transport *http.Transport
+func (r *reach) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout, Resolver: r.resolver, ControlContext: r.control}
+	return d.DialContext(ctx, network, address)
+}
+
+func (r *reach) client() *http.Client {
+	return &http.Client{Transport: r, CheckRedirect: checkRedirect, Timeout: requestTimeout}
 }
 
 // A hop is one request of a chain of redirects. Its context carries it to the dial.
@@ -85,22 +96,11 @@ type (
 	awayKey struct{}
 )
 
-// permit returns an error if the hop may not go to an address of this area.
-func (t *checked) permit(ctx context.Context, h *hop, a area) error {
-	switch {
-	case h.away && a != public:
-		return blocked("it redirects to %s, which is %v", h.host, a)
-	case h.named:
-		return nil
-	}
-	return t.reach.permit(ctx, h.host, a)
-}
-
 // control checks an address before it is dialed. It runs after the name was resolved, so that a
 // name can't resolve to another address afterwards.
-func (t *checked) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
+func (r *reach) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	h, ok := ctx.Value(hopKey{}).(*hop)
+	h, ok := ctx.Value(hopKey{}).(hop)
 	switch {
 	case err != nil:
 		return err
@@ -109,44 +109,107 @@ func (t *checked) control(ctx context.Context, _, address string, _ syscall.RawC
 	case h.proxied:
 		return nil
 	}
-	return t.permit(ctx, h, areaOf(to.Addr()))
+	return r.permit(ctx, h, areaOf(to.Addr()))
 }
 
 // RoundTrip sends a request after it has checked its URL.
-func (t *checked) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.send(r)
-	if err != nil && r.Body != nil {
-		r.Body.Close()
+func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.send(req)
+	if err != nil && req.Body != nil {
+		req.Body.Close()
 	}
 	return resp, err
 }
 
-func (t *checked) send(r *http.Request) (*http.Response, error) {
-	if err := t.reach.check(r.Context(), r.URL); err != nil {
+func (r *reach) send(req *http.Request) (*http.Response, error) {
+	h := hop{away: req.Context().Value(awayKey{}) != nil}
+	if err := r.checkHop(req.Context(), req.URL, &h); err != nil {
 		return nil, err
 	}
-	away := r.Context().Value(awayKey{}) != nil
-	h := &hop{host: r.URL.Hostname(), named: t.reach.names(r.URL), away: away}
-	if a, literal := literalArea(h.host); literal {
-		if err := t.permit(r.Context(), h, a); err != nil {
-			return nil, err
-		}
-	}
-	proxy, err := t.proxy(r)
+	proxy, err := r.transport.Proxy(req)
 	if err != nil {
 		return nil, errors.New("HTTPS_PROXY or HTTP_PROXY is no url of a proxy") // the error may hold its password
 	}
 	h.proxied = proxy != nil
-	sent := r.Clone(context.WithValue(r.Context(), hopKey{}, h))
+	sent := req.Clone(context.WithValue(req.Context(), hopKey{}, h))
 	if sent.Header.Get("User-Agent") == "" {
 		sent.Header.Set("User-Agent", agent)
 	}
-	resp, err := t.transport.RoundTrip(sent)
+	resp, err := r.transport.RoundTrip(sent)
 	if err != nil {
 		return nil, err
 	}
 	resp.Body = http.MaxBytesReader(nil, resp.Body, maxBody)
 	return resp, nil
+}
+
+// check returns an error if requests may not go to the URL, as far as the URL tells: the address of
+// a name is checked when it is dialed.
+func (r *reach) check(ctx context.Context, u *url.URL) error { return r.checkHop(ctx, u, new(hop)) }
+
+// checkHop checks the URL of a hop, and completes the hop by it.
+func (r *reach) checkHop(ctx context.Context, u *url.URL, h *hop) error {
+	a, literal := literalArea(u.Hostname())
+	h.host, h.named = u.Hostname(), slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameOrigin(u, named) })
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return blocked("%s is no https url", shown(u.String()))
+	case u.User != nil:
+		return blocked("%s has a name or a password in it", shown(u.String()))
+	case u.Scheme == "http" && (!literal || a != loopback):
+		return blocked("%s is not https", shown(u.String()))
+	case literal:
+		return r.permit(ctx, *h, a)
+	}
+	return nil
+}
+
+// permit returns an error if the hop may not go to an address of this area.
+func (r *reach) permit(ctx context.Context, h hop, a area) error {
+	switch {
+	case h.away && a != public:
+		return blocked("it redirects to %s, which is %v", h.host, a)
+	case h.named, a == public, a != nowhere && a <= r.area(ctx):
+		return nil
+	case a == nowhere:
+		return blocked("%s is an address that is %v", h.host, a)
+	case a == loopback:
+		return blocked(`%s is %v, and the server or issuer whose url is configured is not, or that url does not say "localhost"`, h.host, a)
+	}
+	return blocked("%s is %v, and the server or issuer whose url is configured is not", h.host, a)
+}
+
+// area returns the area of the most private URL that the configuration names. A name has
+// the area of its least private address, and never counts as this machine: the owner of a name
+// chooses its addresses, and must not open this machine to strangers by that.
+func (r *reach) area(ctx context.Context) area {
+	most := public
+	for _, u := range r.named {
+		a, ok := literalArea(u.Hostname())
+		if !ok {
+			a = r.areaOfName(ctx, u.Hostname())
+		}
+		if a != nowhere {
+			most = max(most, a)
+		}
+	}
+	return most
+}
+
+func (r *reach) areaOfName(ctx context.Context, name string) area {
+	addresses, err := r.resolver.LookupNetIP(ctx, "ip", name)
+	if err != nil || len(addresses) == 0 {
+		return public
+	}
+	least := private
+	for _, ip := range addresses {
+		a := areaOf(ip)
+		if a == nowhere {
+			return public
+		}
+		least = min(least, a)
+	}
+	return least
 }
 
 // checkRedirect says which redirects are followed, and marks those to another host.
@@ -181,20 +244,5 @@ func shown(raw string) string {
 	if err != nil {
 		return "what is no url"
 	}
-	return clip((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String())
-}
-
-// clip returns a text of a stranger's for an error, at most 200 bytes and quoted if that is needed.
-func clip(text string) string {
-	const most = 200
-	cut := text
-	if len(cut) > most {
-		cut = cut[:most-3] + "..."
-	}
-	for _, c := range []byte(cut) {
-		if c <= ' ' || c >= 0x7f || c == '"' {
-			return fmt.Sprintf("%q", cut)
-		}
-	}
-	return cut
+	return oneLine((&url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String())
 }

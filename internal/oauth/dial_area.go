@@ -1,9 +1,7 @@
 package oauth
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -98,92 +96,6 @@ func (e *blockedError) Error() string { return e.text }
 
 func blocked(format string, args ...any) error {
 	return &blockedError{fmt.Sprintf(format, args...)}
-}
-
-// A reach says which addresses the requests on behalf of a server may go to.
-type reach struct {
-	named    []*url.URL // the URLs in the configuration: the server, and where its issuer describes itself
-	resolver *net.Resolver
-}
-
-func reachOf(s Server) *reach {
-	r := &reach{resolver: net.DefaultResolver}
-	for _, raw := range []string{s.URL, s.Settings.AuthServerMetadataURL} {
-		if u, err := url.Parse(raw); err == nil && u.Host != "" {
-			r.named = append(r.named, u)
-		}
-	}
-	return r
-}
-
-// names reports whether the configuration names the URL's host and port.
-func (r *reach) names(u *url.URL) bool {
-	return slices.ContainsFunc(r.named, func(named *url.URL) bool { return SameOrigin(u, named) })
-}
-
-// area returns the area of the most private URL that the configuration names. A name has
-// the area of its least private address, and never counts as this machine: the owner of a name
-// chooses its addresses, and must not open this machine to strangers by that.
-func (r *reach) area(ctx context.Context) area {
-	most := public
-	for _, u := range r.named {
-		a, ok := literalArea(u.Hostname())
-		if !ok {
-			a = r.areaOfName(ctx, u.Hostname())
-		}
-		if a != nowhere {
-			most = max(most, a)
-		}
-	}
-	return most
-}
-
-func (r *reach) areaOfName(ctx context.Context, name string) area {
-	addresses, err := r.resolver.LookupNetIP(ctx, "ip", name)
-	if err != nil || len(addresses) == 0 {
-		return public
-	}
-	least := private
-	for _, ip := range addresses {
-		a := areaOf(ip)
-		if a == nowhere {
-			return public
-		}
-		least = min(least, a)
-	}
-	return least
-}
-
-// permit returns an error if requests may not go to a host with an address in this area.
-func (r *reach) permit(ctx context.Context, host string, a area) error {
-	if a == public || a != nowhere && a <= r.area(ctx) {
-		return nil
-	}
-	hint := ""
-	if a == loopback {
-		hint = `, or that url does not say "localhost"`
-	}
-	if a != nowhere {
-		return blocked("%s is %v, and the server or issuer whose url is configured is not%s", host, a, hint)
-	}
-	return blocked("%s is an address that is %v", host, a)
-}
-
-// check returns an error if requests may not go to the URL, as far as the URL tells: the address of
-// a name is checked when it is dialed.
-func (r *reach) check(ctx context.Context, u *url.URL) error {
-	a, literal := literalArea(u.Hostname())
-	switch {
-	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
-		return blocked("%s is no https url", shown(u.String()))
-	case u.User != nil:
-		return blocked("%s has a name or a password in it", shown(u.String()))
-	case u.Scheme == "http" && (!literal || a != loopback):
-		return blocked("%s is not https", shown(u.String()))
-	case literal && !r.names(u):
-		return r.permit(ctx, u.Hostname(), a)
-	}
-	return nil
 }
 
 // SameOrigin reports whether two URLs have the same scheme, host and port.

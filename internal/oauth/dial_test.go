@@ -124,11 +124,11 @@ func TestPermit(t *testing.T) {
 	for _, test := range tests {
 		r := reachFrom(t, test.server, names)
 		for a := public; a <= nowhere; a++ {
-			expect.Equal(t, r.permit(t.Context(), "host", a) == nil, a <= test.most, "server %s, an address that is %v", test.server, a)
+			expect.Equal(t, r.permit(t.Context(), hop{host: "host"}, a) == nil, a <= test.most, "server %s, an address that is %v", test.server, a)
 		}
 	}
 	r := reachOf(Server{URL: "https://8.8.8.8/mcp", Settings: Settings{AuthServerMetadataURL: "https://10.0.0.5/meta"}})
-	if err := r.permit(t.Context(), "host", private); err != nil {
+	if err := r.permit(t.Context(), hop{host: "host"}, private); err != nil {
 		t.Errorf("an issuer of a private network that the configuration names: %v", err)
 	}
 }
@@ -174,6 +174,12 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// clientOf returns a client that uses a proxy.
+func clientOf(r *reach, proxy func(*http.Request) (*url.URL, error)) *http.Client {
+	r.transport.Proxy = proxy
+	return r.client()
+}
+
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
 
 // TestDial has names that resolve to this machine. No URL tells that, only the dial does.
@@ -193,8 +199,8 @@ func TestDial(t *testing.T) {
 		{"https://127.0.0.1/mcp", "https://issuer.example:" + port, true},
 	}
 	for _, test := range tests {
-		c := newClient(reachFrom(t, test.server, names), noProxy)
-		c.Transport.(*checked).transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		c := clientOf(reachFrom(t, test.server, names), noProxy)
+		c.Transport.(*reach).transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 		resp, err := c.Get(test.to)
 		if (err == nil) != test.want {
 			t.Errorf("server %s, %s: %v", test.server, test.to, err)
@@ -226,8 +232,8 @@ func TestRedirects(t *testing.T) {
 	var got *http.Request
 	mcp.docs["/end"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r })
 
-	c := newClient(reachOf(Server{URL: mcp.URL + "/mcp"}), noProxy)
-	c.Transport.(*checked).transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	c := clientOf(reachOf(Server{URL: mcp.URL + "/mcp"}), noProxy)
+	c.Transport.(*reach).transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	resp, err := c.Get(mcp.URL + "/good")
 	expect.OK(t, err)
 	resp.Body.Close()
@@ -251,7 +257,7 @@ func TestRedirectInwards(t *testing.T) {
 	expect.OK(t, err)
 	other.docs["/"] = http.HandlerFunc(http.RedirectHandler(mcp.URL+"/", http.StatusFound).ServeHTTP)
 	for _, proxy := range []func(*http.Request) (*url.URL, error){noProxy, http.ProxyURL(at)} {
-		_, err := newClient(reachOf(Server{URL: mcp.URL + "/mcp"}), proxy).Get(other.URL + "/")
+		_, err := clientOf(reachOf(Server{URL: mcp.URL + "/mcp"}), proxy).Get(other.URL + "/")
 		expect.Error(t, err, "it redirects to 127.0.0.1, which is of this machine")
 	}
 	expect.Equal(t, len(mcp.paths())+len(other.paths()), 2, "requests")
@@ -264,7 +270,7 @@ func TestProxy(t *testing.T) {
 	at, err := url.Parse(proxy.URL)
 	expect.OK(t, err)
 	client := func(server string) *http.Client {
-		return newClient(reachFrom(t, server, nil), http.ProxyURL(at))
+		return clientOf(reachFrom(t, server, nil), http.ProxyURL(at))
 	}
 	resp, err := client("http://127.0.0.1:1/mcp").Get("http://127.0.0.1:2/x")
 	expect.OK(t, err)
@@ -280,7 +286,7 @@ func TestProxy(t *testing.T) {
 		}
 	}
 	wrong := func(*http.Request) (*url.URL, error) { return nil, errors.New("http://me:hunter2@proxy") }
-	_, err = newClient(reachOf(Server{}), wrong).Post("https://mcp.example/", "", strings.NewReader("x"))
+	_, err = clientOf(reachOf(Server{}), wrong).Post("https://mcp.example/", "", strings.NewReader("x"))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a wrong proxy: %v", err)
 	}

@@ -94,7 +94,7 @@ func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 		err = d.fetcher.reach.check(ctx, u)
 	}
 	if err != nil || len(i.ID) > maxURL {
-		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(i.ID))
+		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), oneLine(i.ID))
 	}
 	if place, err := url.Parse(at); err == nil && originOf(place) != originOf(u) {
 		self, err := d.fetcher.issuer(ctx, i.ID)

@@ -257,17 +257,14 @@ func TestDiscoverByHand(t *testing.T) {
 		t.Errorf("an issuer that describes itself in the same way: %v", err)
 	}
 	issuer.docs["/meta"] = issuerDoc(mcp.URL, object{"token_endpoint": issuer.URL + "/token"})
-	if _, err = discover(t, mcp, settings, Challenge{}); err == nil || !strings.Contains(err.Error(), "the issuer itself with") {
-		t.Errorf("a document that lies about an issuer: %v", err)
-	}
+	_, err = discover(t, mcp, settings, Challenge{})
+	expect.Error(t, err, "the issuer itself with")
 	settings.AuthServerMetadataURL = issuer.URL + "/gone"
-	if _, err = discover(t, mcp, settings, Challenge{}); err == nil || !strings.Contains(err.Error(), "check authServerMetadataUrl") {
-		t.Errorf("without the document: %v", err)
-	}
+	_, err = discover(t, mcp, settings, Challenge{})
+	expect.Error(t, err, "check authServerMetadataUrl")
 	settings.AuthServerMetadataURL = "http://issuer.example/meta"
-	if _, err = discover(t, mcp, settings, Challenge{}); err == nil || !strings.Contains(err.Error(), "is not https") {
-		t.Errorf("without https: %v", err)
-	}
+	_, err = discover(t, mcp, settings, Challenge{})
+	expect.Error(t, err, "is not https")
 }
 
 // TestDiscoverRefuses has servers and issuers that are broken or lie. None of them may end in a

@@ -63,14 +63,14 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%w: it answers %d %s", errAbsent, resp.StatusCode, http.StatusText(resp.StatusCode))
 	case media != "application/json" && !strings.HasSuffix(media, "+json"):
-		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(media))
+		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, oneLine(media))
 	}
 	body, err := readAll(resp.Body, maxDocument)
 	if err != nil {
 		return unreachable(err)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return fmt.Errorf("its JSON can't be used: %s", clip(err.Error()))
+		return fmt.Errorf("its JSON can't be used: %s", oneLine(err.Error()))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (f fetcher) issuer(ctx context.Context, id string) (*Issuer, error) {
 		// response MUST NOT be used." A slash at the end makes no other issuer.
 		if strings.TrimSuffix(found.ID, "/") != strings.TrimSuffix(id, "/") {
 			return fmt.Errorf("the issuer %s describes itself as %s at %s; no login is possible until who runs it corrects this",
-				shown(id), clip(found.ID), shown(at))
+				shown(id), oneLine(found.ID), shown(at))
 		}
 		return nil
 	})
@@ -152,7 +152,7 @@ func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
 	case err != nil:
 		return nil, err
 	case i.ID != id:
-		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), clip(i.ID))
+		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), oneLine(i.ID))
 	}
 	return i, f.checkEndpoints(ctx, i)
 }

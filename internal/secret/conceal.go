@@ -24,19 +24,10 @@ type Launch struct {
 // Secrets returns the values of the launch that are secrets: all headers, the secrets of the login,
 // and the variables, arguments and parts of the URL that look like secrets.
 func (l Launch) Secrets() (all []string) {
-	all = slices.Clone(l.OAuth)
-	for name, value := range l.Env {
-		if Named(name) && name != "PWD" || Looks(value) {
-			all = append(all, value)
-		}
+	for _, h := range l.guess().certain {
+		all = append(all, h.Value)
 	}
-	for _, value := range l.Headers {
-		all = append(all, value)
-		if _, token, ok := strings.Cut(value, " "); ok { // Bearer …
-			all = append(all, token)
-		}
-	}
-	for i, shown := range Words(l.Args, "") {
+	for i, shown := range Words(l.Args, "") { // whole words, too, such as a URL with a query
 		name, value, _ := strings.Cut(l.Args[i], "=")
 		switch shown {
 		case l.Args[i]:
@@ -46,23 +37,6 @@ func (l Launch) Secrets() (all []string) {
 			all = append(all, l.Args[i])
 		}
 	}
-	u, err := url.Parse(l.URL)
-	if err != nil {
-		return all
-	}
-	if password, ok := u.User.Password(); ok {
-		all = append(all, password)
-	}
-	for name, values := range u.Query() {
-		if option(name) {
-			all = append(all, values...)
-		}
-	}
-	for part := range strings.SplitSeq(u.Path, "/") {
-		if isRandom(part) {
-			all = append(all, part)
-		}
-	}
 	return all
 }
 
@@ -70,15 +44,29 @@ func (l Launch) Secrets() (all []string) {
 // names, such as "${TOKEN}" or "<Authorization>": a server may print its own values.
 // It looks for more values than [Launch.Secrets] returns.
 func (l Launch) Concealer() func(string) string {
-	var found values
+	g := l.guess()
+	return Replacer(append(slices.DeleteFunc(g.certain, func(h Hidden) bool { return !isConcealed(h.Value, true) }), g.possible...)).Replace
+}
+
+// guesses are the values of a launch that may be secrets.
+type guesses struct{ certain, possible []Hidden }
+
+func (l Launch) guess() (g guesses) {
+	for _, value := range l.OAuth {
+		g.add(value, "…")
+	}
 	for name, value := range l.Env {
-		found.add(value, "${"+name+"}", option(name))
-		found.addURL(value, "${"+name+"}")
+		shown := "${" + name + "}"
+		if Named(name) && name != "PWD" || Looks(value) {
+			g.add(value, shown)
+		}
+		g.addPossible(value, shown, option(name))
+		g.addURL(value, shown)
 	}
 	for name, value := range l.Headers {
-		found.addHeader(value, "<"+name+">")
+		g.addHeader(value, "<"+name+">")
 	}
-	found.addURL(l.URL, "…")
+	g.addURL(l.URL, "…")
 	for i, arg := range l.Args {
 		name, value, assigns := strings.Cut(arg, "=")
 		if !assigns {
@@ -86,68 +74,76 @@ func (l Launch) Concealer() func(string) string {
 		}
 		switch {
 		case assigns && isName(name) && option(name):
-			found.addHeader(strings.TrimSpace(value), "…")
-		case i > 0 && IsOption(l.Args[i-1]), isRandom(arg):
-			found.add(arg, "…", true)
+			g.addHeader(strings.TrimSpace(value), "…")
+		case i > 0 && IsOption(l.Args[i-1]), isRandom(arg), Looks(arg) && !strings.Contains(arg, "://"):
+			g.addPossible(arg, "…", true)
 		}
-		found.addURL(arg, "…")
+		g.addURL(arg, "…")
 	}
-	return found.replacer()
+	return g
 }
 
-// values are secrets and the names that are printed in their place.
-type values []struct{ value, name string }
+func (g *guesses) add(value, shown string) {
+	if value != "" {
+		g.certain = append(g.certain, Hidden{value, shown})
+	}
+}
 
-// add adds a value, unless it is harmless. named means that its name or its position
-// calls it a secret.
-func (all *values) add(value, name string, named bool) {
+// addPossible adds a value, unless it is harmless. named means that its name or its position calls it a secret.
+func (g *guesses) addPossible(value, shown string, named bool) {
 	if isConcealed(value, named) {
-		*all = append(*all, struct{ value, name string }{value, name})
+		g.possible = append(g.possible, Hidden{value, shown})
 	}
 }
 
 // addHeader adds the value of a header, and the token behind a scheme such as "Bearer".
-func (all *values) addHeader(value, name string) {
-	all.add(value, name, true)
+func (g *guesses) addHeader(value, shown string) {
+	g.add(value, shown)
 	if _, token, ok := strings.Cut(value, " "); ok {
-		all.add(token, name, true)
+		g.add(token, shown)
 	}
 }
 
 // addURL adds the password, the query and the random path segments of a URL.
-func (all *values) addURL(text, name string) {
+func (g *guesses) addURL(text, shown string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return
 	}
 	if password, ok := u.User.Password(); ok {
-		all.add(password, name, true)
+		g.add(password, shown)
 	}
-	all.add(u.RawQuery, name, true)
-	for _, values := range u.Query() {
-		for _, v := range values {
-			all.add(v, name, true)
+	g.addPossible(u.RawQuery, shown, true)
+	for name, values := range u.Query() {
+		for _, value := range values {
+			if option(name) {
+				g.add(value, shown)
+			}
+			g.addPossible(value, shown, true)
 		}
 	}
-	for segment := range strings.SplitSeq(u.Path, "/") {
-		all.add(segment, name, isRandom(segment))
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if isRandom(part) {
+			g.add(part, shown)
+		}
+		g.addPossible(part, shown, false)
 	}
 }
 
-// replacer returns a function that replaces the values by their names. Longer values come
-// first, since a shorter one may be a part of them.
-func (all values) replacer() func(string) string {
-	if len(all) == 0 {
-		return func(text string) string { return text }
-	}
-	slices.SortFunc(all, func(a, b struct{ value, name string }) int {
-		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.name, b.name))
+// A Hidden is a value that is not shown, and the text that is shown in its place.
+type Hidden struct{ Value, Shown string }
+
+// Replacer returns a replacer of values by the texts that are shown. Longer values come first, since a shorter
+// one may be a part of them.
+func Replacer(all []Hidden) *strings.Replacer {
+	all = slices.SortedFunc(slices.Values(all), func(a, b Hidden) int {
+		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Shown, b.Shown))
 	})
 	var pairs []string
-	for _, s := range all {
-		pairs = append(pairs, s.value, s.name)
+	for _, h := range all {
+		pairs = append(pairs, h.Value, h.Shown)
 	}
-	return strings.NewReplacer(append(pairs, pairs[:2]...)...).Replace // of one pair alone, its table takes quadratic time
+	return strings.NewReplacer(append(pairs, pairs[:min(2, len(pairs))]...)...) // of one pair alone, its table takes quadratic time
 }
 
 // isConcealed reports whether a value is replaced in the output of a server. A value that

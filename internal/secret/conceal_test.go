@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func TestConcealer(t *testing.T) {
 			"ROOT": "/srv/files", "AUTH": "true", "OAUTH_PORT": "3000", "PASSWORD": "wxyz",
 		},
 		Headers: map[string]string{"Authorization": "Bearer tok-1"},
-		Args:    []string{"--api-key", "hunter3", "--password=pw77", "--header", "X-Token: Bearer head-1", "https://h.example/mcp?apiKey=query1", "positional"},
+		Args:    []string{"--api-key", "hunter3", "--password=pw77", "--header", "X-Token: Bearer head-1", "https://h.example/team-alpha/mcp?apiKey=query1&page=query3", "--token", "--verbose", "--secret=", "positional"},
 		URL:     "https://me:mine1@h.example/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp?k=query2",
 	}
 	conceal := s.Concealer()
@@ -28,9 +29,14 @@ func TestConcealer(t *testing.T) {
 		"/srv/files positional":              "/srv/files positional",
 		"Bearer tok-1 tok-1":                 "<Authorization> <Authorization>",
 		"hunter3 pw77 head-1 query1 query2":  "… … … … …",
+		"query3 team-alpha":                  "… …",
 		"mine1 NzE0ZmQ1ODItNDg1Yy00YjM2LWE4": "… …",
 	} {
 		expect.Equal(t, conceal(text), want, "%q is shown as", text)
+	}
+	secrets := s.Secrets()
+	for value, want := range map[string]bool{s.Args[5]: true, "query1": true, "hunter3": true, "pw77": true, "tok-1": true, "pw99": true, "--verbose": false, "": false} {
+		expect.Equal(t, slices.Contains(secrets, value), want, "%q is a secret", value)
 	}
 }
 

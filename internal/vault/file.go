@@ -18,22 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A kind is the purpose of a vault.
-type kind struct {
-	noun   string // in errors, such as "secrets"; also in the names of its files, and in the first line of the file
-	keyTag string // that begins the key file
-	again  string // advice for a lost file, in errors
-}
-
-var (
-	ofSecrets = kind{noun: "secrets", again: "set the secrets again"}
-	ofLogins  = kind{noun: "logins", keyTag: "logins ", again: "log in again"}
-)
-
-func (of kind) file() string { return of.noun + ".enc" }
-func (of kind) key() string  { return of.noun + ".key" }
-func (of kind) lock() string { return of.noun + ".lock" }
-
 // account returns the name in the keyring of the key with an id. Each key has an entry of
 // its own, so that vaults of several folders do not overwrite each other's.
 func (of kind) account(id string) string { return of.noun + " " + id }
@@ -62,6 +46,7 @@ type header struct {
 
 // A file is a file before its values are decrypted. The zero value is no file.
 type file struct {
+	kind
 	header header
 	clear  []byte // the first two lines
 	sealed []byte
@@ -81,7 +66,7 @@ func (of kind) parse(data []byte) (*file, error) {
 	if !ok {
 		return nil, of.damaged()
 	}
-	f := &file{clear: data[:len(data)-len(third)]}
+	f := &file{kind: of, clear: data[:len(data)-len(third)]}
 	err := json.Unmarshal(second, &f.header)
 	if err == nil {
 		f.sealed, err = base64.StdEncoding.DecodeString(string(bytes.TrimSuffix(third, []byte("\n"))))
@@ -94,10 +79,10 @@ func (of kind) parse(data []byte) (*file, error) {
 }
 
 // open decrypts the values.
-func (of kind) open(f *file, k *key) (values map[string]string, err error) {
+func (f *file) open(k *key) (values map[string]string, err error) {
 	plain, err := k.cipher().Open(nil, nil, f.sealed, f.clear)
 	if err != nil || json.Unmarshal(plain, &values) != nil || !slices.Equal(slices.Sorted(maps.Keys(values)), f.header.Names) {
-		return nil, of.damaged()
+		return nil, f.damaged()
 	}
 	return values, nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	zalando "github.com/zalando/go-keyring"
-	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -34,12 +33,12 @@ type system struct{}
 func (system) Get(account string) (string, error) { return zalando.Get(service, account) }
 func (system) Set(account, text string) error     { return zalando.Set(service, account, text) }
 
-// systemKeyring returns the user's keyring, unless it is turned off or can't be reached.
-func systemKeyring(getenv func(string) string) (keyring, bool) {
-	if getenv(KeyringVariable) == "off" {
-		return nil, false
+// systemKeyring returns the user's keyring, nil if it is turned off or can't be reached.
+func systemKeyring(getenv func(string) string) keyring {
+	if getenv(KeyringVariable) != "off" && (runtime.GOOS == "darwin" || runtime.GOOS == "windows" || hasBus(getenv)) {
+		return system{}
 	}
-	return system{}, runtime.GOOS == "darwin" || runtime.GOOS == "windows" || hasBus(getenv)
+	return nil
 }
 
 // hasBus reports whether there is a session bus to connect to. Without one, the library
@@ -56,31 +55,15 @@ func hasBus(getenv func(string) string) bool {
 // errNoAnswer is a keyring that hangs, or waits for the user.
 var errNoAnswer = errors.New("it does not answer")
 
-// waiting gives each access to a keyring a deadline. The library can't abort an access, so
+// await gives an access to the keyring, for the key with an id, a deadline. The library can't abort an access, so
 // that one that is late goes on in its goroutine: callers wait for the same one, and its
 // result serves the next caller.
-type waiting struct {
-	keyring  keyring
-	accesses singleflight.Group
-}
-
-func (w *waiting) get(ctx context.Context, account string) (string, error) {
-	return w.await(ctx, "get "+account, func() (any, error) { return w.keyring.Get(account) })
-}
-
-// set keeps the text of a new account.
-func (w *waiting) set(ctx context.Context, account, text string) error {
-	_, err := w.await(ctx, "set "+account, func() (any, error) { return "", w.keyring.Set(account, text) })
-	return err
-}
-
-func (w *waiting) await(ctx context.Context, name string, access func() (any, error)) (string, error) {
+func (v *Vault) await(ctx context.Context, does, id string, access func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
 	select {
-	case result := <-w.accesses.DoChan(name, access):
-		text, _ := result.Val.(string)
-		return text, result.Err
+	case result := <-v.accesses.DoChan(does+" "+id, func() (any, error) { return access() }):
+		return result.Val.(string), result.Err
 	case <-ctx.Done():
 		return "", errNoAnswer
 	}

@@ -50,7 +50,7 @@ exit $status`, os.Args[0])
 	if err != nil || !strings.Contains(string(out), "got hunter2") {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(folder, ofSecrets.key())); err == nil {
+	if _, err := os.Stat(New(folder).path(".key")); err == nil {
 		t.Error("the key is in a file too")
 	}
 	if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "keyring of a desktop") {
@@ -64,7 +64,7 @@ func useService(folder, does string) error {
 	if does == "set" {
 		inFile, err := v.Set(context.Background(), "A", "hunter2")
 		if err == nil && inFile {
-			err = fmt.Errorf("the key is not in the keyring: %w", v.keyring.set(context.Background(), "probe", "x"))
+			err = fmt.Errorf("the key is not in the keyring: %w", v.keyring.Set("probe", "x"))
 		}
 		return err
 	}
@@ -103,6 +103,7 @@ func TestNoSecretService(t *testing.T) {
 		defer cancel()
 		folder := t.TempDir()
 		v := with(folder, system{})
-		expect.Equal(t, v.keyring.set(ctx, "x", "y"), errNoAnswer)
+		_, err = v.await(ctx, "set", "x", func() (string, error) { return "", v.keyring.Set("x", "y") })
+		expect.Equal(t, err, errNoAnswer)
 	})
 }

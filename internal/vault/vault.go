@@ -27,6 +27,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -51,25 +53,35 @@ func ValidName(s string) bool { return validName().MatchString(s) }
 
 // A Vault is the store of one folder. Its methods may be called from any goroutine.
 type Vault struct {
-	folder  string
-	of      kind
-	keyring *waiting            // nil without a keyring
-	key     atomic.Pointer[key] // the last one that was used; nil before
+	kind
+	folder   string
+	keyring  keyring             // nil without a keyring
+	accesses singleflight.Group  // to the keyring
+	key      atomic.Pointer[key] // the last one that was used; nil before
 }
 
-// New returns the vault of the folder, which need not exist. It reads nothing.
-func New(folder string) *Vault { return newVault(folder, ofSecrets) }
+// A kind is the purpose of a vault.
+type kind struct {
+	noun   string // in errors, such as "secrets"; also in the names of its files, and in the first line of the file
+	keyTag string // that begins the key file
+	again  string // advice for a lost file, in errors
+}
 
-func newVault(folder string, of kind) *Vault {
-	v := &Vault{folder: folder, of: of}
-	if k, ok := systemKeyring(os.Getenv); ok {
-		v.keyring = &waiting{keyring: k}
-	}
-	return v
+// New returns the vault with the secrets of the folder, which need not exist. It reads nothing.
+func New(folder string) *Vault {
+	return &Vault{folder: folder, keyring: systemKeyring(os.Getenv), kind: kind{noun: "secrets", again: "set the secrets again"}}
+}
+
+// Logins returns the vault with the logins of the folder, as New does.
+func Logins(folder string) *Vault {
+	return &Vault{folder: folder, keyring: systemKeyring(os.Getenv), kind: kind{noun: "logins", keyTag: "logins ", again: "log in again"}}
 }
 
 // Of returns the vault next to the user's own configuration file at path.
 func Of(path string) *Vault { return New(filepath.Dir(path)) }
+
+// path returns the path of the file with this extension.
+func (v *Vault) path(extension string) string { return filepath.Join(v.folder, v.noun+extension) }
 
 // A MissingError is a secret that was never set, or was removed.
 type MissingError struct{ Name string }
@@ -123,7 +135,7 @@ func (v *Vault) Set(ctx context.Context, name, value string) (keptInFile bool, e
 	if err := check(name, value); err != nil {
 		return false, err
 	}
-	return v.edit(ctx, func(values map[string]string) error {
+	return v.Edit(ctx, func(values map[string]string) error {
 		values[name] = value
 		return nil
 	})
@@ -154,7 +166,7 @@ func SetUser(ctx context.Context, v *Vault, principal, name, value string) error
 	case principal != "" && len(value) > maxUserValue:
 		return fmt.Errorf("the value is larger than %d KiB", maxUserValue>>10)
 	}
-	_, err := v.edit(ctx, func(values map[string]string) error {
+	_, err := v.Edit(ctx, func(values map[string]string) error {
 		values[name] = value
 		own, all, size := 0, 0, 0
 		for other, kept := range values {
@@ -175,7 +187,7 @@ func SetUser(ctx context.Context, v *Vault, principal, name, value string) error
 
 // Remove removes a secret. A [*MissingError] says that it is not set.
 func (v *Vault) Remove(ctx context.Context, name string) error {
-	_, err := v.edit(ctx, func(values map[string]string) error {
+	_, err := v.Edit(ctx, func(values map[string]string) error {
 		if _, ok := values[name]; !ok {
 			return &MissingError{name}
 		}
@@ -192,20 +204,21 @@ func (v *Vault) KeyFile() string {
 	if err != nil || f.header.Key == "" {
 		return ""
 	}
-	path := filepath.Join(v.folder, v.of.key())
+	path := v.path(".key")
 	if k, err := v.readKey(path); err != nil || k.id() != f.header.Key {
 		return ""
 	}
 	return path
 }
 
-// edit changes the values and writes them, while no other process does the same. The first value
-// makes the key: keptInFile reports that there is no keyring to keep it, so that it is in a file.
-func (v *Vault) edit(ctx context.Context, change func(map[string]string) error) (keptInFile bool, err error) {
+// Edit changes the values and writes them, while no other process does the same. If change returns an error, or
+// the file can't be read, the file stays. The first value makes the key: keptInFile reports that there is no keyring
+// to keep it, so that it is in a file.
+func (v *Vault) Edit(ctx context.Context, change func(map[string]string) error) (keptInFile bool, err error) {
 	if err := os.MkdirAll(v.folder, 0o700); err != nil {
 		return false, err
 	}
-	unlock, err := Lock(ctx, filepath.Join(v.folder, v.of.lock()), "changes the "+v.of.noun)
+	unlock, err := Lock(ctx, v.path(".lock"), "changes the "+v.noun)
 	if err != nil {
 		return false, err
 	}
@@ -231,24 +244,33 @@ func (v *Vault) edit(ctx context.Context, change func(map[string]string) error) 
 		}
 		v.key.Store(made)
 	}
-	data := v.of.seal(v.key.Load(), values)
+	data := v.seal(v.key.Load(), values)
 	if len(data) > maxFile || len(values) > maxNames {
-		return false, fmt.Errorf("no more %s fit: there are at most %d, and %d MiB; remove some", v.of.noun, maxNames, maxFile>>20)
+		return false, fmt.Errorf("no more %s fit: there are at most %d, and %d MiB; remove some", v.noun, maxNames, maxFile>>20)
 	}
-	return keptInFile, safefile.Write(filepath.Join(v.folder, v.of.file()), data, true)
+	return keptInFile, safefile.Write(v.path(".enc"), data, true)
+}
+
+// Stat returns what tells whether the file has changed, nil without a file.
+func (v *Vault) Stat() (fs.FileInfo, error) {
+	info, err := os.Stat(v.path(".enc"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return info, err
 }
 
 // read reads the file. Without one, there are no secrets.
 func (v *Vault) read() (*file, error) {
-	path := filepath.Join(v.folder, v.of.file())
+	path := v.path(".enc")
 	data, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &file{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", v.of.noun, err)
+		return nil, fmt.Errorf("read %s: %w", v.noun, err)
 	}
-	f, err := v.of.parse(data)
+	f, err := v.parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -278,7 +300,7 @@ func (v *Vault) removeTemporary() {
 		if err != nil {
 			continue
 		}
-		if _, err := v.readKey(path); err == nil || strings.HasPrefix(string(data), v.of.format()) {
+		if _, err := v.readKey(path); err == nil || strings.HasPrefix(string(data), v.format()) {
 			_ = os.Remove(path)
 		}
 	}
@@ -290,9 +312,9 @@ func (v *Vault) open(ctx context.Context, f *file) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := v.of.open(f, k)
+	values, err := f.open(k)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(v.folder, v.of.file()), err)
+		return nil, fmt.Errorf("read %s: %w", v.path(".enc"), err)
 	}
 	return values, nil
 }
@@ -303,7 +325,7 @@ func (v *Vault) keyOf(ctx context.Context, id string) (*key, error) {
 	if k := v.key.Load(); k != nil && k.id() == id {
 		return k, nil
 	}
-	path := filepath.Join(v.folder, v.of.key())
+	path := v.path(".key")
 	k, err := v.readKey(path)
 	switch {
 	case err == nil && k.id() == id:
@@ -311,16 +333,16 @@ func (v *Vault) keyOf(ctx context.Context, id string) (*key, error) {
 		return nil, err
 	case v.keyring == nil:
 		return nil, fmt.Errorf("the key of the %s is not in %s, and this process can't reach the keyring of a desktop; start it in the desktop's session, restore the key, or remove %s and %s",
-			v.of.noun, path, v.of.file(), v.of.again)
+			v.noun, path, filepath.Base(v.path(".enc")), v.again)
 	default:
-		text, err := v.keyring.get(ctx, v.of.account(id))
+		text, err := v.await(ctx, "get", id, func() (string, error) { return v.keyring.Get(v.account(id)) })
 		if err == nil {
-			if k, err = v.of.parseKey(text); err == nil && k.id() != id {
-				err = v.of.damagedKey()
+			if k, err = v.parseKey(text); err == nil && k.id() != id {
+				err = v.damagedKey()
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("get the key of the %s from the keyring: %w; unlock it and try again, set %s=off, or remove %s and %s", v.of.noun, err, KeyringVariable, v.of.file(), v.of.again)
+			return nil, fmt.Errorf("get the key of the %s from the keyring: %w; unlock it and try again, set %s=off, or remove %s and %s", v.noun, err, KeyringVariable, filepath.Base(v.path(".enc")), v.again)
 		}
 	}
 	v.key.Store(k)
@@ -329,10 +351,13 @@ func (v *Vault) keyOf(ctx context.Context, id string) (*key, error) {
 
 // keep keeps a new key in the keyring, else in a file.
 func (v *Vault) keep(ctx context.Context, k *key) (inFile bool, err error) {
-	if v.keyring != nil && v.keyring.set(ctx, v.of.account(k.id()), v.of.keyText(k)) == nil {
-		return false, nil
+	if v.keyring != nil {
+		set := func() (string, error) { return "", v.keyring.Set(v.account(k.id()), v.keyText(k)) }
+		if _, err := v.await(ctx, "set", k.id(), set); err == nil {
+			return false, nil
+		}
 	}
-	return true, safefile.Write(filepath.Join(v.folder, v.of.key()), []byte(v.of.keyText(k)+"\n"), true)
+	return true, safefile.Write(v.path(".key"), []byte(v.keyText(k)+"\n"), true)
 }
 
 func (v *Vault) readKey(path string) (*key, error) {
@@ -340,5 +365,5 @@ func (v *Vault) readKey(path string) (*key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.of.parseKey(strings.TrimSpace(string(data)))
+	return v.parseKey(strings.TrimSpace(string(data)))
 }

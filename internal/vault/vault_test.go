@@ -81,7 +81,9 @@ func (m *memory) Set(account, text string) error {
 }
 
 func with(folder string, k keyring) *Vault {
-	return &Vault{folder: folder, of: ofSecrets, keyring: &waiting{keyring: k}}
+	v := New(folder)
+	v.keyring = k
+	return v
 }
 
 func mustSet(t *testing.T, v *Vault, name, value string) {
@@ -114,9 +116,9 @@ func TestVault(t *testing.T) {
 			if inFile, err := open().Set(t.Context(), "A", "hunter1"); err != nil || inFile {
 				t.Errorf("the second: %v, %v", inFile, err)
 			}
-			before, _ := os.ReadFile(filepath.Join(folder, ofSecrets.file()))
+			before, _ := os.ReadFile(New(folder).path(".enc"))
 			mustSet(t, open(), "A", "hunter1")
-			after, _ := os.ReadFile(filepath.Join(folder, ofSecrets.file()))
+			after, _ := os.ReadFile(New(folder).path(".enc"))
 			if bytes.Equal(before, after) {
 				t.Error("the nonce is the same")
 			}
@@ -168,7 +170,7 @@ func TestRefusedValues(t *testing.T) {
 func TestUserValues(t *testing.T) {
 	v := New(t.TempDir())
 	full := func(name string, n int) string {
-		_, err := v.edit(t.Context(), func(values map[string]string) error {
+		_, err := v.Edit(t.Context(), func(values map[string]string) error {
 			for i := range n {
 				values[UserValue(name, fmt.Sprint(i))] = "v"
 			}
@@ -191,7 +193,7 @@ func TestUserValues(t *testing.T) {
 func TestDamage(t *testing.T) {
 	folder := t.TempDir()
 	mustSet(t, New(folder), "A", "one")
-	path, keyPath := filepath.Join(folder, ofSecrets.file()), filepath.Join(folder, ofSecrets.key())
+	path, keyPath := New(folder).path(".enc"), New(folder).path(".key")
 	good, _ := os.ReadFile(path)
 	goodKey, _ := os.ReadFile(keyPath)
 	lines := bytes.SplitAfter(good, []byte("\n"))
@@ -211,7 +213,7 @@ func TestDamage(t *testing.T) {
 		"a name":    {string(renamed), string(goodKey), "damaged"},
 		"newer":     {"metarouter-secrets 2\n" + string(lines[1]), string(goodKey), `format "2"`},
 		"not ours":  {"hello\nworld\n", string(goodKey), "damaged"},
-		"other key": {string(good), ofSecrets.keyText(newKey()), "is not in"},
+		"other key": {string(good), New("").keyText(newKey()), "is not in"},
 		"bad key":   {string(good), "zz", "key is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,12 +241,12 @@ func TestPermissions(t *testing.T) {
 	}
 	folder := t.TempDir()
 	mustSet(t, New(folder), "A", "one")
-	for _, name := range []string{ofSecrets.file(), ofSecrets.key(), ofSecrets.lock()} {
+	for _, name := range []string{"secrets.enc", "secrets.key", "secrets.lock"} {
 		path := filepath.Join(folder, name)
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
-		if name == ofSecrets.lock() {
+		if name == "secrets.lock" {
 			continue
 		}
 		expect.OK(t, os.Chmod(path, 0o644))
@@ -301,19 +303,19 @@ func TestBus(t *testing.T) {
 		}
 		expect.Equal(t, hasBus(getenv), c.want, "%v", c)
 	}
-	if _, ok := systemKeyring(func(string) string { return "off" }); ok {
+	if systemKeyring(func(string) string { return "off" }) != nil {
 		t.Error("it is not off")
 	}
 }
 
 func FuzzParse(f *testing.F) {
 	k := newKey()
-	good := ofSecrets.seal(k, map[string]string{"A": "one", "B": "two"})
+	good := New("").seal(k, map[string]string{"A": "one", "B": "two"})
 	f.Add(good)
 	f.Add([]byte("metarouter-secrets 1\n{}\n"))
 	f.Add([]byte("metarouter-secrets 1\n{\"key\":\"0123456789abcdef\",\"names\":[\"A\",\"A\"]}\nAAAA\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := ofSecrets.parse(data)
+		file, err := New("").parse(data)
 		if err != nil {
 			return
 		}
@@ -322,7 +324,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("name %q", name)
 			}
 		}
-		if values, err := ofSecrets.open(file, k); err == nil && !bytes.Equal(file.sealed, sealedOf(t, good)) {
+		if values, err := file.open(k); err == nil && !bytes.Equal(file.sealed, sealedOf(t, good)) {
 			t.Errorf("forged: %v", values)
 		}
 	})
@@ -330,7 +332,7 @@ func FuzzParse(f *testing.F) {
 
 func sealedOf(t *testing.T, data []byte) []byte {
 	t.Helper()
-	f, err := ofSecrets.parse(data)
+	f, err := New("").parse(data)
 	expect.OK(t, err)
 	return f.sealed
 }
@@ -341,11 +343,11 @@ func TestTemporaryFiles(t *testing.T) {
 	folder := t.TempDir()
 	at := func(name string) string { return filepath.Join(folder, name) }
 	mustSet(t, New(folder), "A", "one")
-	sealed, err := os.ReadFile(at(ofSecrets.file()))
+	sealed, err := os.ReadFile(at("secrets.enc"))
 	expect.OK(t, err)
 	for name, text := range map[string]string{
-		"tmp-1": string(sealed), "tmp-2": ofSecrets.keyText(newKey()) + "\n", "tmp-3": `{"mcpServers": {}}`, "tmp-4": "",
-		"tmp-5": ofLogins.keyText(newKey()), "tmp-6": ofLogins.format(),
+		"tmp-1": string(sealed), "tmp-2": New("").keyText(newKey()) + "\n", "tmp-3": `{"mcpServers": {}}`, "tmp-4": "",
+		"tmp-5": Logins("").keyText(newKey()), "tmp-6": Logins("").format(),
 	} {
 		expect.OK(t, os.WriteFile(at(name), []byte(text), 0o600))
 	}
@@ -357,7 +359,8 @@ func TestTemporaryFiles(t *testing.T) {
 	}
 	mustSet(t, New(folder), "B", "two")
 	left(at("tmp-3"), at("tmp-4"), at("tmp-5"), at("tmp-6"))
-	expect.OK(t, os.WriteFile(at("tmp-7"), []byte(ofSecrets.format()), 0o600))
-	expect.OK(t, Logins(folder).Edit(t.Context(), appending("text")))
+	expect.OK(t, os.WriteFile(at("tmp-7"), []byte(New("").format()), 0o600))
+	_, err = Logins(folder).Edit(t.Context(), setting("all", "text"))
+	expect.OK(t, err)
 	left(at("tmp-3"), at("tmp-4"), at("tmp-7"))
 }

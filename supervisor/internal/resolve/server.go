@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -47,16 +47,13 @@ type Server struct {
 	user     *User                 // whose values it resolves; nil if it is for all users
 	noted    func(values []string) // called with values before they are used; may be nil
 
-	mu     sync.Mutex // guards the fields below
-	hidden []pair     // the values that were resolved, the oldest first
-	tokens []string   // that were sent, the oldest first
-	told   time.Time  // when HideToken last reported one as new
+	mu     sync.Mutex      // guards the fields below
+	hidden []secret.Hidden // the values that were resolved, the oldest first
+	tokens []string        // that were sent, the oldest first
+	told   time.Time       // when HideToken last reported one as new
 	hide   *strings.Replacer
 	inside [][]byte // how tokens may appear in messages; replaced, never changed
 }
-
-// A pair is a value and the text of its reference.
-type pair struct{ value, text string }
 
 // Server returns a Server that has resolved nothing yet. noted is called with values before
 // they are used; it may be nil.
@@ -126,7 +123,7 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 	if len(entry.References) == 0 {
 		return entry, nil
 	}
-	var resolved []pair
+	var resolved []secret.Hidden
 	var texts []string
 	var helped map[string]string // headers
 	for _, ref := range entry.References {
@@ -137,7 +134,7 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 			}
 			helped = headers
 			for name, value := range headers {
-				resolved = append(resolved, pair{value, "the value of the header " + name})
+				resolved = append(resolved, secret.Hidden{Value: value, Shown: "the value of the header " + name})
 			}
 			continue
 		}
@@ -150,7 +147,7 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 		if err != nil {
 			return config.Server{}, err
 		}
-		resolved = append(resolved, pair{value, ref.Text})
+		resolved = append(resolved, secret.Hidden{Value: value, Shown: ref.Text})
 		texts = append(texts, ref.Text, value)
 	}
 	s.noted(s.remember(resolved))
@@ -226,12 +223,12 @@ func (s *Server) HideTokens(message []byte) []byte {
 }
 
 // remember has the values hidden from now on. It returns the forms of those that are new.
-func (s *Server) remember(resolved []pair) (added []string) {
+func (s *Server) remember(resolved []secret.Hidden) (added []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range resolved {
-		for _, form := range forms(p.value) {
-			if known := (pair{form, p.text}); !slices.Contains(s.hidden, known) {
+		for _, form := range forms(p.Value) {
+			if known := (secret.Hidden{Value: form, Shown: p.Shown}); !slices.Contains(s.hidden, known) {
 				s.hidden, added = append(s.hidden, known), append(added, form)
 			}
 		}
@@ -250,20 +247,13 @@ func (s *Server) update() {
 	s.inside = nil
 	for _, token := range s.tokens {
 		for _, form := range forms(token) {
-			all = append(all, pair{form, tokenText})
+			all = append(all, secret.Hidden{Value: form, Shown: tokenText})
 			if len(token) >= minInMessage {
 				s.inside = append(s.inside, []byte(form))
 			}
 		}
 	}
-	longest := slices.SortedFunc(slices.Values(all), func(a, b pair) int {
-		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
-	})
-	var pairs []string
-	for _, p := range longest { // a shorter value may be a part of a longer one
-		pairs = append(pairs, p.value, p.text)
-	}
-	s.hide = strings.NewReplacer(pairs...)
+	s.hide = secret.Replacer(all)
 }
 
 // forms returns how a value may appear in a text: as it is, in a JSON string, in a URL, and

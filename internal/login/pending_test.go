@@ -61,9 +61,7 @@ func (f *setting) begin(r Request) *Pending {
 	f.Helper()
 	r.Server = f.server
 	p, err := f.logins.Begin(f.Context(), r)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return p
 }
 
@@ -71,9 +69,7 @@ func (f *setting) begin(r Request) *Pending {
 func (f *setting) browse(url string) (status int, page string) {
 	f.Helper()
 	status, page, err := fakeissuer.Follow(f.Context(), url)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return status, page
 }
 
@@ -82,9 +78,7 @@ func (f *setting) logIn(r Request) *Pending {
 	f.Helper()
 	p := f.begin(r)
 	f.browse(p.URL)
-	if err := p.Wait(f.Context()); err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, p.Wait(f.Context()))
 	return p
 }
 
@@ -92,13 +86,9 @@ func (f *setting) logIn(r Request) *Pending {
 func (f *setting) redirected(p *Pending) *url.URL {
 	f.Helper()
 	text, err := fakeissuer.Redirected(f.Context(), p.URL)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	u, err := url.Parse(text)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return u
 }
 
@@ -106,23 +96,17 @@ func (f *setting) redirected(p *Pending) *url.URL {
 func (f *setting) get(to *url.URL, change func(*http.Request)) (resp *http.Response, page string) {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, to.String(), nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	if change != nil {
 		change(req)
 	}
 	c := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err = c.Do(req)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.OK(f, err)
 	return resp, string(body)
 }
 
@@ -185,14 +169,14 @@ func TestNoSecrets(t *testing.T) {
 	}
 	contains(t, said, "a login began", "a login is done", f.issuer.URL)
 	for name, secret := range map[string]string{
-		"code": back.Query().Get("code"), "state": p.flow.state, "verifier": p.flow.verifier,
+		"code": back.Query().Get("code"), "state": p.state, "verifier": p.verifier,
 		"access": saved.Token.Access, "refresh": saved.Token.Refresh, "principal": "hash-of-a-token",
 	} {
 		if secret == "" || strings.Contains(said, secret) {
 			t.Errorf("the %s (%q) is in a log or page", name, secret)
 		}
 	}
-	if strings.Contains(p.URL, p.flow.verifier) {
+	if strings.Contains(p.URL, p.verifier) {
 		t.Error("the verifier is in the URL")
 	}
 }
@@ -226,7 +210,7 @@ func TestFinish(t *testing.T) {
 				if err == nil {
 					t.Fatalf("%.80q is accepted", wrong)
 				}
-				contains(t, err.Error(), says, p.flow.redirect)
+				contains(t, err.Error(), says, p.redirect)
 				if strings.Contains(err.Error(), u.Query().Get("code")) {
 					t.Errorf("the code is in the error: %v", err)
 				}
@@ -257,7 +241,7 @@ func TestClose(t *testing.T) {
 	if _, err := l.Begin(t.Context(), Request{Server: f.server}); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
-	if left, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.listener.port)); err == nil {
+	if left, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.listener.port)); err == nil {
 		left.Close()
 		t.Error("the listener is left")
 	}
