@@ -231,7 +231,7 @@ func addProfileFlag(cmd *cobra.Command, e *cli.Env) {
 
 // addNamedProfileFlag gives cmd the flag --profile with a meaning of its own.
 func addNamedProfileFlag(cmd *cobra.Command, e *cli.Env, usage string) {
-	cmd.Flags().Func("profile", usage, func(name string) error { e.Profile = &name; return nil })
+	cmd.Flags().Func("profile", usage, func(name string) error { e.Files.Profile = &name; return nil })
 }
 
 func newDashboardCommand(e *cli.Env) *cobra.Command {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -21,10 +20,9 @@ import (
 
 const helpColumns = 80
 
-// newRootCommand returns the command line. If the arguments begin with the name of a
-// subcommand, it has that one alone, since to make all takes a noticeable part of a start.
-func newRootCommand(out *console.Console, args []string) *cobra.Command {
-	local := &service.Runner{Files: &configfile.Source{Console: out}, Version: version}
+// newRootCommand returns the command line. args are those of the process.
+func newRootCommand(files *configfile.Source, args []string) *cobra.Command {
+	local, out := &service.Runner{Files: files, Version: version}, files.Console
 	root := &cobra.Command{
 		Use:     "metarouter",
 		Short:   "One MCP server in front of many",
@@ -37,15 +35,23 @@ one MCP server.`,
   metarouter install claude-desktop --write`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().NFlag() > 0 {
+				return errors.New("no command is named; --config, --data and --log-level take the word after them")
+			}
+			return cmd.Help()
+		},
 	}
 	root.SetOut(out.Out)
 	root.SetErr(out.Err)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns)))
+	root.SetUsageTemplate(strings.NewReplacer("Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns),
+		"{{if .Runnable}}", "{{if and .Runnable .HasParent}}").Replace(root.UsageTemplate()))
+	root.SetHelpCommand(newHelpCommand())
 	root.Flags().BoolP("help", "h", false, "Print this help.")
 	root.Flags().BoolP("version", "v", false, "Print the version.")
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&local.Files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
-	flags.StringVar(&local.Files.Data, "data", configfile.DefaultData(), "Keep the catalog and the logs of servers in this `folder`. An empty name (\"\") keeps nothing.")
+	flags.StringArrayVar(&files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
+	flags.StringVar(&files.Data, "data", configfile.DefaultData(), "Keep the catalog and the logs of servers in this `folder`. An empty name (\"\") keeps nothing.")
 	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, no log lines for other commands)")
 	flags.BoolVar(&local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
@@ -54,7 +60,8 @@ one MCP server.`,
 			secret.HideProcess()
 		}
 	}
-	root.AddCommand(commandsFor(root, local, args)...)
+	root.AddCommand(subcommands(local, args)...)
+	root.AddCommand(newManCommand(root))
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, cmd := range root.Commands() {
@@ -66,7 +73,7 @@ one MCP server.`,
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
-	addCompletion(root, &local.Files.Paths)
+	addCompletion(root, &files.Paths)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = wrapped(cmd.Long)
@@ -83,50 +90,40 @@ var groups = []struct{ title, commands string }{
 	{"Clients and other machines:", "install serve dashboard token nodes audit"},
 }
 
-// with returns the function that makes a command that works with in.
-func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
-	return func() *cobra.Command { return make(in) }
-}
-
-// subcommands returns the functions that make the subcommands, but for the one that writes the manual, by name.
-func subcommands(local *service.Runner, args []string) map[string]func() *cobra.Command {
-	files, out := local.Files, local.Files.Console
-	program := daemon.Program(version)
+// subcommands returns the subcommands, but for the one that writes the manual.
+func subcommands(local *service.Runner, args []string) []*cobra.Command {
+	files, out, program := local.Files, local.Files.Console, daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
-	all := map[string]func() *cobra.Command{
-		"route": with(newRouteCommand, e), "search": with(newSearchCommand, e), "call": with(newCallCommand, e), "tools": with(newToolsCommand, e), "script": with(newScriptCommand, e),
-		"servers": with(newServersCommand, e), "restart": with(newRestartCommand, e), "capabilities": with(newCapabilitiesCommand, e), "classify": with(newClassifyCommand, e),
-		"doctor": with(newDoctorCommand, e), "why": with(newWhyCommand, e), "skill": with(newSkillCommand, e),
+	all := []*cobra.Command{
+		newRouteCommand(e), newSearchCommand(e), newCallCommand(e), newToolsCommand(e), newScriptCommand(e), newServersCommand(e), newRestartCommand(e),
+		newCapabilitiesCommand(e), newClassifyCommand(e), newDoctorCommand(e), newWhyCommand(e), newSkillCommand(e),
 	}
-	for name, make := range all {
-		all[name] = func() *cobra.Command { return standalone(make(), e) }
+	for _, cmd := range all {
+		cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
 	}
 	for name, line := range ended.Commands() {
-		all[name] = func() *cobra.Command { return newEndedCommand(name, line) }
+		all = append(all, newEndedCommand(name, line))
 	}
-	maps.Copy(all, map[string]func() *cobra.Command{
-		"serve":     func() *cobra.Command { return newServeCommand(local, args, program) },
-		"dashboard": with(newDashboardCommand, e), "trust": with(newTrustCommand, e), "check": with(newCheckCommand, files),
-		"init": with(newInitCommand, files), "add": with(newAddCommand, local), "add-json": with(newAddJSONCommand, local),
-		"remove": with(newRemoveCommand, files), "enable": with(newEnableCommand, files), "disable": with(newDisableCommand, files),
-		"import": with(newImportCommand, local), "install": with(newInstallCommand, files), "login": with(newLoginCommand, local), "logout": with(newLogoutCommand, local), "logins": with(newLoginsCommand, out),
-		"token": with(newTokenCommand, files), "secret": with(newSecretCommand, files), "nodes": with(newNodesCommand, files), "audit": with(newAuditCommand, files),
-		"schema": with(newSchemaCommand, out), "version": with(newVersionCommand, out), "health": with(newHealthCommand, out),
-		"builtin": newBuiltinCommand, "guard": newGuardCommand,
-	})
-	return all
+	return append(all,
+		newServeCommand(local, args, program), newDashboardCommand(e), newTrustCommand(e), newCheckCommand(files),
+		newInitCommand(files), newAddCommand(local), newAddJSONCommand(local), newRemoveCommand(files), newEnableCommand(files), newDisableCommand(files),
+		newImportCommand(local), newInstallCommand(files), newLoginCommand(local), newLogoutCommand(local), newLoginsCommand(out),
+		newTokenCommand(files), newSecretCommand(files), newNodesCommand(files), newAuditCommand(files),
+		newSchemaCommand(out), newVersionCommand(out), newHealthCommand(out), newBuiltinCommand(), newGuardCommand())
 }
 
-// commandsFor returns the subcommand that the arguments begin with, else all subcommands.
-func commandsFor(root *cobra.Command, local *service.Runner, args []string) (all []*cobra.Command) {
-	list := subcommands(local, args)
-	if len(args) > 0 && list[args[0]] != nil {
-		return []*cobra.Command{list[args[0]]()}
+// newHelpCommand returns the command help. Cobra's own succeeds for a word that is no command.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, words []string) error {
+			about, left, err := cmd.Root().Find(words)
+			if err != nil || len(left) > 0 {
+				return fmt.Errorf("no command is called %q", strings.Join(words, " "))
+			}
+			return about.Help()
+		},
 	}
-	for _, make := range list {
-		all = append(all, make())
-	}
-	return append(all, newManCommand(root))
 }
 
 // newEndedCommand returns a command that metarouter no longer has.
@@ -135,12 +132,6 @@ func newEndedCommand(name, line string) *cobra.Command {
 		Use: name, Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error { return console.Usage(errors.New(line)) },
 	}
-}
-
-// standalone gives a command that can ask a router the flag --standalone.
-func standalone(cmd *cobra.Command, e *cli.Env) *cobra.Command {
-	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
-	return cmd
 }
 
 // otherNames are words that other programs use for our commands.

@@ -52,7 +52,9 @@ func object(arguments json.RawMessage) json.RawMessage {
 // answerOf returns the answer for a call of the tool that ended with the result or the error.
 func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, result selector.Result, err error) (Answer, error) {
 	c.ended(t, result.JSON, err)
-	c.noteQuestions(q)
+	for _, question := range c.questions {
+		q.note("%s", question)
+	}
 	theirs, isTheirs := errors.AsType[*session.Error](err)
 	switch {
 	case err != nil && fromCommand(q.Request):
@@ -65,8 +67,8 @@ func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, res
 	a := Answer{Result: result.JSON, IsError: result.IsError}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
 		a.NotRun = refused.Error()
-		if unasked := c.unasked(); len(unasked) > 0 {
-			a.Question = unasked[0]
+		if len(c.refused) > 0 {
+			a.Question = c.refused[0]
 		}
 	} else if len(result.Mismatch) > 0 {
 		a.NotRun = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s", t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t.ID, t.InputSchema, nil))
@@ -184,12 +186,9 @@ type nonInteractiveClient struct {
 	agreed string
 
 	mu        sync.Mutex // guards the fields below
-	questions []question // of servers, each once
+	questions []string   // of servers, each once
 	refused   []string   // calls to which the person has not agreed, and why, each once
 }
-
-// A question is a request of a server.
-type question struct{ server, method string }
 
 // Person implements [approval.Asker].
 func (c *nonInteractiveClient) Person() approval.Person {
@@ -209,13 +208,6 @@ func (c *nonInteractiveClient) refuse(call string) {
 	if !slices.Contains(c.refused, call) && len(c.refused) < maxRefused {
 		c.refused = append(c.refused, call)
 	}
-}
-
-// unasked returns the calls to which the person has not agreed.
-func (c *nonInteractiveClient) unasked() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.refused)
 }
 
 // Home implements [session.Client].
@@ -239,12 +231,17 @@ func (c *nonInteractiveClient) Ask(_ context.Context, server string, m session.M
 	return nil, &session.Error{Code: session.CodeMethodNotFound, Message: "a command line can't answer " + m.Method}
 }
 
+// remember notes a request of a server that a command can't answer.
 func (c *nonInteractiveClient) remember(server, method string) {
-	q := question{server, method}
+	does := asks[method]
+	if does == "" {
+		return
+	}
+	note := fmt.Sprintf("server %q %s, which a command can't answer; call the tool from an MCP client that can, such as VS Code", server, does)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.questions, q) {
-		c.questions = append(c.questions, q)
+	if !slices.Contains(c.questions, note) {
+		c.questions = append(c.questions, note)
 	}
 }
 
@@ -257,17 +254,6 @@ func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.Raw
 		for _, request := range wire.All(wire.Member(result, "inputRequests")) {
 			method, _ := wire.String(wire.Member(request, "method"))
 			c.remember(t.Server, method)
-		}
-	}
-}
-
-// noteQuestions notes that the questions of servers were not answered.
-func (c *nonInteractiveClient) noteQuestions(to *query) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range c.questions {
-		if does := asks[q.method]; does != "" {
-			to.note("server %q %s, which a command can't answer; call the tool from an MCP client that can, such as VS Code", q.server, does)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -63,13 +64,8 @@ func (cs *callStats) fault(e selector.Execution) string {
 	return shortened(cs.mask.Text(plain.Text(said[:min(len(said), 2*maxShown)])))
 }
 
-// shortened cuts a text after maxShown bytes.
-func shortened(text string) string {
-	if len(text) <= maxShown {
-		return strings.ToValidUTF8(text, "")
-	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "…"
-}
+// shortened returns at most maxShown bytes of a text.
+func shortened(text string) string { return prose.Cut(strings.ToValidUTF8(text, ""), maxShown) }
 
 // since returns the calls after the call with that number, and how many more it left out.
 func (cs *callStats) since(seq int64) (calls []endedCall, skipped int) {

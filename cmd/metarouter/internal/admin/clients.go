@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -13,7 +14,7 @@ import (
 
 const (
 	maxClients = 100 // that a page lists
-	maxLabel   = 100 // characters of a client's name or version
+	maxLabel   = 100 // columns of a client's name or version
 )
 
 // clientsOf returns the clients that the router serves, the oldest first.
@@ -28,7 +29,7 @@ func clientsOf(a *API) *clientList {
 		case session.Modern:
 			era = "modern"
 		}
-		k.Name, k.Version = label(k.Name), label(k.Version)
+		k.Name, k.Version = console.Cut(plain.Line(k.Name), maxLabel), console.Cut(plain.Line(k.Version), maxLabel)
 		k.Since, k.Last = k.Since.Truncate(0), k.Last.Truncate(0) // without the monotonic clock
 		list.Clients = append(list.Clients, clientInfo{k, era, profilesOf(k.Profile, configured)})
 	}
@@ -45,13 +46,4 @@ func profilesOf(chosen string, all map[string]config.Profile) []string {
 		choices = strings.Split(chosen, "+")
 	}
 	return profile.Applying(all, choices)
-}
-
-// label returns the name or the version of a client as a short line.
-func label(said string) string {
-	text := plain.Line(strings.ToValidUTF8(said, ""))
-	if runes := []rune(text); len(runes) > maxLabel {
-		text = string(runes[:maxLabel-1]) + "…"
-	}
-	return strings.TrimSpace(text)
 }

@@ -3,14 +3,12 @@ package admin
 import (
 	"maps"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -60,44 +58,3 @@ func commandLine(s config.Server) string {
 }
 
 const hidden = "…"
-
-func byName(c config.Config) map[string]config.Server {
-	all := make(map[string]config.Server)
-	for _, s := range c.Servers {
-		all[s.Name] = s
-	}
-	return all
-}
-
-// Edited says in a few words how the servers and the profiles of two configurations differ, by names alone.
-func Edited(before, after config.Config) (parts []string) {
-	add := func(what string, added, removed, changed []string) {
-		for i, names := range [][]string{added, removed, changed} {
-			if len(names) > 0 {
-				parts = append(parts, what+[]string{" added: ", " removed: ", " changed: "}[i]+prose.List(names, 10))
-			}
-		}
-	}
-	added, removed, changed := differences(byName(before), byName(after))
-	add("servers", added, removed, changed)
-	added, removed, changed = differences(before.Router.Profiles, after.Router.Profiles)
-	add("profiles", added, removed, changed)
-	return parts
-}
-
-// differences returns the names that only one of two maps has, and those with other values, sorted.
-func differences[T any](before, after map[string]T) (added, removed, changed []string) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if was, ok := before[name]; !ok {
-			added = append(added, name)
-		} else if !reflect.DeepEqual(was, after[name]) {
-			changed = append(changed, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, ok := after[name]; !ok {
-			removed = append(removed, name)
-		}
-	}
-	return added, removed, changed
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -88,16 +87,9 @@ type pageState struct {
 	mode      string
 	call      int64 // Seq of the last one
 	snapshot  *registry.Snapshot
-	servers   map[string]sentServer
-	has       update // its last parts
-}
-
-// A sentServer is a server as a page has it, with all that its details are made of.
-type sentServer struct {
-	is       adapter.ServerInfo
-	login    *LoginDetails
-	snapshot *registry.Snapshot
-	details  ServerDetails
+	servers   []adapter.ServerInfo     // of its last details
+	logins    map[string]*LoginDetails // likewise
+	has       update                   // its last parts
 }
 
 // next returns an update with everything at first, and with all changes since the last update after
@@ -112,7 +104,7 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 		shown, all := p.mcp.Default().ListTokens()
 		u.Router = &routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
 	}
-	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(snapshot), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()
+	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(u.Catalog != nil), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()
 	news = isNew(&p.has.Servers, &u.Servers) || news
 	news = isNew(&p.has.Config, &u.Config) || news
 	news = isNew(&p.has.Clients, &u.Clients) || news
@@ -139,28 +131,19 @@ func isNew[T any](has, now *T) bool {
 	return true
 }
 
-// allServers returns the details of all servers.
-func (p *pageState) allServers(snapshot *registry.Snapshot) []ServerDetails {
-	sent, all := make(map[string]sentServer), []ServerDetails{}
-	for _, is := range p.router.Servers() {
-		s := sentServer{is: is, login: p.loginOf(is), snapshot: snapshot}
-		before, ok := p.servers[is.Name]
-		stderr := before.details.Stderr // to mask it takes the most time
-		if !ok || !slices.Equal(before.is.Stderr, is.Stderr) {
-			stderr = masked(p.mask, is.Stderr)
-		}
-		if s.details = before.details; !ok || before.snapshot != snapshot || !reflect.DeepEqual(before.login, s.login) || !reflect.DeepEqual(before.is, is) {
-			s.details = p.detailsOf(is, s.login, stderr)
-		}
-		sent[is.Name] = s
-		all = append(all, s.details)
+// allServers returns the details of all servers: those that the page has if nothing of which they are made has changed.
+func (p *pageState) allServers(edited bool) []ServerDetails {
+	servers, logins := p.router.Servers(), make(map[string]*LoginDetails)
+	for _, s := range servers {
+		logins[s.Name] = p.loginOf(s)
 	}
-	p.logins.Range(func(name, _ any) bool {
-		if _, ok := sent[name.(string)]; !ok {
-			p.logins.Delete(name)
-		}
-		return true
-	})
-	p.servers = sent
+	if !edited && reflect.DeepEqual(servers, p.servers) && reflect.DeepEqual(logins, p.logins) {
+		return p.has.Servers
+	}
+	p.servers, p.logins = servers, logins
+	all := []ServerDetails{}
+	for _, s := range servers {
+		all = append(all, p.detailsOf(s, logins[s.Name]))
+	}
 	return all
 }

@@ -47,7 +47,9 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 			client.ended(t, r.JSON, err)
 		},
 	})
-	client.noteQuestions(q)
+	for _, question := range client.questions {
+		q.note("%s", question)
+	}
 	if o.Calls == nil {
 		o.Calls = []script.Made{}
 	}
@@ -56,7 +58,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 	}
 	answer := Scripted{Script: o}
 	if !acted.Load() {
-		answer.Refused = client.unasked()
+		answer.Refused = client.refused
 	}
 	return answer, q.Context().Err()
 }

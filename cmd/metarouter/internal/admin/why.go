@@ -39,18 +39,14 @@ type inquiry struct {
 	names    *exposure.ToolNames
 }
 
-// explainOffer answers POST /dashboard/why. It starts the servers that can have the tool if it is not known.
+// explainOffer answers POST /dashboard/why. It starts the servers if the tool is not known.
 func explainOffer(q *query, in WhyRequest) (any, error) {
 	c, ctx := q.router.Config(), q.Context()
 	x := inquiry{query: q, asked: in.Tool}
 	err := x.look()
 	all := in.Task != "" || c.Router.Names == exposure.Bare // other tools decide on its rank, and on its name
 	if _, known := x.tool(); err == nil && (all || !known && len(x.dropped()) == 0 && !exposure.IsOwn(x.asked)) {
-		if of, _, ok := exposure.Split(x.asked, c.Router.Separator, x.servers); ok && !all {
-			q.router.Try(ctx, of)
-		} else {
-			q.router.Settled(ctx)
-		}
+		q.router.Settled(ctx)
 		err = cmp.Or(ctx.Err(), x.look())
 	}
 	if err != nil {

@@ -126,10 +126,7 @@ func summary(description string) string {
 	if i := strings.Index(line, ". "); i > 0 {
 		line = line[:i+1]
 	}
-	if runes := []rune(line); len(runes) > 60 {
-		line = string(runes[:59]) + "…"
-	}
-	return line
+	return console.Cut(line, 60)
 }
 
 // Classify sorts a text into one of the categories, and prints it.

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
@@ -32,15 +33,29 @@ func printServers(e *Env, servers []exposure.ServerRow) error {
 		e.Note("there are no servers yet; add one with 'metarouter add NAME --write -- COMMAND', or copy a client's with 'metarouter import CLIENT --write'")
 		return nil
 	}
-	columns, colours := e.Page()
-	lines := service.ServersTable(servers, columns, colours)
+	rows, several := []console.Row{console.Titles("SERVER", "STATE", ">TOOLS", "?PROTOCOL", "?>PID", "?>RESTARTS", "NOTE")}, []exposure.ServerRow{}
 	for _, s := range servers {
+		row := console.Texts(s.Name, s.State, s.Tools, s.ProtocolVersion, "", s.Restarts, cmp.Or(s.Problem, s.LastError))
+		if s.PID > 0 {
+			row[4].Text = strconv.Itoa(s.PID)
+		}
+		row[1].Colour, row[6].Colour = stateColours[status.State(s.State)], console.Faint
+		rows = append(rows, row)
 		if s.Several != "" {
-			lines = append(lines, console.Hang(s.Name+" has ", s.Several, columns)...)
+			several = append(several, s)
 		}
 	}
-	_, err := fmt.Fprint(e.Out, console.Lines(lines))
+	err := e.PrintRows(rows, nil)
+	for _, s := range several {
+		e.SayBroken(s.Name+" has ", s.Several)
+	}
 	return err
+}
+
+var stateColours = map[status.State]console.Colour{
+	status.Starting: console.Yellow, status.Restarting: console.Yellow, status.Ready: console.Green,
+	status.Failed: console.Red, status.NeedsAuth: console.Red, status.Misconfigured: console.Red,
+	status.Disabled: console.Faint, status.Stopping: console.Faint, status.Stopped: console.Faint, status.Self: console.Faint,
 }
 
 // Restart restarts a server in every router with the configuration, and prints its state. If no router runs,

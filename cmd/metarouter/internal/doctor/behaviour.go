@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -49,7 +50,7 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		{up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors"},
 		{up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors"},
 		{up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt},
-		{up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(clip(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
+		{up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(console.Cut(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
 			"set it to log less, if it has an option or a variable for that, or report this to its authors"},
 		{up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart ` + entry.Name + ` ends it, and "timeout" in its entry bounds such calls`},
 		{up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -82,7 +83,7 @@ func (o output) fill(text string, m []string) string {
 	}
 	one := group(m)
 	return strings.NewReplacer(append(pairs, "{1}", one, "{2}", m[min(2, len(m)-1)],
-		"{line}", clip(one, 120), "{url}", strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(one),
+		"{line}", console.Cut(one, 120), "{url}", strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(one),
 		"{module}", strings.ReplaceAll(strings.Split(one, ".")[0], "_", "-"), "{install}", cmp.Or(installers[one], "install "+one))...).Replace(text)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -41,17 +42,9 @@ func byHand(entry config.Server) string {
 	for i, w := range words {
 		words[i] = commandline.Quote(plain.Line(w))
 	}
-	line := clip(strings.Join(words, " "), 300)
+	line := console.Cut(strings.Join(words, " "), 300)
 	if entry.Cwd != "" {
 		return fmt.Sprintf("cd %s && %s", commandline.Quote(plain.Line(entry.Cwd)), line)
 	}
 	return line
-}
-
-// clip returns at most n characters of a text.
-func clip(text string, n int) string {
-	if runes := []rune(text); len(runes) > n {
-		return string(runes[:n-1]) + "…"
-	}
-	return text
 }

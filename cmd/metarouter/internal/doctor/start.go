@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -220,7 +221,7 @@ func (o output) values() []string {
 	return []string{
 		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder, "{like}", o.like(), "{PATH}", path + " (" + f.Path + ")",
 		"{installed}", cmp.Or(installers[o.program()], install), "{interpreter}", script[0], "{script}", quoted(append(script[1:], o.entry.Args...)),
-		"{message}", f.Message, "{quoted}", strconv.Quote(clip(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
+		"{message}", f.Message, "{quoted}", strconv.Quote(console.Cut(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
 		"{code}", strconv.Itoa(f.Code), "{protocol}", strconv.Quote(f.Protocol), "{secret}", cmp.Or(f.Command, "correct the reference in its entry, or what it names"),
 		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", strings.ToUpper(noVariable().ReplaceAllString(o.entry.Name, "_")) + "_TOKEN",
@@ -272,7 +273,7 @@ func example(line string) string {
 	if line == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (%q)", clip(line, 80))
+	return fmt.Sprintf(" (%q)", console.Cut(line, 80))
 }
 
 // rerun says how to see more of a server that fails.
@@ -289,7 +290,7 @@ func tail(lines []string) []string {
 	var kept []string
 	for _, line := range lines {
 		if line = strings.TrimSpace(plain.Line(line)); line != "" && !noise().MatchString(line) {
-			kept = append(kept, clip(line, 160))
+			kept = append(kept, console.Cut(line, 160))
 		}
 	}
 	return kept[max(0, len(kept)-most):]

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -74,7 +74,7 @@ func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
 // summary says in a few words how two configurations differ, by names alone, and identifies the
 // text of the second one by its hash.
 func summary(before, after config.Config) string {
-	parts := append([]string{"hash " + after.Text.Digest()}, admin.Edited(before, after)...)
+	parts := slices.Concat([]string{"hash " + after.Text.Digest()}, changes("servers", byName(before), byName(after)), changes("profiles", before.Router.Profiles, after.Router.Profiles))
 	var settings []string
 	was, is := reflect.ValueOf(before.Router), reflect.ValueOf(after.Router)
 	for i := range was.NumField() {
@@ -87,4 +87,36 @@ func summary(before, after config.Config) string {
 		parts = append(parts, "settings changed: "+prose.List(settings, 10))
 	}
 	return strings.Join(parts, "; ")
+}
+
+func byName(c config.Config) map[string]config.Server {
+	all := make(map[string]config.Server)
+	for _, s := range c.Servers {
+		all[s.Name] = s
+	}
+	return all
+}
+
+// changes names the things that only one of two maps has, and those that differ.
+func changes[T any](things string, before, after map[string]T) (parts []string) {
+	names := make(map[string][]string)
+	for name, was := range before {
+		if is, ok := after[name]; !ok {
+			names["removed"] = append(names["removed"], name)
+		} else if !reflect.DeepEqual(was, is) {
+			names["changed"] = append(names["changed"], name)
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			names["added"] = append(names["added"], name)
+		}
+	}
+	for _, change := range []string{"added", "removed", "changed"} {
+		if these := names[change]; len(these) > 0 {
+			slices.Sort(these)
+			parts = append(parts, things+" "+change+": "+prose.List(these, 10))
+		}
+	}
+	return parts
 }

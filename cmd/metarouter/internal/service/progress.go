@@ -1,35 +1,21 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-const (
-	// showAfter is how long servers must take to start before a terminal shows them.
-	showAfter = 400 * time.Millisecond
-
-	// showAskingAfter is the same for a running router that a command asks.
-	showAskingAfter = time.Second
-)
-
-var colours = map[status.State]console.Colour{
-	status.Starting: console.Yellow, status.Restarting: console.Yellow, status.Ready: console.Green, status.Idle: console.Plain,
-	status.Failed: console.Red, status.NeedsAuth: console.Red, status.Misconfigured: console.Red,
-	status.Disabled: console.Faint, status.Stopping: console.Faint, status.Stopped: console.Faint, status.Self: console.Faint,
-}
+// showAfter is how long servers must take to start before a terminal shows them.
+const showAfter = 400 * time.Millisecond
 
 // tally sums the servers up in a line, and counts those that do not work.
 func tally(all []adapter.ServerInfo) (line string, failed int) {
@@ -74,49 +60,10 @@ func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
 	return plain.Line(line)
 }
 
-// ServersTable returns the table of servers for a terminal with so many columns; 0 stands for any number.
-func ServersTable(servers []exposure.ServerRow, columns int, coloured bool) []string {
-	table := []console.Row{console.Titles("SERVER", "STATE", ">TOOLS", "?PROTOCOL", "?>PID", "?>RESTARTS", "NOTE")}
-	for _, s := range servers {
-		pid := ""
-		if s.PID > 0 {
-			pid = strconv.Itoa(s.PID)
-		}
-		row := console.Texts(s.Name, s.State, s.Tools, s.ProtocolVersion, pid, s.Restarts, cmp.Or(s.Problem, s.LastError))
-		row[1].Colour, row[6].Colour = colours[status.State(s.State)], console.Faint
-		table = append(table, row)
-	}
-	return console.Table(table, columns, 0, coloured)
-}
-
-// ShowServers runs wait. If stderr is a [console.Screen], it shows meanwhile how the router's servers start.
+// ShowServers runs wait, and shows meanwhile how the router's servers start.
 func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
-	showWhile(stderr, showAfter, func(began, now time.Time) string { return lineOf(r.Servers(), began, now) }, wait)
-}
-
-// ShowAsking runs wait. If stderr is a [console.Screen], it shows meanwhile that a running
-// router does the work.
-func ShowAsking(stderr io.Writer, wait func()) {
-	showWhile(stderr, showAskingAfter, func(began, now time.Time) string {
-		return console.Spinner(now) + " asking the running router, " + console.Elapsed(now.Sub(began))
-	}, wait)
-}
-
-// showWhile runs wait. If that takes longer than after, a terminal shows meanwhile a line.
-func showWhile(stderr io.Writer, after time.Duration, line func(began, now time.Time) string, wait func()) {
-	screen, ok := stderr.(*console.Screen)
-	if !ok {
-		wait()
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		wait()
-	}()
 	began := time.Now()
-	screen.Live(done, after, func(now time.Time) string { return line(began, now) })
-	<-done
+	console.Live(stderr, wait, showAfter, func(now time.Time) string { return lineOf(r.Servers(), began, now) })
 }
 
 // ShowStart shows the servers until all have started or failed, and then sums them up in a
