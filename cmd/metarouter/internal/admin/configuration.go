@@ -2,14 +2,11 @@ package admin
 
 import (
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // Loaded records that the router uses c from now on.
@@ -36,25 +33,12 @@ func (a *API) configuration() *configuration {
 func entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers)}
 	if s.Command != "" {
-		e.Command = commandLine(s)
+		e.Command = doctor.CommandLine(s)
 	}
-	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		e.URL = secret.URL(u.String(), hidden)
+	if s.URL != "" {
+		e.URL = doctor.BareURL(s)
 	}
 	return e
 }
 
 func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys(values)) }
-
-// commandLine returns the command as a person would type it. It hides words that look like
-// secrets, and cuts very long arguments.
-func commandLine(s config.Server) string {
-	words := []string{commandline.Quote(s.Command)}
-	for _, word := range secret.Words(s.Args, hidden) {
-		words = append(words, commandline.Quote(shortened(word)))
-	}
-	return strings.Join(words, " ")
-}
-
-const hidden = "…"

@@ -150,6 +150,13 @@ func (x *findings) add(s Severity, problem, fix string, details ...string) {
 	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
 }
 
+// when adds a finding if it applies.
+func (x *findings) when(applies bool, s Severity, problem, fix string) {
+	if applies {
+		x.add(s, problem, fix)
+	}
+}
+
 // examineServer checks one server: whether it runs, how it runs, and its tools.
 func examineServer(x *findings, c Case, entry config.Server, s status.Status, offer registry.Listing) {
 	addProblems(x, c, entry, s)

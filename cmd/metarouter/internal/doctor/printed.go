@@ -90,7 +90,6 @@ func (o output) fill(text string, m []string) string {
 // The fixes of several patterns.
 const (
 	notOnPath   = "a script of the server needs \"{1}\", which is not on its PATH."
-	otherPort   = "end the other program (a client may have started it), or give this server another port"
 	olderPython = "it does not fit the installed version of the MCP library for Python, which is probably too new."
 )
 
@@ -111,10 +110,6 @@ var patterns = []pattern{
 		problem: "the package {package} has no such version.", fix: `"npm view {bare} versions" lists the versions; write one of them, or {bare}@latest`},
 	{line: lazy.Regexp(`could not determine executable to run`),
 		problem: "the package {package} has no program to run, or has several.", fix: `is it an MCP server? If so, name its program: "args": ["-y", "-p", "{package}", "its-program"]`},
-	{line: lazy.Regexp(`code (?:EINVALIDPACKAGENAME|EINVALIDTAGNAME|EUNSUPPORTEDPROTOCOL)|Invalid package name`),
-		problem: "{package} is not a valid name of a package.", fix: `correct it in "args": write "name" or "@owner/name"; to choose a version, add it: "name@1.2.3"`},
-	{line: lazy.Regexp(`npm (?:error|ERR!) path (\S+)[/\\]package\.json$`),
-		problem: "npm reads {package} as the folder {1}, which has no package.json.", fix: `a package's name is "name" or "@owner/name": correct it in "args"`},
 	{line: lazy.Regexp(`code E40[13]\b|code ENEEDAUTH`),
 		problem: "npm's registry denies you access to {package}.", fix: `run "npm login", or write a token with read access into ~/.npmrc`},
 	{line: lazy.Regexp(`code (ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH)\b`),
@@ -126,19 +121,14 @@ var patterns = []pattern{
 		problem: "npm may not write into its own cache: files there belong to another user.", fix: `run: sudo chown -R "$(id -un)" ~/.npm`},
 	{line: lazy.Regexp(`code ENOTEMPTY|code ECOMPROMISED|code EINTEGRITY`),
 		problem: "npm's cache is damaged.", fix: "empty it: rm -rf ~/.npm/_npx && npm cache clean --force"},
-	{line: lazy.Regexp(`ENOSPC|No space left on device|not enough space on the disk`), problem: "the disk is full.", fix: "free some space"},
 
 	// uv.
 	{line: lazy.Regexp(`(\S+) was not found in the package registry|there are no versions of (\S+?)\.?$|Because (\S+) was not found`),
 		problem: "PyPI has no package {1}.", fix: `correct the name in "args" (https://pypi.org/project/{1} would be its page)`},
 	{line: lazy.Regexp("An executable named `([^`]+)` is not provided by package `([^`]+)`"),
 		problem: "the Python package has no program {1}.", fix: `name both: "args": ["--from", "{2}", …], with one of the programs that it has (see above)`},
-	{line: lazy.Regexp("The executable `([^`]+)` was not found|`([^`]+)` does not (?:contain|provide) any executables"),
-		problem: "the Python package has no program {1}.", fix: `name both: "args": ["--from", "the-package", "its-program"]`},
 	{line: lazy.Regexp(`No solution found when resolving`),
 		problem: "uv finds no combination of versions of the package and its dependencies.", fix: `write the version of Python that it needs: "args": ["--python", "3.12", …]`},
-	{line: lazy.Regexp(`No interpreter found for (.+?)(?: in |$)`), problem: "uv finds no {1}.", fix: "run: uv python install 3.12"},
-	{line: lazy.Regexp(`dns error|error sending request for url \(https://pypi`), problem: "uv can't reach PyPI.", fix: "is the network up? Behind a proxy, set HTTPS_PROXY"},
 
 	// docker.
 	{line: lazy.Regexp(`Cannot connect to the Docker daemon|failed to connect to the docker API|docker daemon is not running|dockerDesktopLinuxEngine`),
@@ -179,8 +169,8 @@ var patterns = []pattern{
 	{line: lazy.Regexp(`'([^']+)' is not recognized as an internal or external command`), problem: notOnPath, fix: "{install}"},
 
 	// Servers themselves.
-	{line: lazy.Regexp(`EADDRINUSE.*?:(\d+)$`), problem: "another program uses port {1}, perhaps another copy of the same server.", fix: otherPort},
-	{line: lazy.Regexp(`EADDRINUSE|(?i)address already in use`), problem: "another program uses the port that it needs, perhaps another copy of the same server.", fix: otherPort},
+	{line: lazy.Regexp(`EADDRINUSE|(?i)address already in use`), problem: "another program uses the port that it needs, perhaps another copy of the same server.",
+		fix: "end the other program (a client may have started it), or give this server another port"},
 	{line: lazy.Regexp(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b.*?(?i:is not set|not set|not provided|not defined|not found|is required|must be (?:set|provided)|missing|is undefined|is empty|required)`), explain: missingVariable},
 	{line: lazy.Regexp(`(?i:missing|requires?|provide|please set|set the|must set|expected|undefined|specify|need)\b.*?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b`), explain: missingVariable},
 	{line: lazy.Regexp(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument|provide .*\bargument)`),

@@ -36,13 +36,18 @@ func quoted(words []string) string {
 	return strings.Join(all, ", ")
 }
 
-// byHand returns the entry's command as a person types it.
-func byHand(entry config.Server) string {
+// CommandLine returns the entry's command as a person types it, without secrets.
+func CommandLine(entry config.Server) string {
 	words := secret.Words(append([]string{entry.Command}, entry.Args...), "…")
 	for i, w := range words {
 		words[i] = commandline.Quote(plain.Line(w))
 	}
-	line := console.Cut(strings.Join(words, " "), 300)
+	return console.Cut(strings.Join(words, " "), 500)
+}
+
+// byHand returns the command line with the folder in which it runs.
+func byHand(entry config.Server) string {
+	line := CommandLine(entry)
 	if entry.Cwd != "" {
 		return fmt.Sprintf("cd %s && %s", commandline.Quote(plain.Line(entry.Cwd)), line)
 	}

@@ -225,7 +225,7 @@ func (o output) values() []string {
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
 		"{code}", strconv.Itoa(f.Code), "{protocol}", strconv.Quote(f.Protocol), "{secret}", cmp.Or(f.Command, "correct the reference in its entry, or what it names"),
 		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", strings.ToUpper(noVariable().ReplaceAllString(o.entry.Name, "_")) + "_TOKEN",
-		"{host}", host(o.entry), "{address}", bareURL(o.entry),
+		"{host}", host(o.entry), "{address}", BareURL(o.entry),
 		"{transport}", strconv.Quote(string(o.entry.Transport)), "{login}", f.Login.Text(), "{issuer}", cmp.Or(f.Issuer, "its issuer"),
 	}
 }
@@ -258,8 +258,8 @@ func host(entry config.Server) string {
 	return "its url"
 }
 
-// bareURL returns a remote entry's url without the parts that may be secret.
-func bareURL(entry config.Server) string {
+// BareURL returns a remote entry's url without the parts that may be secret.
+func BareURL(entry config.Server) string {
 	u, err := url.Parse(entry.URL)
 	if err != nil || u.Host == "" {
 		return "its url"
