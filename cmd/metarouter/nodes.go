@@ -26,7 +26,7 @@ func newNodesCommand(files *configfile.Source) *cobra.Command {
 		`  metarouter nodes
   metarouter nodes --cluster nats://hub:4222
   metarouter nodes trust UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X --write`,
-		noArguments, func(ctx context.Context, _ []string) error { return showNodes(ctx, files, urls, version) })
+		noArguments, func(ctx context.Context, _ []string) error { return showNodes(ctx, files, urls) })
 	cmd.Long = `Joins the cluster of the configuration for about a second and a half, and shows its
 nodes: the routers of other machines, and this one. A node that is not trusted can
 neither call a server of this one nor offer one. Compare its key with the one that
@@ -103,25 +103,23 @@ func clusterOf(ctx context.Context, files *configfile.Source, urls string) (conf
 }
 
 // showNodes joins the cluster at the URLs, or the cluster of the configuration if they are "", and prints its nodes.
-// version is the version of this program.
-func showNodes(ctx context.Context, files *configfile.Source, urls, version string) error {
+func showNodes(ctx context.Context, files *configfile.Source, urls string) error {
 	out := files.Console
 	c, err := clusterOf(ctx, files, urls)
 	if err != nil {
 		return err
 	}
-	file, err := configpath.NodeKey()
+	key, err := configpath.NodeKey()
 	if err != nil {
 		return console.Usage(err)
 	}
-	nodes, report, err := cluster.Observe(ctx, c, file, version)
-	if ctx.Err() != nil {
+	nodes, report, err := cluster.Observe(ctx, c, key, version)
+	switch {
+	case ctx.Err() != nil:
 		return console.Interrupted
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("the cluster %s can't be asked: %w", c.Name, err)
-	}
-	if out.JSON {
+	case out.JSON:
 		return out.PrintJSON(append([]clusternode.Info{}, nodes...))
 	}
 	if err := printNodes(files, nodes, time.Now()); err != nil {
@@ -182,19 +180,17 @@ func seen(n clusternode.Info, now time.Time) string {
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not
 // authenticated, so the command lines, which end with the flags, have nothing of it but keys.
 func noteUntrusted(out *console.Console, nodes []clusternode.Info, flags string) {
-	count, most := 0, 5
-	for _, n := range nodes {
-		if n.Trusted || n.Self || clusternode.CheckKey(n.Key) != nil {
-			continue
-		}
-		if count++; count == 1 {
-			out.Note("nodes that are not trusted are ignored; compare a key with the one that 'metarouter nodes key' prints on that machine, then type:")
-		}
-		if count <= most {
-			out.Note("  %s: metarouter nodes trust %s --write%s", console.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, flags)
-		}
+	const most = 5
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n clusternode.Info) bool {
+		return n.Trusted || n.Self || clusternode.CheckKey(n.Key) != nil
+	})
+	if len(nodes) > 0 {
+		out.Note("nodes that are not trusted are ignored; compare a key with the one that 'metarouter nodes key' prints on that machine, then type:")
 	}
-	if more := count - most; more > 0 {
+	for _, n := range nodes[:min(len(nodes), most)] {
+		out.Note("  %s: metarouter nodes trust %s --write%s", console.Cut(plain.Line(cmp.Or(n.Node, "?")), maxNodeName), n.Key, flags)
+	}
+	if more := len(nodes) - most; more > 0 {
 		out.Note("  and %d more; 'metarouter nodes --json' has all keys", more)
 	}
 }

@@ -22,14 +22,18 @@ func Search(ctx context.Context, e *Env, words string, in admin.ToolsRequest, ex
 	}
 	in.Words = &words
 	return show(ctx, e, need{asClient: true}, "/dashboard/tools", in, func(found admin.Tools) error {
-		rows := []admin.Candidate{}
-		for _, t := range found.Tools {
+		var rows []admin.Candidate
+		for i := range found.Tools {
 			if !explain {
-				t.Why = nil
+				found.Tools[i].Why = nil
 			}
-			rows = append(rows, t.Candidate)
+			rows = append(rows, found.Tools[i].Candidate)
 		}
-		err := printFound(e, words, found, rows)
+		if found.Abstained {
+			rows = rows[:min(len(rows), maxNearest)]
+			found.Tools, found.Nearest = []admin.Tool{}, found.Tools[:len(rows)]
+		}
+		err := printFound(e, found, rows)
 		if err == nil && found.Abstained {
 			err = &console.Error{Code: console.NoTool}
 		}
@@ -37,33 +41,16 @@ func Search(ctx context.Context, e *Env, words string, in admin.ToolsRequest, ex
 	})
 }
 
-type searchAnswer struct {
-	Query     string            `json:"query"`
-	Sure      bool              `json:"sure"`
-	Abstained bool              `json:"abstained"`
-	By        string            `json:"by,omitempty"`      // the method that chose the first tool
-	Tools     []admin.Candidate `json:"tools"`             // empty if abstained
-	Nearest   []admin.Candidate `json:"nearest,omitempty"` // if abstained
-}
-
 // maxNearest is how many tools are named as the nearest where no tool fits.
 const maxNearest = 3
 
 // printFound prints the tools found, with the parts of their scores where rows have them.
-func printFound(e *Env, words string, found admin.Tools, rows []admin.Candidate) error {
-	nearest := rows[:min(len(rows), maxNearest)]
+func printFound(e *Env, found admin.Tools, rows []admin.Candidate) error {
 	if e.JSON {
-		a := searchAnswer{Query: words, Sure: found.Sure, Abstained: found.Abstained, By: found.By, Tools: rows}
-		if found.Abstained {
-			a.Tools, a.Nearest = []admin.Candidate{}, nearest
-		}
-		return e.PrintJSON(a)
+		return e.PrintJSON(found)
 	}
 	if !found.Sure {
 		fmt.Fprintln(e.Err, verdict(found.Abstained, len(rows) > 0))
-	}
-	if found.Abstained {
-		rows = nearest
 	}
 	return printCandidates(e, rows)
 }

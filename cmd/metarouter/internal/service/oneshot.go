@@ -36,25 +36,15 @@ type Runner struct {
 	base *process.Base // nil before Settle
 }
 
-// Guard returns the command line by which this program is the process guard, nil if its
-// path is not known.
-func (r *Runner) Guard() []string {
-	exe, err := os.Executable()
-	switch {
-	case err != nil:
-		return nil
-	case r.Debug:
-		return []string{exe, "guard", "--debug"}
-	}
-	return []string{exe, "guard"}
-}
-
-// Options returns the options of a router for which this program is the process
-// guard, and the shell that npx reports to.
+// Options returns the options of a router for which this program is the process guard, and the shell
+// that npx reports to, if its path is known.
 func (r *Runner) Options(log *zap.Logger) adapter.Options {
-	o := adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log, Guard: r.Guard()}
+	o := adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log}
 	if exe, err := os.Executable(); err == nil {
-		o.Reporter = exe
+		o.Reporter, o.Guard = exe, []string{exe, "guard"}
+		if r.Debug {
+			o.Guard = append(o.Guard, "--debug")
+		}
 	}
 	return o
 }
