@@ -22,7 +22,10 @@ const (
 	longCall  = time.Minute      // a longer call gets a note
 )
 
-const toAuthors = "nothing has to be done; you can report it to the server's authors"
+const (
+	toAuthors = "nothing has to be done; you can report it to the server's authors"
+	reportIt  = "update the server, or report this to its authors"
+)
 
 // checkBehaviour checks how a server behaves.
 func checkBehaviour(x *findings, entry config.Server, s status.Status) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -322,12 +323,35 @@ func TestConceals(t *testing.T) {
 	}
 }
 
+// Each cause has a probe, known conditions and a sentence, and no name in braces is left.
+func TestCauses(t *testing.T) {
+	known := output{fault: new(status.Fault)}.facts("")
+	for _, c := range causes() {
+		for _, name := range c.conditions {
+			name = strings.TrimPrefix(name, "!")
+			if _, ok := known[name]; !ok && !strings.Contains(name, ":") && name != string(status.TimedOut) && name != string(status.Exited) {
+				t.Errorf("%q: the condition %s is unknown", c.problem, name)
+			}
+		}
+		o, m := output{fault: &status.Fault{Kind: c.kind}}, []string(nil)
+		if c.printed != nil {
+			c.printed()
+			m = []string{"", "x"}
+		}
+		if text := o.fill(c.problem+c.fix, m); text == "" || leftBrace.MatchString(text) || strings.Contains(string(c.kind), " ") && c.printed == nil {
+			t.Errorf("%s: %s", c.kind, text)
+		}
+	}
+}
+
+var leftBrace = regexp.MustCompile(`\{[a-zA-Z0-9]+\}`)
+
 func FuzzExplainPrinted(f *testing.F) {
 	f.Add("npm error code E404")
 	f.Add("Usage: x")
 	f.Fuzz(func(t *testing.T, line string) {
 		w := output{entry: stdio("npx -y pkg"), fault: &status.Fault{Kind: status.Exited}, lines: []string{line}}
-		if problem, _, ok := explainPrinted(w); ok && problem == "" {
+		if problem, _, _, ok := w.explain(); ok && problem == "" {
 			t.Error("an empty problem")
 		}
 		tail([]string{line})
