@@ -27,20 +27,9 @@ func oneClient(_ *cobra.Command, args []string) error {
 
 func newImportCommand(local *service.Runner) *cobra.Command {
 	e, o := editorOf(local), edit.ImportOptions{}
-	cmd := newCommand("import CLIENT", "Copy a client's servers into your configuration",
-		`  metarouter import claude-desktop            # show what would change
-  metarouter import claude-desktop --write    # change it, and keep a copy
-  metarouter import vscode --project ~/shop --config shop.json --write`,
-		oneClient, func(ctx context.Context, args []string) error {
-			return edit.Import(ctx, &e, args[0], o)
-		})
-	cmd.Long = `Copies the servers of a client (` + strings.Join(clients.Names(), ", ") + `)
-into your own configuration, or into the file of --config (the last one, if there are
-several). The file is created if it does not exist. The client's files stay as they are; see 'metarouter install'.
-Goose's file is not read, since it is YAML.
-
-` + aboutWrite + ` Servers that you have already
-are left out.`
+	cmd := newCommand("import", oneClient, func(ctx context.Context, args []string) error {
+		return edit.Import(ctx, &e, args[0], o)
+	})
 	cmd.Flags().StringVar(&o.File, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.Project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
 	addWriteFlag(cmd, &e)
@@ -53,29 +42,19 @@ are left out.`
 func newInstallCommand(files *configfile.Source) *cobra.Command {
 	e, o := edit.Editor{Source: files}, edit.Installation{Version: version}
 	var cmd *cobra.Command
-	cmd = newCommand("install CLIENT", "Add an entry for metarouter to a client's configuration",
-		`  metarouter install claude-desktop            # show what would change
-  metarouter install claude-desktop --write    # change it, and keep a copy
-  metarouter import cursor --write && metarouter install cursor --replace --write
-  metarouter install claude-code --each --write   # an entry for each server, in place of the client's own`,
-		oneClient, func(_ context.Context, args []string) error {
-			for i := range o.Only {
-				o.Only[i] = strings.TrimSpace(o.Only[i])
-			}
-			switch {
-			case cmd.Flags().Changed("only") && !o.Each:
-				return console.Usage(errors.New("--only needs --each"))
-			case cmd.Flags().Changed("only") && strings.Join(o.Only, "") == "":
-				return console.Usage(errors.New("--only names no server; name one, or leave the flag out"))
-			}
-			o.WithData = cmd.Flags().Changed("data")
-			return edit.Install(&e, args[0], o)
-		})
-	cmd.Long = `Adds an entry that starts this metarouter, with your own configuration or that of
---config, to the configuration of a client: ` + strings.Join(clients.Names(), ", ") + `.
-For codex and goose, it prints the lines to put there.
-
-` + aboutEdit
+	cmd = newCommand("install", oneClient, func(_ context.Context, args []string) error {
+		for i := range o.Only {
+			o.Only[i] = strings.TrimSpace(o.Only[i])
+		}
+		switch {
+		case cmd.Flags().Changed("only") && !o.Each:
+			return console.Usage(errors.New("--only needs --each"))
+		case cmd.Flags().Changed("only") && strings.Join(o.Only, "") == "":
+			return console.Usage(errors.New("--only names no server; name one, or leave the flag out"))
+		}
+		o.WithData = cmd.Flags().Changed("data")
+		return edit.Install(&e, args[0], o)
+	})
 	cmd.Flags().StringVar(&o.File, "file", "", "Change this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.Project, "project", "", "Change the client's file of the project in this `folder`, which all who work in it may share. By default the user's file is changed.")
 	addWriteFlag(cmd, &e)

@@ -41,6 +41,21 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
+// Each section of help.txt is about a command, and each command has one.
+func TestHelpText(t *testing.T) {
+	root := newRootCommand(&configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}, nil)
+	for path := range help() {
+		if cmd, _, err := root.Find(strings.Fields(path)); err != nil || cmd.CommandPath() != "metarouter "+path || cmd.Short == "" {
+			t.Errorf("%s is no command, or has no help: %v", path, err)
+		}
+	}
+	for _, cmd := range root.Commands() {
+		if cmd.Short == "" && ended.Commands()[cmd.Name()] == "" {
+			t.Errorf("%s has no help", cmd.Name())
+		}
+	}
+}
+
 // The help groups the commands. A command in a group exists.
 func TestHelpGroups(t *testing.T) {
 	var text bytes.Buffer

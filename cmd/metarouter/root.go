@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
@@ -74,10 +77,10 @@ one MCP server.`,
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
 	addCompletion(root, &files.Paths)
-	help := root.HelpFunc()
+	print := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		cmd.Long = wrapped(cmd.Long)
-		help(cmd, args)
+		print(cmd, args)
 	})
 	return root
 }
@@ -106,7 +109,7 @@ func subcommands(local *service.Runner, args []string) []*cobra.Command {
 	}
 	return append(all,
 		newServeCommand(local, args, program), newDashboardCommand(e), newTrustCommand(e), newCheckCommand(files),
-		newInitCommand(files), newAddCommand(local), newAddJSONCommand(local), newRemoveCommand(files), newEnableCommand(files), newDisableCommand(files),
+		newInitCommand(files), newAddCommand(local), newAddJSONCommand(local), newServerEdit(files, "remove", clients.RemoveServer), newServerEdit(files, "enable", disable(false)), newServerEdit(files, "disable", disable(true)),
 		newImportCommand(local), newInstallCommand(files), newLoginCommand(local), newLogoutCommand(local), newLoginsCommand(out),
 		newTokenCommand(files), newSecretCommand(files), newNodesCommand(files), newAuditCommand(files),
 		newSchemaCommand(out), newVersionCommand(out), newHealthCommand(out), newBuiltinCommand(), newGuardCommand())
@@ -149,11 +152,31 @@ func wrapped(text string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// newCommand returns a subcommand. An error of run means that the operation failed,
+//go:embed help.txt
+var helpText string
+
+// help returns the sections of help.txt by path, such as "secret set".
+var help = sync.OnceValue(func() map[string]string {
+	all := make(map[string]string)
+	text := strings.ReplaceAll(helpText, "{clients}", strings.Join(clients.Names(), ", "))
+	for _, section := range strings.Split(text, "\n# ")[1:] {
+		path, rest, _ := strings.Cut(section, "\n")
+		all[path] = rest
+	}
+	return all
+})
+
+// newCommand returns the subcommand of a path, with its help. An error of run means that the operation failed,
 // unless it is an [console.Error] with another code.
-func newCommand(use, short, example string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+func newCommand(path string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+	head, text, _ := strings.Cut(help()[path], "\n\n")
+	use, short, _ := strings.Cut(head, "\n")
+	example, long := "", strings.TrimSpace(text)
+	if strings.HasPrefix(text, "  ") {
+		example, long, _ = strings.Cut(strings.TrimRight(text, "\n"), "\n\n")
+	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Example: example,
+		Use: use, Short: strings.TrimSpace(short), Long: long, Example: example,
 		Args: func(cmd *cobra.Command, given []string) error {
 			if err := args(cmd, given); err != nil {
 				return fmt.Errorf("%w; write: %s", err, cmd.Parent().CommandPath()+" "+use)
