@@ -15,11 +15,9 @@ import (
 func newSearchCommand(e *cli.Env) *cobra.Command {
 	var o admin.ToolsRequest
 	var explain bool
-	cmd := newCommand("search", cobra.ArbitraryArgs, func(ctx context.Context, args []string) error {
+	cmd := newToolCommand(e, "search", cobra.ArbitraryArgs, func(ctx context.Context, args []string) error {
 		return cli.Search(ctx, e, strings.Join(args, " "), o, explain)
 	})
-	addJSONFlag(cmd, e.Console)
-	addProfileFlag(cmd, e)
 	addCapabilityFlag(cmd, &o.Capabilities, preferTags)
 	cmd.Flags().IntVarP(&o.Limit, "limit", "k", 10, "List at most this `number` of tools.")
 	cmd.Flags().BoolVar(&explain, "explain", false, "Show for each tool what its score is made of: words, meaning and others, each as a percentage of the score. By default only the confidence is shown.")
@@ -29,43 +27,36 @@ func newSearchCommand(e *cli.Env) *cobra.Command {
 func newToolsCommand(e *cli.Env) *cobra.Command {
 	var o admin.ToolsRequest
 	var server string
-	cmd := newCommand("tools", arguments(0, 1, "name one server or one tool at most"), func(ctx context.Context, args []string) error {
+	cmd := newToolCommand(e, "tools", arguments(0, 1, "name one server or one tool at most"), func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			o.Name = args[0]
 		}
 		return cli.Tools(ctx, e, server, o)
 	})
-	addJSONFlag(cmd, e.Console)
 	addCapabilityFlag(cmd, &o.Capabilities, "List only tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to list tools that have all of several tags. By default all tools are listed.")
 	cmd.Flags().StringVar(&server, "server", "", "List only the tools of this `server`, which is started if it does not run. By default the tools of all servers are listed.")
 	cmd.Flags().BoolVar(&o.Changed, "seen", false, "List how the definitions of tools changed since you last looked, and be warned of these changes no more. Changed hints, such as readOnlyHint, count only once 'metarouter trust --hints SERVER' has confirmed them. It starts no server. By default the tools are listed.")
-	addProfileFlag(cmd, e)
 	cmd.MarkFlagsMutuallyExclusive("seen", "capability")
 	cmd.MarkFlagsMutuallyExclusive("seen", "profile")
 	return cmd
 }
 
 func newCapabilitiesCommand(e *cli.Env) *cobra.Command {
-	cmd := newCommand("capabilities", arguments(0, 1, "name one tag at most"), func(ctx context.Context, args []string) error {
+	return newToolCommand(e, "capabilities", arguments(0, 1, "name one tag at most"), func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return cli.Tools(ctx, e, "", admin.ToolsRequest{Capabilities: args, Known: true})
 		}
 		return cli.Capabilities(ctx, e)
 	})
-	addJSONFlag(cmd, e.Console)
-	addProfileFlag(cmd, e)
-	return cmd
 }
 
 func newCallCommand(e *cli.Env) *cobra.Command {
 	var raw string
 	var o admin.CallRequest
-	cmd := newCommand("call", arguments(1, -1, "name the tool; 'metarouter tools' lists all"), func(ctx context.Context, args []string) error {
+	cmd := newToolCommand(e, "call", arguments(1, -1, "name the tool; 'metarouter tools' lists all"), func(ctx context.Context, args []string) error {
 		o.Tool, o.Pairs = args[0], args[1:]
 		return cli.Call(ctx, e, o, raw)
 	})
-	addJSONFlag(cmd, e.Console)
-	addProfileFlag(cmd, e)
 	addArgsFlag(cmd, &raw)
 	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Agree to the call where a profile asks first. By default you are asked on the terminal; without a terminal the tool is not run.")
 	return cmd
@@ -74,11 +65,9 @@ func newCallCommand(e *cli.Env) *cobra.Command {
 func newScriptCommand(e *cli.Env) *cobra.Command {
 	var input string
 	var o admin.ScriptRequest
-	cmd := newCommand("script", exactly("name one file with a script; - is stdin"), func(ctx context.Context, args []string) error {
+	cmd := newToolCommand(e, "script", exactly("name one file with a script; - is stdin"), func(ctx context.Context, args []string) error {
 		return cli.Script(ctx, e, args[0], o, input)
 	})
-	addJSONFlag(cmd, e.Console)
-	addProfileFlag(cmd, e)
 	cmd.Flags().StringVar(&input, "input", "", "Give the script this `JSON` value as input, or with @FILE that of a file, of 1 MiB at most. By default input is undefined.")
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "Stop the script after this `time`, such as 30s. (default, and the most, \"scripts.timeout\" of the configuration, else 1m)")
 	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Let the script call tools that may change or destroy something, and agree to its calls where a profile asks first. By default these calls fail; on a terminal you are asked whether to run the script again with them, if its other calls only read.")
@@ -92,11 +81,9 @@ func addArgsFlag(cmd *cobra.Command, raw *string) {
 func newRouteCommand(e *cli.Env) *cobra.Command {
 	var o admin.RouteRequest
 	var raw string
-	cmd := newCommand("route", arguments(1, -1, `write the task in words, such as "convert 5 km to miles"`), func(ctx context.Context, args []string) error {
+	cmd := newToolCommand(e, "route", arguments(1, -1, `write the task in words, such as "convert 5 km to miles"`), func(ctx context.Context, args []string) error {
 		return cli.Route(ctx, e, args, o, raw)
 	})
-	addJSONFlag(cmd, e.Console)
-	addProfileFlag(cmd, e)
 	addArgsFlag(cmd, &raw)
 	addCapabilityFlag(cmd, &o.Capabilities, preferTags)
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "Show which tool would be picked, and run nothing. By default the tool runs if that is safe; see --yes.")
@@ -128,12 +115,9 @@ func newRestartCommand(e *cli.Env) *cobra.Command {
 }
 
 func newClassifyCommand(e *cli.Env) *cobra.Command {
-	cmd := newCommand("classify", arguments(1, -1, "write the text to classify"), func(ctx context.Context, args []string) error {
+	return newToolCommand(e, "classify", arguments(1, -1, "write the text to classify"), func(ctx context.Context, args []string) error {
 		return cli.Classify(ctx, e, strings.Join(args, " "))
 	})
-	addJSONFlag(cmd, e.Console)
-	addProfileFlag(cmd, e)
-	return cmd
 }
 
 func newWhyCommand(e *cli.Env) *cobra.Command {
@@ -164,8 +148,12 @@ func newSkillCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-func addProfileFlag(cmd *cobra.Command, e *cli.Env) {
+// newToolCommand returns a command about tools, with --json and --profile.
+func newToolCommand(e *cli.Env, path string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd := newCommand(path, args, run)
+	addJSONFlag(cmd, e.Console)
 	addNamedProfileFlag(cmd, e, "Show and use only what the `profile` of this name allows, as its clients do; \"\" is everything. (default the profile \"default\" if there is one, else everything)")
+	return cmd
 }
 
 // addNamedProfileFlag gives cmd the flag --profile with a meaning of its own.

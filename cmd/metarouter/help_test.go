@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
@@ -49,6 +50,13 @@ func TestHelpText(t *testing.T) {
 			t.Errorf("%s is no command, or has no help: %v", path, err)
 		}
 	}
+	for _, path := range []string{"import", "install"} {
+		for _, name := range clients.Names() {
+			if words := strings.Join(strings.Fields(help()[path]), " "); !strings.Contains(words, name) && name != "goose" {
+				t.Errorf("%s does not name %s", path, name)
+			}
+		}
+	}
 	for _, cmd := range root.Commands() {
 		if cmd.Short == "" && ended.Commands()[cmd.Name()] == "" {
 			t.Errorf("%s has no help", cmd.Name())
@@ -56,17 +64,15 @@ func TestHelpText(t *testing.T) {
 	}
 }
 
-// The help groups the commands. A command in a group exists.
+// The help groups the commands.
 func TestHelpGroups(t *testing.T) {
 	var text bytes.Buffer
 	root := newRootCommand(&configfile.Source{Console: console.New(nil, &text, &text)}, nil)
 	root.SetArgs([]string{"--help"})
 	expect.OK(t, root.Execute())
-	for _, g := range groups {
-		for _, name := range strings.Fields(g.commands) {
-			if _, below, _ := strings.Cut(text.String(), "\n"+g.title+"\n"); !strings.Contains(below, "\n  "+name+" ") && !strings.HasPrefix(below, "  "+name+" ") {
-				t.Errorf("%s is not below %q", name, g.title)
-			}
+	for _, cmd := range root.Commands() {
+		if _, below, _ := strings.Cut(text.String(), "\n"+cmd.GroupID+"\n"); cmd.GroupID != "" && !strings.Contains("\n"+below, "\n  "+cmd.Name()+" ") {
+			t.Errorf("%s is not below %q", cmd.Name(), cmd.GroupID)
 		}
 	}
 	if !strings.Contains(text.String(), "\n  man ") {

@@ -63,56 +63,55 @@ one MCP server.`,
 			secret.HideProcess()
 		}
 	}
-	root.AddCommand(subcommands(local, args)...)
-	root.AddCommand(newManCommand(root))
-	for _, g := range groups {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, cmd := range root.Commands() {
-			if slices.Contains(strings.Fields(g.commands), cmd.Name()) {
-				cmd.GroupID = g.title
-			}
+	for _, g := range subcommands(local, args) {
+		if g.title != "" {
+			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		}
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
 		}
 	}
+	root.AddCommand(newManCommand(root))
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
 	addCompletion(root, &files.Paths)
-	print := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		cmd.Long = wrapped(cmd.Long)
-		print(cmd, args)
-	})
 	return root
 }
 
-// groups are the headings of the help, with the commands below each. The other commands come last.
-var groups = []struct{ title, commands string }{
-	{"Use tools:", "search tools call route script capabilities classify why skill"},
-	{"Servers:", "servers restart doctor login logout logins secret"},
-	{"Configuration:", "init import add add-json remove enable disable check trust schema"},
-	{"Clients and other machines:", "install serve dashboard token nodes audit"},
+// A group is commands below a heading of the help. Those without one come last.
+type group struct {
+	title    string
+	commands []*cobra.Command
 }
 
 // subcommands returns the subcommands, but for the one that writes the manual.
-func subcommands(local *service.Runner, args []string) []*cobra.Command {
+func subcommands(local *service.Runner, args []string) []group {
 	files, out, program := local.Files, local.Files.Console, daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
-	all := []*cobra.Command{
-		newRouteCommand(e), newSearchCommand(e), newCallCommand(e), newToolsCommand(e), newScriptCommand(e), newServersCommand(e), newRestartCommand(e),
-		newCapabilitiesCommand(e), newClassifyCommand(e), newDoctorCommand(e), newWhyCommand(e), newSkillCommand(e),
+	asking := func(commands ...*cobra.Command) []*cobra.Command {
+		for _, cmd := range commands {
+			cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
+		}
+		return commands
 	}
-	for _, cmd := range all {
-		cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
-	}
+	others := []*cobra.Command{newVersionCommand(out), newHealthCommand(out), newBuiltinCommand(), newGuardCommand()}
 	for name, line := range ended.Commands() {
-		all = append(all, newEndedCommand(name, line))
+		others = append(others, newEndedCommand(name, line))
 	}
-	return append(all,
-		newServeCommand(local, args, program), newDashboardCommand(e), newTrustCommand(e), newCheckCommand(files),
-		newInitCommand(files), newAddCommand(local), newAddJSONCommand(local), newServerEdit(files, "remove", clients.RemoveServer), newServerEdit(files, "enable", disable(false)), newServerEdit(files, "disable", disable(true)),
-		newImportCommand(local), newInstallCommand(files), newLoginCommand(local), newLogoutCommand(local), newLoginsCommand(out),
-		newTokenCommand(files), newSecretCommand(files), newNodesCommand(files), newAuditCommand(files),
-		newSchemaCommand(out), newVersionCommand(out), newHealthCommand(out), newBuiltinCommand(), newGuardCommand())
+	return []group{
+		{"Use tools:", asking(newSearchCommand(e), newToolsCommand(e), newCallCommand(e), newRouteCommand(e), newScriptCommand(e), newCapabilitiesCommand(e),
+			newClassifyCommand(e), newWhyCommand(e), newSkillCommand(e))},
+		{"Servers:", append(asking(newServersCommand(e), newRestartCommand(e), newDoctorCommand(e)),
+			newLoginCommand(local), newLogoutCommand(local), newLoginsCommand(out), newSecretCommand(files))},
+		{"Configuration:", []*cobra.Command{newInitCommand(files), newImportCommand(local), newAddCommand(local), newAddJSONCommand(local),
+			newServerEdit(files, "remove", clients.RemoveServer), newServerEdit(files, "enable", disable(false)), newServerEdit(files, "disable", disable(true)),
+			newCheckCommand(files), newTrustCommand(e), newSchemaCommand(out)}},
+		{"Clients and other machines:", []*cobra.Command{newInstallCommand(files), newServeCommand(local, args, program), newDashboardCommand(e),
+			newTokenCommand(files), newNodesCommand(files), newAuditCommand(files)}},
+		{"", others},
+	}
 }
 
 // newHelpCommand returns the command help. Cobra's own succeeds for a word that is no command.
@@ -140,26 +139,13 @@ func newEndedCommand(name, line string) *cobra.Command {
 // otherNames are words that other programs use for our commands.
 var otherNames = map[string][]string{"tools": {"list", "ls"}, "servers": {"status", "ps"}, "call": {"run", "exec"}}
 
-// wrapped breaks the paragraphs of a text into lines of helpColumns. Those with indented
-// lines stay.
-func wrapped(text string) string {
-	paragraphs := strings.Split(text, "\n\n")
-	for i, p := range paragraphs {
-		if p != "" && !strings.Contains("\n"+p, "\n ") {
-			paragraphs[i] = strings.Join(console.Hang("", p, helpColumns), "\n")
-		}
-	}
-	return strings.Join(paragraphs, "\n\n")
-}
-
 //go:embed help.txt
 var helpText string
 
 // help returns the sections of help.txt by path, such as "secret set".
 var help = sync.OnceValue(func() map[string]string {
 	all := make(map[string]string)
-	text := strings.ReplaceAll(helpText, "{clients}", strings.Join(clients.Names(), ", "))
-	for _, section := range strings.Split(text, "\n# ")[1:] {
+	for _, section := range strings.Split(helpText, "\n# ")[1:] {
 		path, rest, _ := strings.Cut(section, "\n")
 		all[path] = rest
 	}

@@ -187,9 +187,6 @@ func Verbose(c *Console, level string) (stop func()) {
 
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
-	if _, ok := stream.(*Screen); ok {
-		return true
-	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
