@@ -50,11 +50,9 @@ func TestHelpText(t *testing.T) {
 			t.Errorf("%s is no command, or has no help: %v", path, err)
 		}
 	}
-	for _, path := range []string{"import", "install"} {
-		for _, name := range clients.Names() {
-			if words := strings.Join(strings.Fields(help()[path]), " "); !strings.Contains(words, name) && name != "goose" {
-				t.Errorf("%s does not name %s", path, name)
-			}
+	for _, name := range clients.Names() {
+		if !strings.Contains(help()["install"], name) || !strings.Contains(help()["import"], name) {
+			t.Errorf("a help does not name %s", name)
 		}
 	}
 	for _, cmd := range root.Commands() {
