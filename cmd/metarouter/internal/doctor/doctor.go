@@ -8,7 +8,7 @@
 //
 // The faults that the supervisor and discovery report are distinguished by type. The output of
 // other programs (npm, Node, Python, uv, docker, servers themselves) is recognised by the patterns
-// of one table, causes.txt.
+// of one table, in causes.go.
 package doctor
 
 import (

@@ -95,7 +95,7 @@ func TestStart(t *testing.T) {
 		"python module":    {stdio("python3 -m mcp_x.y"), exited(1, "/usr/bin/python3: No module named mcp_x.y"), "does not have the module mcp_x.y", "python3 -m pip install mcp-x"},
 		"python file":      {stdio("python3 /srv/a.py"), exited(2, "python3: can't open file '/srv/a.py': [Errno 2] No such file or directory"), "the file /srv/a.py does not exist", "correct the path"},
 		"shell":            {stdio("sh -c x"), exited(127, "sh: 1: frobnicate: not found"), `needs "frobnicate"`, "install frobnicate"},
-		"port":             {stdio("x"), exited(1, "Error: listen EADDRINUSE: address already in use :::3000"), "uses the port that it needs", "another port"},
+		"port":             {stdio("x"), exited(1, "Error: listen EADDRINUSE: address already in use :::3000"), "port 3000", "another port"},
 		"its variable":     {stdio("slack"), exited(1, "Error: SLACK_TOKEN environment variable is required"), "needs the variable SLACK_TOKEN", `"env": {"SLACK_TOKEN": "${SLACK_TOKEN}"}`},
 		"please set":       {stdio("slack"), exited(1, "Please set your SLACK_TOKEN first"), "needs the variable SLACK_TOKEN", `"env"`},
 		"both variables":   {stdio("slack"), exited(1, "Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables"), "needs the variables SLACK_BOT_TOKEN, SLACK_TEAM_ID,", `"env": {"SLACK_BOT_TOKEN": "${SLACK_BOT_TOKEN}", "SLACK_TEAM_ID": "${SLACK_TEAM_ID}"}`},
@@ -323,16 +323,9 @@ func TestConceals(t *testing.T) {
 	}
 }
 
-// Each cause has a valid probe and known conditions, and no name in braces is left.
+// Each cause has a valid probe, and no name in braces is left.
 func TestCauses(t *testing.T) {
-	known := output{fault: new(status.Fault)}.facts("")
-	for _, c := range causes() {
-		for _, name := range c.conditions {
-			name = strings.TrimPrefix(name, "!")
-			if _, ok := known[name]; !ok && !strings.Contains(name, ":") && name != string(status.TimedOut) && name != string(status.Exited) {
-				t.Errorf("%q: the condition %s is unknown", c.problem, name)
-			}
-		}
+	for _, c := range causes {
 		if c.printed != nil {
 			c.printed()
 		}
