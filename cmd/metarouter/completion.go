@@ -51,7 +51,7 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 			cmd.ValidArgsFunction = first(values)
 		}
 		for name, values := range flags {
-			if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
+			if cmd.Flags().Lookup(name) != nil {
 				_ = cmd.RegisterFlagCompletionFunc(name, values)
 			}
 		}
