@@ -34,15 +34,13 @@ type ToolsRequest struct {
 }
 
 type Tools struct {
-	Query     string `json:"query,omitempty"` // the words
-	Sure      bool   `json:"sure"`            // the first fits the words; always true without words
-	Abstained bool   `json:"abstained"`       // nothing fits: these are the nearest
+	Sure      bool   `json:"sure"`      // the first fits the words; always true without words
+	Abstained bool   `json:"abstained"` // nothing fits: these are the nearest
 	By        string `json:"by,omitempty"`
 	Total     int    `json:"total"`               // number of all tools
 	Fitting   int    `json:"fitting"`             // number that fits the capabilities and the server, or the words
 	Described bool   `json:"described,omitempty"` // Name is the name of a tool
 	Tools     []Tool `json:"tools"`               // the first fitting ones
-	Nearest   []Tool `json:"nearest,omitempty"`   // in their place, as search prints them if nothing fits
 }
 
 // A Candidate is a tool that may suit a task.

@@ -154,7 +154,7 @@ func findTools(q *query, in ToolsRequest) (any, error) {
 	snapshot := q.view.Snapshot()
 	names := q.exposed(snapshot)
 	q.notePartial(ranked.Partial)
-	found := Tools{Query: words, Sure: ranked.Sure, Abstained: ranked.Abstained, By: ranked.By, Total: len(snapshot.Tools()), Fitting: len(ranked.Candidates), Tools: []Tool{}}
+	found := Tools{Sure: ranked.Sure, Abstained: ranked.Abstained, By: ranked.By, Total: len(snapshot.Tools()), Fitting: len(ranked.Candidates), Tools: []Tool{}}
 	for i, c := range ranked.Candidates {
 		t := toolOf(c.Tool, snapshot, names)
 		t.Candidate = rankedOf(c)

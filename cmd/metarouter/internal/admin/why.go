@@ -44,14 +44,18 @@ func (x *inquiry) say(format string, args ...any) {
 	x.All = append(x.All, plain.Line(fmt.Sprintf(format, args...)))
 }
 
-// explainOffer answers POST /dashboard/why. It starts the servers if the tool is not known.
+// explainOffer answers POST /dashboard/why. It starts the servers that can have the tool if it is not known.
 func explainOffer(q *query, in WhyRequest) (any, error) {
 	x := &inquiry{query: q, asked: in.Tool, Reasons: Reasons{All: []string{}}}
 	err := x.look()
 	known := x.tool != nil || len(x.dropped) > 0 || exposure.IsOwn(x.asked)
 	all := in.Task != "" || q.router.Config().Router.Names == exposure.Bare // other tools decide on its rank, and on its name
 	if err == nil && (all || !known) {
-		q.router.Settled(q.Context())
+		if of, _ := x.split(); of != "" && !all {
+			q.router.Try(q.Context(), of)
+		} else {
+			q.router.Settled(q.Context())
+		}
 		err = cmp.Or(q.Context().Err(), x.look())
 	}
 	if err != nil {

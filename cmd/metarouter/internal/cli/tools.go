@@ -233,18 +233,17 @@ func Search(ctx context.Context, e *Env, words string, in admin.ToolsRequest, ex
 	}
 	in.Words = &words
 	return show(ctx, e, need{asClient: true}, "/dashboard/tools", in, func(found admin.Tools) error {
-		var rows []admin.Candidate
-		for i := range found.Tools {
+		answer := searchAnswer{words, found.Sure, found.Abstained, found.By, []admin.Candidate{}, nil}
+		for _, t := range found.Tools {
 			if !explain {
-				found.Tools[i].Why = nil
+				t.Why = nil
 			}
-			rows = append(rows, found.Tools[i].Candidate)
+			answer.Tools = append(answer.Tools, t.Candidate)
 		}
 		if found.Abstained {
-			rows = rows[:min(len(rows), maxNearest)]
-			found.Tools, found.Nearest = []admin.Tool{}, found.Tools[:len(rows)]
+			answer.Tools, answer.Nearest = []admin.Candidate{}, answer.Tools[:min(len(answer.Tools), maxNearest)]
 		}
-		err := printFound(e, found, rows)
+		err := printFound(e, answer)
 		if err == nil && found.Abstained {
 			err = &console.Error{Code: console.NoTool}
 		}
@@ -255,13 +254,23 @@ func Search(ctx context.Context, e *Env, words string, in admin.ToolsRequest, ex
 // maxNearest is how many tools are named as the nearest where no tool fits.
 const maxNearest = 3
 
-// printFound prints the tools found, with the parts of their scores where rows have them.
-func printFound(e *Env, found admin.Tools, rows []admin.Candidate) error {
+type searchAnswer struct {
+	Query     string            `json:"query"`
+	Sure      bool              `json:"sure"`
+	Abstained bool              `json:"abstained"`
+	By        string            `json:"by,omitempty"`      // the method that chose the first tool
+	Tools     []admin.Candidate `json:"tools"`             // empty if abstained
+	Nearest   []admin.Candidate `json:"nearest,omitempty"` // if abstained
+}
+
+// printFound prints the tools found, with the parts of their scores where they have them.
+func printFound(e *Env, a searchAnswer) error {
 	if e.JSON {
-		return e.PrintJSON(found)
+		return e.PrintJSON(a)
 	}
-	if !found.Sure {
-		fmt.Fprintln(e.Err, verdict(found.Abstained, len(rows) > 0))
+	rows := append(a.Tools, a.Nearest...)
+	if !a.Sure {
+		fmt.Fprintln(e.Err, verdict(a.Abstained, len(rows) > 0))
 	}
 	return printCandidates(e, rows)
 }
