@@ -56,9 +56,7 @@ func object(arguments json.RawMessage) json.RawMessage {
 // answerOf returns the answer for a call of the tool that ended with the result or the error.
 func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, result selector.Result, err error) (Answer, error) {
 	c.ended(t, result.JSON, err)
-	for _, question := range c.questions {
-		q.note("%s", question)
-	}
+	unasked := c.report(q)
 	theirs, isTheirs := errors.AsType[*session.Error](err)
 	switch {
 	case err != nil && fromCommand(q.Request):
@@ -71,8 +69,8 @@ func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, res
 	a := Answer{Result: result.JSON, IsError: result.IsError}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
 		a.NotRun = refused.Error()
-		if len(c.refused) > 0 {
-			a.Question = c.refused[0]
+		if len(unasked) > 0 {
+			a.Question = unasked[0]
 		}
 	} else if len(result.Mismatch) > 0 {
 		a.NotRun = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s", t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t.ID, t.InputSchema, nil))
@@ -212,6 +210,16 @@ func (c *nonInteractiveClient) refuse(call string) {
 	if !slices.Contains(c.refused, call) && len(c.refused) < maxRefused {
 		c.refused = append(c.refused, call)
 	}
+}
+
+// report notes the questions of servers, which may still come, and returns the calls to which the person has not agreed.
+func (c *nonInteractiveClient) report(q *query) (refused []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, question := range c.questions {
+		q.note("%s", question)
+	}
+	return slices.Clone(c.refused)
 }
 
 // Home implements [session.Client].
@@ -369,9 +377,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 			client.ended(t, r.JSON, err)
 		},
 	})
-	for _, question := range client.questions {
-		q.note("%s", question)
-	}
+	refused := client.report(q)
 	if o.Calls == nil {
 		o.Calls = []script.Made{}
 	}
@@ -380,7 +386,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 	}
 	answer := Scripted{Script: o}
 	if !acted.Load() {
-		answer.Refused = client.refused
+		answer.Refused = refused
 	}
 	return answer, q.Context().Err()
 }

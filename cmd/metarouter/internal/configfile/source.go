@@ -53,11 +53,7 @@ var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove
 // Advise returns a text with the files of --config, and the profile, in its commands, as on the command line. A
 // text that names files already stays as it is, and so does the command that imports one of them.
 func (s *Source) Advise(text string) string {
-	flags, profile := s.Flags(), ""
-	if s.Profile != nil {
-		profile = " --profile " + commandline.Quote(*s.Profile)
-	}
-	if flags+profile == "" || strings.Contains(text, "--config") {
+	if strings.Contains(text, "--config") {
 		return text
 	}
 	_, imported, _ := strings.Cut(text, " --file ")
@@ -67,10 +63,10 @@ func (s *Source) Advise(text string) string {
 		}
 	}
 	return advised().ReplaceAllStringFunc(text, func(command string) string {
-		if advised().FindStringSubmatch(command)[1] != "" {
-			return command + flags + profile
+		if s.Profile != nil && advised().FindStringSubmatch(command)[1] != "" {
+			return command + s.Flags() + " --profile " + commandline.Quote(*s.Profile)
 		}
-		return command + flags
+		return command + s.Flags()
 	})
 }
 
