@@ -26,7 +26,7 @@ func runDoctor(q *query) (any, error) {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
-	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.Look(q.options.DataDir))
+	found := caseOf(c, r.Servers(), snapshot, q.exposed, doctor.Look(q.options.DataDir))
 	if why := q.judgement(); why != nil {
 		found.Edit = q.explain(why)
 		if w, ok := errors.AsType[*configfile.Waiting](found.Edit); ok {
@@ -62,11 +62,12 @@ func startAgain(ctx context.Context, r *adapter.Parts) {
 	trying.Wait()
 }
 
-// caseOf returns the case of a router for [doctor.Examine].
-func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, names *exposure.ToolNames, w doctor.World) doctor.Case {
+// caseOf returns the case of a router for [doctor.Examine]. The names of its tools are made only if a finding needs them.
+func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, exposed func(*registry.Snapshot) *exposure.ToolNames, w doctor.World) doctor.Case {
+	names := sync.OnceValue(func() *exposure.ToolNames { return exposed(catalog) })
 	found := doctor.Case{
 		Config: c, Catalog: catalog, World: w,
-		Finds: func(name string) bool { _, ok := names.Only(name); return ok },
+		Finds: func(name string) bool { _, ok := names().Only(name); return ok },
 	}
 	for _, s := range servers {
 		found.Servers = append(found.Servers, s.Status)
@@ -84,7 +85,7 @@ func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	}
 	c.Servers = c.Servers[i : i+1]
 	snapshot := a.router.Snapshot()
-	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed(snapshot), doctor.Look("")))
+	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed, doctor.Look("")))
 	if i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Server == s.Name }); i >= 0 {
 		problem, fix = plain.Text(report.Findings[i].Problem), plain.Text(report.Findings[i].Fix)
 	}

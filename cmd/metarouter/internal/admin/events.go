@@ -143,6 +143,12 @@ func (p *pageState) allServers(edited bool) []ServerDetails {
 	for _, s := range servers {
 		logins[s.Name] = p.loginOf(s)
 	}
+	p.API.logins.Range(func(name, _ any) bool {
+		if _, ok := logins[name.(string)]; !ok {
+			p.API.logins.Delete(name)
+		}
+		return true
+	})
 	if !edited && reflect.DeepEqual(servers, p.servers) && reflect.DeepEqual(logins, p.logins) {
 		return p.has.Servers
 	}
