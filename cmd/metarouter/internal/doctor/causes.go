@@ -81,7 +81,7 @@ var causes = []cause{
 		problem: "it needs another version of Node.", fix: "install the newest version (https://nodejs.org, or: nvm install --lts), and check it with 'node --version'"},
 	{printed: lazy.Regexp(`^SyntaxError: (?:Unexpected token|Unexpected identifier|Unexpected reserved word|The requested module .* does not provide)|^ReferenceError: (?:fetch|ReadableStream|File|WebSocket) is not defined|ERR_UNKNOWN_BUILTIN_MODULE`), when: func(o output, _ string) bool { return !strings.Contains(filepath.Base(o.entry.Command), "py") },
 		problem: "Node does not understand its code: this version of Node is probably too old.", fix: "check the version with 'node --version', and install the newest (https://nodejs.org, or: nvm install --lts)"},
-	{printed: noModule, when: output.isFile,
+	{printed: noModule, when: isFile,
 		problem: "the file {1} does not exist.", fix: `correct the path in "args": absolute paths are the safest; if the server has to be built first, its README says how (npm install && npm run build)`},
 	{printed: noModule, problem: `the module "{1}" is not installed.`, fix: "install what it needs: run npm install in the folder of the server"},
 	{printed: lazy.Regexp(`^(?:/usr/bin/)?env: ['‘"]?([^'’":]+)['’"]?: No such file or directory`),
@@ -98,23 +98,23 @@ var causes = []cause{
 	{printed: lazy.Regexp(`EADDRINUSE.*?:(\d+)$`), problem: "another program uses port {1}, perhaps another copy of the same server.", fix: otherPort},
 	{printed: lazy.Regexp(`EADDRINUSE|(?i)address already in use`),
 		problem: "another program uses the port that it needs, perhaps another copy of the same server.", fix: otherPort},
-	{printed: variableFirst, when: output.hasVariable, problem: notAccepted, fix: checkValue},
-	{printed: variableFirst, when: output.lacksVariable, problem: notGiven, fix: giveIt},
-	{printed: variableLast, when: output.hasVariable, problem: notAccepted, fix: checkValue},
-	{printed: variableLast, when: output.lacksVariable, problem: notGiven, fix: giveIt},
+	{printed: variableFirst, when: hasVariable, problem: notAccepted, fix: checkValue},
+	{printed: variableFirst, when: lacksVariable, problem: notGiven, fix: giveIt},
+	{printed: variableLast, when: hasVariable, problem: notAccepted, fix: checkValue},
+	{printed: variableLast, when: lacksVariable, problem: notGiven, fix: giveIt},
 	{printed: lazy.Regexp(`(?i)^\s*(?:error: )?(?:missing|the following) .*?required argument|(?:the following arguments are required|the following required arguments were not provided|missing required argument|provide .*\bargument)`),
 		problem: "it needs arguments that its entry does not give.", fix: `read what it printed, and write the arguments into "args"`},
 	{printed: lazy.Regexp(`(?i)^\s*usage:? (?:: )?(.+)`), when: func(o output, _ string) bool { return o.fault.Kind == status.Exited },
 		problem: "it does not understand its arguments, or needs more.", fix: `correct "args"; it prints: usage {line}`},
-	{printed: lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), when: output.isLateOnStdio,
+	{printed: lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), when: isLateOnStdio,
 		problem: "it serves over HTTP instead of stdin and stdout.", fix: `make it use stdio (often "args": ["stdio"] or "--transport", "stdio"), or run it yourself and write "url": "{url}" instead of "command"`},
 	{printed: lazy.Regexp(`EACCES: permission denied, \w+ '([^']+)'|PermissionError: .*?'([^']+)'|(\S+): Permission denied$`),
 		problem: "it has no access to {1}.", fix: "check its owner (ls -ld {1}), and give access"},
 	{kind: status.CommandMissing, when: func(o output, _ string) bool { return strings.Contains(o.program(), " ") },
 		problem: `there is no program "{program}".`, fix: `write the program alone as "command", and its arguments into "args"; or correct the path`},
-	{kind: status.CommandMissing, when: output.isRelative,
+	{kind: status.CommandMissing, when: isRelative,
 		problem: "the program {program} does not exist.", fix: `write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
-	{kind: status.CommandMissing, when: output.isPath,
+	{kind: status.CommandMissing, when: isPath,
 		problem: "the program {path} does not exist.", fix: `correct "command": write the absolute path of the program`},
 	{kind: status.CommandMissing, when: func(o output, _ string) bool { return o.like() != "" },
 		problem: `no program is called "{program}".`, fix: `write "command": "{like}", if you mean that program`},
@@ -123,9 +123,9 @@ var causes = []cause{
 	{kind: status.CommandMissing, problem: notFound, fix: "{installed}"},
 	{kind: status.CommandUnusable, when: func(o output, _ string) bool { return o.fault.Message == syscall.EISDIR.Error() },
 		problem: "its command {path} is a folder.", fix: `write the path of the program in it as "command"`},
-	{kind: status.CommandUnusable, when: output.isScript,
+	{kind: status.CommandUnusable, when: isScript,
 		problem: "{path} is a file that another program must run.", fix: `write "command": "{interpreter}", "args": [{script}]`},
-	{kind: status.InterpreterMissing, when: output.isScript,
+	{kind: status.InterpreterMissing, when: isScript,
 		problem: "{path} is a file that another program must run.", fix: `write "command": "{interpreter}", "args": [{script}]`},
 	{kind: status.InterpreterMissing,
 		problem: "{path} is a script, and the program that its first line names does not exist.", fix: `see which program it needs (head -1 {path}) and install that; or write the program that runs it as "command", and the path of the script as the first of "args"`},
@@ -142,7 +142,7 @@ var causes = []cause{
 	{kind: status.Exited, problem: "{ended}", fix: "{rerun}"},
 	{kind: status.TimedOut, when: func(o output, _ string) bool { return o.fault.Doing != "" },
 		problem: "{doing}, and had not finished after {after}.", fix: "is the network slow? Fetch the package once by hand ({hand}), or write {longer} into its entry"},
-	{kind: status.TimedOut, when: output.listing,
+	{kind: status.TimedOut, when: listing,
 		problem: "it answers, but it did not list its tools within {after}.", fix: "write {longer} into its entry if it needs more time; else report this to its authors"},
 	{kind: status.TimedOut, when: func(o output, _ string) bool { return o.entry.Transport != config.Stdio },
 		problem: "{host} accepts connections, but did not answer within {after}.", fix: "is this the url of an MCP server? If it only needs more time, write {longer} into its entry"},
@@ -150,7 +150,7 @@ var causes = []cause{
 		problem: "it runs, but prints text instead of MCP messages{example}, and did not answer within {after}.", fix: readsReadme},
 	{kind: status.TimedOut,
 		problem: "it runs, but did not answer within {after}.", fix: "is this program an MCP server, and does it use stdin and stdout, one message a line? metarouter sends Content-Length headers only to a server that has written one. If it only needs more time, write {longer} into its entry"},
-	{kind: status.Refused, when: output.listing, problem: "it answers the request for its tools with an error: {message} ({code}).", fix: reportIt},
+	{kind: status.Refused, when: listing, problem: "it answers the request for its tools with an error: {message} ({code}).", fix: reportIt},
 	{kind: status.Refused, problem: "it answers the first MCP message (server/discover or initialize) with an error: {message} ({code}).", fix: reportIt},
 	{kind: status.NoSecret, problem: "{message}.", fix: "{secret}; then run: metarouter restart {server}"},
 	{kind: status.PrintsText, problem: "it prints text, not JSON-RPC messages ({quoted}).", fix: readsReadme},
@@ -198,38 +198,38 @@ var causes = []cause{
 	{kind: status.Unreachable, when: netIs(status.NoAnswer),
 		problem: "{host} does not answer.", fix: "is a VPN or a proxy (HTTPS_PROXY) needed to reach it? Else its port may be wrong"},
 	{kind: status.Unreachable, problem: "{host} can't be reached.", fix: "check the url and the network"},
-	{kind: status.OtherFault, when: output.listing, problem: "its tools can't be listed: {message}.", fix: reportIt},
+	{kind: status.OtherFault, when: listing, problem: "its tools can't be listed: {message}.", fix: reportIt},
 	{kind: status.OtherFault, problem: "it does not start: {message}.", fix: "{rerun}"},
 }
 
-func (o output) isFile(named string) bool { // and no module
+func isFile(o output, named string) bool { // and no module
 	return slices.Contains(o.entry.Args, named) || strings.HasPrefix(named, "/") || filepath.IsAbs(named)
 }
 
-func (o output) hasVariable(named string) bool {
+func hasVariable(o output, named string) bool {
 	_, set := o.entry.Env[named]
 	return set && !strings.HasPrefix(named, "ERR_")
 }
 
-func (o output) lacksVariable(named string) bool {
-	return !o.hasVariable(named) && !strings.HasPrefix(named, "ERR_")
+func lacksVariable(o output, named string) bool {
+	return !hasVariable(o, named) && !strings.HasPrefix(named, "ERR_")
 }
 
-func (o output) isPath(string) bool {
+func isPath(o output, _ string) bool {
 	return filepath.Base(o.program()) != o.program() || strings.Contains(o.program(), "/")
 }
 
-func (o output) isRelative(string) bool {
-	return o.isPath("") && !filepath.IsAbs(o.program()) && o.entry.Cwd == ""
+func isRelative(o output, _ string) bool {
+	return isPath(o, "") && !filepath.IsAbs(o.program()) && o.entry.Cwd == ""
 }
 
-func (o output) isLateOnStdio(string) bool {
+func isLateOnStdio(o output, _ string) bool {
 	return o.fault.Kind == status.TimedOut && o.entry.Transport == config.Stdio
 }
 
-func (o output) isScript(string) bool { return interpreters[filepath.Ext(o.path())] != "" }
+func isScript(o output, _ string) bool { return interpreters[filepath.Ext(o.path())] != "" }
 
-func (o output) listing(string) bool { return o.fault.Listing }
+func listing(o output, _ string) bool { return o.fault.Listing }
 
 func loginIs(reason status.LoginReason) func(output, string) bool {
 	return func(o output, _ string) bool { return o.fault.Login == reason }
