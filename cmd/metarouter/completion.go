@@ -19,54 +19,46 @@ import (
 // router. configs are the values of --config. A command without an entry here takes words of the user's own, so no
 // file names are suggested for it.
 func addCompletion(root *cobra.Command, configs *[]string) {
-	fixed := func(values ...string) cobra.CompletionFunc {
+	words := func(values ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	}
 	files := func(extensions ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 	}
 	anyFile := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
-	arguments := map[string]cobra.CompletionFunc{
-		"builtin": fixed("utilities\tconverts units, validates JSON", "files\tlists and reads the files of a folder"),
-		"import":  first(fixed(clients.Names()...)),
-		"install": first(fixed(clients.Names()...)),
-		"login":   first(names(configs, remoteServers)),
-		"logout":  first(names(configs, remoteServers)),
-		"man":     cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		"remove":  first(names(configs, servers)),
-		"enable":  first(names(configs, servers)),
-		"disable": first(names(configs, servers)),
-		"restart": first(names(configs, servers)),
-		"script":  first(files("js")),
-		"servers": first(names(configs, servers)),
-		"call":    first(names(configs, storedTools)),
-		"why":     first(names(configs, storedTools)),
-		"tools":   first(names(configs, servers, storedTools)),
-		"trust":   files("json", "jsonc"),
+	serverNames, toolNames := names(configs, servers), names(configs, storedTools)
+	arguments := map[string]cobra.CompletionFunc{ // of the first argument
+		"builtin": words("utilities\tconverts units, validates JSON", "files\tlists and reads the files of a folder"),
+		"import":  words(clients.Names()...), "install": words(clients.Names()...),
+		"login": names(configs, remoteServers), "logout": names(configs, remoteServers),
+		"remove": serverNames, "enable": serverNames, "disable": serverNames, "restart": serverNames, "servers": serverNames,
+		"call": toolNames, "why": toolNames, "tools": names(configs, servers, storedTools),
+		"man": cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs), "script": files("js"), "trust": files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
-		"log-level": fixed("debug", "info", "warn", "error"),
-		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
-		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
-		"server":    names(configs, servers), "servers": names(configs, servers), "profile": names(configs, profiles), "only": names(configs, servers),
-		"transport": fixed("stdio", "http", "sse"),
+		"mode":   words("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
+		"names":  words("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
+		"server": serverNames, "servers": serverNames, "only": serverNames, "profile": names(configs, profiles),
+		"transport": words("stdio", "http", "sse"),
 		"file":      anyFile, "token-file": anyFile, "tls-cert": anyFile, "tls-key": anyFile,
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	_ = root.MarkPersistentFlagFilename("config", "json", "jsonc")
 	_ = root.MarkPersistentFlagDirname("data")
-	_ = root.RegisterFlagCompletionFunc("log-level", flags["log-level"])
+	_ = root.RegisterFlagCompletionFunc("log-level", words("debug", "info", "warn", "error"))
 	for _, cmd := range root.Commands() {
-		cmd.ValidArgsFunction = arguments[cmd.Name()]
+		if values := arguments[cmd.Name()]; values != nil {
+			cmd.ValidArgsFunction = first(values)
+		}
 		for name, values := range flags {
-			if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
+			if cmd.Flags().Lookup(name) != nil {
 				_ = cmd.RegisterFlagCompletionFunc(name, values)
 			}
 		}
 	}
 }
 
-// first returns the suggestions for a first argument that no other argument follows.
+// first returns the suggestions for a first argument; there are none for others.
 func first(values cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -98,6 +90,10 @@ func names(configs *[]string, of ...func(c config.Config, data string, usable bo
 
 func servers(c config.Config, _ string, _ bool) []string { return configfile.ServerNames(c) }
 
+func profiles(c config.Config, _ string, _ bool) []string {
+	return slices.Sorted(maps.Keys(c.Router.Profiles))
+}
+
 func remoteServers(c config.Config, _ string, _ bool) (names []string) {
 	for _, s := range c.Servers {
 		if s.URL != "" {
@@ -105,10 +101,6 @@ func remoteServers(c config.Config, _ string, _ bool) (names []string) {
 		}
 	}
 	return names
-}
-
-func profiles(c config.Config, _ string, _ bool) []string {
-	return slices.Sorted(maps.Keys(c.Router.Profiles))
 }
 
 // storedTools returns the tools that are stored in the data folder.

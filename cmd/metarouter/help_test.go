@@ -7,8 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -17,7 +17,7 @@ import (
 // The help of every command fits a terminal of 80 columns.
 func TestHelpFits(t *testing.T) {
 	var text bytes.Buffer
-	root := newRootCommand(console.New(nil, &text, &text), nil)
+	root := newRootCommand(&configfile.Source{Console: console.New(nil, &text, &text)}, nil)
 	all := append(root.Commands(), root)
 	for _, cmd := range root.Commands() {
 		all = append(all, cmd.Commands()...)
@@ -42,17 +42,35 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// The help groups the commands. A command in a group exists.
+// Each section of help.txt is about a command, and each command has one.
+func TestHelpText(t *testing.T) {
+	root := newRootCommand(&configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}, nil)
+	for path := range help() {
+		if cmd, _, err := root.Find(strings.Fields(path)); err != nil || cmd.CommandPath() != "metarouter "+path || cmd.Short == "" {
+			t.Errorf("%s is no command, or has no help: %v", path, err)
+		}
+	}
+	for _, name := range clients.Names() {
+		if !strings.Contains(help()["install"], name) || !strings.Contains(help()["import"], name) {
+			t.Errorf("a help does not name %s", name)
+		}
+	}
+	for _, cmd := range root.Commands() {
+		if cmd.Short == "" && ended.Commands()[cmd.Name()] == "" {
+			t.Errorf("%s has no help", cmd.Name())
+		}
+	}
+}
+
+// The help groups the commands.
 func TestHelpGroups(t *testing.T) {
 	var text bytes.Buffer
-	root := newRootCommand(console.New(nil, &text, &text), nil)
+	root := newRootCommand(&configfile.Source{Console: console.New(nil, &text, &text)}, nil)
 	root.SetArgs([]string{"--help"})
 	expect.OK(t, root.Execute())
-	for _, g := range groups {
-		for _, name := range strings.Fields(g.commands) {
-			if _, below, _ := strings.Cut(text.String(), "\n"+g.title+"\n"); !strings.Contains(below, "\n  "+name+" ") && !strings.HasPrefix(below, "  "+name+" ") {
-				t.Errorf("%s is not below %q", name, g.title)
-			}
+	for _, cmd := range root.Commands() {
+		if _, below, _ := strings.Cut(text.String(), "\n"+cmd.GroupID+"\n"); cmd.GroupID != "" && !strings.Contains("\n"+below, "\n  "+cmd.Name()+" ") {
+			t.Errorf("%s is not below %q", cmd.Name(), cmd.GroupID)
 		}
 	}
 	if !strings.Contains(text.String(), "\n  man ") {
@@ -62,7 +80,7 @@ func TestHelpGroups(t *testing.T) {
 
 // The advice about arguments names the whole command.
 func TestArgumentsOfSubcommand(t *testing.T) {
-	root := newRootCommand(console.New(nil, io.Discard, io.Discard), nil)
+	root := newRootCommand(&configfile.Source{Console: console.New(nil, io.Discard, io.Discard)}, nil)
 	for line, want := range map[string]string{
 		"secret set":      "write: metarouter secret set NAME",
 		"token new extra": "write: metarouter token new",
@@ -75,21 +93,20 @@ func TestArgumentsOfSubcommand(t *testing.T) {
 	}
 }
 
-// A command that is made alone, since the arguments begin with its name, is the same command.
-func TestCommandAlone(t *testing.T) {
-	make := func(args ...string) *cobra.Command {
-		return newRootCommand(console.New(nil, io.Discard, io.Discard), args)
+// A word that is no command is an error, though help or a flag stands before it.
+func TestNoCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"help nosuch":      `no command is called "nosuch"`,
+		"help secret x":    `no command is called "secret x"`,
+		"--config servers": "no command is named",
+	} {
+		var out, errors bytes.Buffer
+		if code := run(strings.Fields(line), nil, &out, &errors); code != console.BadUsage || out.Len() > 0 || !strings.Contains(errors.String(), want) {
+			t.Errorf("%s: exit code %d, %q, %q", line, code, out.String(), errors.String())
+		}
 	}
-	root := make()
-	for _, cmd := range root.Commands() {
-		alone := make(cmd.Name(), "--help")
-		found, _, err := alone.Find([]string{cmd.Name()})
-		expect.OK(t, err)
-		if want, got := cmd.Long+cmd.UsageString(), found.Long+found.UsageString(); got != want {
-			t.Errorf("%s alone:\n%s\nwant\n%s", cmd.Name(), got, want)
-		}
-		if n := len(alone.Commands()); n != 1 && cmd.Name() != "man" {
-			t.Errorf("for %s, %d commands are made, want 1", cmd.Name(), n)
-		}
+	var out bytes.Buffer
+	if code := run([]string{"help", "secret", "set"}, nil, &out, io.Discard); code != 0 || !strings.Contains(out.String(), "metarouter secret set NAME") {
+		t.Errorf("help of a subcommand: exit code %d, %q", code, out.String())
 	}
 }

@@ -50,15 +50,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func execute(ctx context.Context, out *console.Console, args []string) error {
-	root := newRootCommand(out, args)
+	files := &configfile.Source{Console: out}
+	root := newRootCommand(files, args)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if e, ok := errors.AsType[*console.Error](err); err == nil || ok && e.Err == nil {
 		return err
 	} else if ok {
-		files, _ := root.PersistentFlags().GetStringArray("config")
-		source := configfile.Source{Paths: files}
-		return &console.Error{Code: e.Code, Err: errors.New(source.Advise(e.Error()))}
+		return &console.Error{Code: e.Code, Err: errors.New(files.Advise(e.Error()))}
 	}
 	// cobra reports an unknown command or flag
 	return console.Usage(fmt.Errorf("%w\ntry '%s --help'", err, command.CommandPath()))

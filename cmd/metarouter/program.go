@@ -35,7 +35,7 @@ func programVersion() string {
 }
 
 func newVersionCommand(out *console.Console) *cobra.Command {
-	return newCommand("version", "Print the version", "  metarouter version", noArguments, func(context.Context, []string) error {
+	return newCommand("version", noArguments, func(context.Context, []string) error {
 		_, err := fmt.Fprintln(out.Out, "metarouter", version)
 		return err
 	})
@@ -44,8 +44,7 @@ func newVersionCommand(out *console.Console) *cobra.Command {
 // newHealthCommand returns the health check of containers, which may have no other HTTP
 // client.
 func newHealthCommand(out *console.Console) *cobra.Command {
-	cmd := newCommand("health [URL]", "Check whether a router serves over HTTP: exit code 0 if it does, 1 if not",
-		"  metarouter health http://127.0.0.1:8787/health", cobra.MaximumNArgs(1),
+	cmd := newCommand("health", cobra.MaximumNArgs(1),
 		func(ctx context.Context, args []string) error {
 			url := "http://127.0.0.1:8787/health"
 			if len(args) == 1 {
@@ -60,7 +59,7 @@ func newHealthCommand(out *console.Console) *cobra.Command {
 // newManCommand returns the command that writes the manual of root, for packages of the
 // program.
 func newManCommand(root *cobra.Command) *cobra.Command {
-	return newCommand("man DIR", "Write the manual pages into a folder", "  metarouter man man1", arguments(1, 1, "name one folder"),
+	return newCommand("man", arguments(1, 1, "name one folder"),
 		func(_ context.Context, args []string) error { return writeManual(root, args[0]) })
 }
 
@@ -75,22 +74,19 @@ func writeManual(root *cobra.Command, folder string) error {
 }
 
 func newBuiltinCommand() *cobra.Command {
-	return newCommand("builtin NAME [ARGUMENT…]", "Run a bundled stdio server: "+strings.Join(builtin.Names(), " or "),
-		`  metarouter builtin utilities
-  metarouter builtin files ./docs`,
-		arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
-			s, err := builtin.New(args[0], args[1:])
-			if err != nil {
-				return console.Usage(err)
-			}
-			return s.Run(ctx, &mcp.StdioTransport{})
-		})
+	return newCommand("builtin", arguments(1, -1, "name the server: "+strings.Join(builtin.Names(), " or ")), func(ctx context.Context, args []string) error {
+		s, err := builtin.New(args[0], args[1:])
+		if err != nil {
+			return console.Usage(err)
+		}
+		return s.Run(ctx, &mcp.StdioTransport{})
+	})
 }
 
 // newGuardCommand returns the command by which the router starts its process guard. It is
 // not for people.
 func newGuardCommand() *cobra.Command {
-	cmd := newCommand("guard", "Start servers for a router, and kill them if it dies", "", cobra.ArbitraryArgs,
+	cmd := newCommand("guard", cobra.ArbitraryArgs,
 		func(context.Context, []string) error {
 			process.RunGuard(os.Stdin)
 			return nil

@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/cli"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
@@ -21,10 +23,9 @@ import (
 
 const helpColumns = 80
 
-// newRootCommand returns the command line. If the arguments begin with the name of a
-// subcommand, it has that one alone, since to make all takes a noticeable part of a start.
-func newRootCommand(out *console.Console, args []string) *cobra.Command {
-	local := &service.Runner{Files: &configfile.Source{Console: out}, Version: version}
+// newRootCommand returns the command line. args are those of the process.
+func newRootCommand(files *configfile.Source, args []string) *cobra.Command {
+	local, out := &service.Runner{Files: files, Version: version}, files.Console
 	root := &cobra.Command{
 		Use:     "metarouter",
 		Short:   "One MCP server in front of many",
@@ -37,15 +38,23 @@ one MCP server.`,
   metarouter install claude-desktop --write`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().NFlag() > 0 {
+				return errors.New("no command is named; --config, --data and --log-level take the word after them")
+			}
+			return cmd.Help()
+		},
 	}
 	root.SetOut(out.Out)
 	root.SetErr(out.Err)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns)))
+	root.SetUsageTemplate(strings.NewReplacer("Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpColumns),
+		"{{if .Runnable}}", "{{if and .Runnable .HasParent}}").Replace(root.UsageTemplate()))
+	root.SetHelpCommand(newHelpCommand())
 	root.Flags().BoolP("help", "h", false, "Print this help.")
 	root.Flags().BoolP("version", "v", false, "Print the version.")
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&local.Files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
-	flags.StringVar(&local.Files.Data, "data", configfile.DefaultData(), "Keep the catalog and the logs of servers in this `folder`. An empty name (\"\") keeps nothing.")
+	flags.StringArrayVar(&files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
+	flags.StringVar(&files.Data, "data", configfile.DefaultData(), "Keep the catalog and the logs of servers in this `folder`. An empty name (\"\") keeps nothing.")
 	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, no log lines for other commands)")
 	flags.BoolVar(&local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
@@ -54,79 +63,69 @@ one MCP server.`,
 			secret.HideProcess()
 		}
 	}
-	root.AddCommand(commandsFor(root, local, args)...)
-	for _, g := range groups {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, cmd := range root.Commands() {
-			if slices.Contains(strings.Fields(g.commands), cmd.Name()) {
-				cmd.GroupID = g.title
-			}
+	for _, g := range subcommands(local, args) {
+		if g.title != "" {
+			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		}
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
 		}
 	}
+	root.AddCommand(newManCommand(root))
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
 	}
-	addCompletion(root, &local.Files.Paths)
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		cmd.Long = wrapped(cmd.Long)
-		help(cmd, args)
-	})
+	addCompletion(root, &files.Paths)
 	return root
 }
 
-// groups are the headings of the help, with the commands below each. The other commands come last.
-var groups = []struct{ title, commands string }{
-	{"Use tools:", "search tools call route script capabilities classify why skill"},
-	{"Servers:", "servers restart doctor login logout logins secret"},
-	{"Configuration:", "init import add add-json remove enable disable check trust schema"},
-	{"Clients and other machines:", "install serve dashboard token nodes audit"},
+// A group is commands below a heading of the help. Those without one come last.
+type group struct {
+	title    string
+	commands []*cobra.Command
 }
 
-// with returns the function that makes a command that works with in.
-func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
-	return func() *cobra.Command { return make(in) }
-}
-
-// subcommands returns the functions that make the subcommands, but for the one that writes the manual, by name.
-func subcommands(local *service.Runner, args []string) map[string]func() *cobra.Command {
-	files, out := local.Files, local.Files.Console
-	program := daemon.Program(version)
+// subcommands returns the subcommands, but for the one that writes the manual.
+func subcommands(local *service.Runner, args []string) []group {
+	files, out, program := local.Files, local.Files.Console, daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
-	all := map[string]func() *cobra.Command{
-		"route": with(newRouteCommand, e), "search": with(newSearchCommand, e), "call": with(newCallCommand, e), "tools": with(newToolsCommand, e), "script": with(newScriptCommand, e),
-		"servers": with(newServersCommand, e), "restart": with(newRestartCommand, e), "capabilities": with(newCapabilitiesCommand, e), "classify": with(newClassifyCommand, e),
-		"doctor": with(newDoctorCommand, e), "why": with(newWhyCommand, e), "skill": with(newSkillCommand, e),
+	asking := func(commands ...*cobra.Command) []*cobra.Command {
+		for _, cmd := range commands {
+			cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
+		}
+		return commands
 	}
-	for name, make := range all {
-		all[name] = func() *cobra.Command { return standalone(make(), e) }
-	}
+	others := []*cobra.Command{newVersionCommand(out), newHealthCommand(out), newBuiltinCommand(), newGuardCommand()}
 	for name, line := range ended.Commands() {
-		all[name] = func() *cobra.Command { return newEndedCommand(name, line) }
+		others = append(others, newEndedCommand(name, line))
 	}
-	maps.Copy(all, map[string]func() *cobra.Command{
-		"serve":     func() *cobra.Command { return newServeCommand(local, args, program) },
-		"dashboard": with(newDashboardCommand, e), "trust": with(newTrustCommand, e), "check": with(newCheckCommand, files),
-		"init": with(newInitCommand, files), "add": with(newAddCommand, local), "add-json": with(newAddJSONCommand, local),
-		"remove": with(newRemoveCommand, files), "enable": with(newEnableCommand, files), "disable": with(newDisableCommand, files),
-		"import": with(newImportCommand, local), "install": with(newInstallCommand, files), "login": with(newLoginCommand, local), "logout": with(newLogoutCommand, local), "logins": with(newLoginsCommand, out),
-		"token": with(newTokenCommand, files), "secret": with(newSecretCommand, files), "nodes": with(newNodesCommand, files), "audit": with(newAuditCommand, files),
-		"schema": with(newSchemaCommand, out), "version": with(newVersionCommand, out), "health": with(newHealthCommand, out),
-		"builtin": newBuiltinCommand, "guard": newGuardCommand,
-	})
-	return all
+	return []group{
+		{"Use tools:", asking(newSearchCommand(e), newToolsCommand(e), newCallCommand(e), newRouteCommand(e), newScriptCommand(e), newCapabilitiesCommand(e),
+			newClassifyCommand(e), newWhyCommand(e), newSkillCommand(e))},
+		{"Servers:", append(asking(newServersCommand(e), newRestartCommand(e), newDoctorCommand(e)),
+			newLoginCommand(local), newLogoutCommand(local), newLoginsCommand(out), newSecretCommand(files))},
+		{"Configuration:", []*cobra.Command{newInitCommand(files), newImportCommand(local), newAddCommand(local), newAddJSONCommand(local),
+			newServerEdit(files, "remove", clients.RemoveServer), newServerEdit(files, "enable", disable(false)), newServerEdit(files, "disable", disable(true)),
+			newCheckCommand(files), newTrustCommand(e), newSchemaCommand(out)}},
+		{"Clients and other machines:", []*cobra.Command{newInstallCommand(files), newServeCommand(local, args, program), newDashboardCommand(e),
+			newTokenCommand(files), newNodesCommand(files), newAuditCommand(files)}},
+		{"", others},
+	}
 }
 
-// commandsFor returns the subcommand that the arguments begin with, else all subcommands.
-func commandsFor(root *cobra.Command, local *service.Runner, args []string) (all []*cobra.Command) {
-	list := subcommands(local, args)
-	if len(args) > 0 && list[args[0]] != nil {
-		return []*cobra.Command{list[args[0]]()}
+// newHelpCommand returns the command help. Cobra's own succeeds for a word that is no command.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, words []string) error {
+			about, left, err := cmd.Root().Find(words)
+			if err != nil || len(left) > 0 {
+				return fmt.Errorf("no command is called %q", strings.Join(words, " "))
+			}
+			return about.Help()
+		},
 	}
-	for _, make := range list {
-		all = append(all, make())
-	}
-	return append(all, newManCommand(root))
 }
 
 // newEndedCommand returns a command that metarouter no longer has.
@@ -137,32 +136,33 @@ func newEndedCommand(name, line string) *cobra.Command {
 	}
 }
 
-// standalone gives a command that can ask a router the flag --standalone.
-func standalone(cmd *cobra.Command, e *cli.Env) *cobra.Command {
-	cmd.Flags().BoolVar(&e.Standalone, "standalone", false, "Start the servers that this command needs, and stop them at the end, even if a router with this configuration runs. By default a running router with this configuration does the work.")
-	return cmd
-}
-
 // otherNames are words that other programs use for our commands.
 var otherNames = map[string][]string{"tools": {"list", "ls"}, "servers": {"status", "ps"}, "call": {"run", "exec"}}
 
-// wrapped breaks the paragraphs of a text into lines of helpColumns. Those with indented
-// lines stay.
-func wrapped(text string) string {
-	paragraphs := strings.Split(text, "\n\n")
-	for i, p := range paragraphs {
-		if p != "" && !strings.Contains("\n"+p, "\n ") {
-			paragraphs[i] = strings.Join(console.Hang("", p, helpColumns), "\n")
-		}
-	}
-	return strings.Join(paragraphs, "\n\n")
-}
+//go:embed help.txt
+var helpText string
 
-// newCommand returns a subcommand. An error of run means that the operation failed,
+// help returns the sections of help.txt by path, such as "secret set".
+var help = sync.OnceValue(func() map[string]string {
+	all := make(map[string]string)
+	for _, section := range strings.Split(helpText, "\n# ")[1:] {
+		path, rest, _ := strings.Cut(section, "\n")
+		all[path] = rest
+	}
+	return all
+})
+
+// newCommand returns the subcommand of a path, with its help. An error of run means that the operation failed,
 // unless it is an [console.Error] with another code.
-func newCommand(use, short, example string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+func newCommand(path string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+	head, text, _ := strings.Cut(help()[path], "\n\n")
+	use, short, _ := strings.Cut(head, "\n")
+	example, long := "", strings.TrimSpace(text)
+	if strings.HasPrefix(text, "  ") {
+		example, long, _ = strings.Cut(strings.TrimRight(text, "\n"), "\n\n")
+	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Example: example,
+		Use: use, Short: strings.TrimSpace(short), Long: long, Example: example,
 		Args: func(cmd *cobra.Command, given []string) error {
 			if err := args(cmd, given); err != nil {
 				return fmt.Errorf("%w; write: %s", err, cmd.Parent().CommandPath()+" "+use)

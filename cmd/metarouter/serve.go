@@ -16,22 +16,15 @@ import (
 func newServeCommand(local *service.Runner, args []string, program string) *cobra.Command {
 	f := serve.Flags{Args: args, Program: program}
 	var cmd *cobra.Command
-	cmd = newCommand("serve", "Serve one MCP client over stdio, or any number over HTTP",
-		`  metarouter serve
-  metarouter serve --config ~/team.mcp.json --mode search
-  metarouter serve --http 127.0.0.1:8787
-  metarouter serve --http 127.0.0.1:8787 --cluster nats://hub:4222
-  METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --allow-host router.example.com
-  METAROUTER_TOKEN=… metarouter serve --http 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem`,
-		noArguments, func(ctx context.Context, _ []string) error {
-			if slices.Sort(f.Only); cmd.Flags().Changed("only") && strings.Join(f.Only, "") == "" {
-				return console.Usage(errors.New("--only names no server; name one, or leave the flag out"))
-			}
-			f.Only = slices.Compact(f.Only)
-			f.OverHTTP = cmd.Flags().Changed("http")
-			f.Stdio = f.Stdio && (!f.OverHTTP || cmd.Flags().Changed("stdio"))
-			return serve.Run(ctx, local, f)
-		})
+	cmd = newCommand("serve", noArguments, func(ctx context.Context, _ []string) error {
+		if slices.Sort(f.Only); cmd.Flags().Changed("only") && strings.Join(f.Only, "") == "" {
+			return console.Usage(errors.New("--only names no server; name one, or leave the flag out"))
+		}
+		f.Only = slices.Compact(f.Only)
+		f.OverHTTP = cmd.Flags().Changed("http")
+		f.Stdio = f.Stdio && (!f.OverHTTP || cmd.Flags().Changed("stdio"))
+		return serve.Run(ctx, local, f)
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.Mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), code (tools that find the others and run scripts that call them), or auto (direct if the definitions of all tools cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
 	flags.StringVar(&f.Names, "names", "", "Name tools in direct mode in this `STYLE`: prefixed (server__tool) or bare (the tool's own name where it is unique). (default \"names\" of the configuration, else prefixed)")

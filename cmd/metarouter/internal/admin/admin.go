@@ -45,7 +45,6 @@ type API struct {
 
 	router *adapter.Parts // set by Register, as mcp is
 	mcp    *server.Servers
-	names  atomic.Pointer[exposedNames]
 
 	logins sync.Map // a knownLogin by server
 
@@ -54,13 +53,6 @@ type API struct {
 	unused error          // why the files' present content is not in use; nil if it is
 	failed string         // the servers that the last note about failed ones named
 	noted  time.Time      // when it did
-}
-
-// exposedNames are the exposed names of a snapshot's tools under a configuration.
-type exposedNames struct {
-	snapshot *registry.Snapshot
-	edited   <-chan struct{} // of the configuration
-	*exposure.ToolNames
 }
 
 // New returns the API for a router of the configuration.
@@ -192,12 +184,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 func refuse(w http.ResponseWriter, status int, why string) { writeJSON(w, status, Refusal{why}) }
 
+// exposed returns the exposed names of the snapshot's tools.
 func (a *API) exposed(snapshot *registry.Snapshot) *exposure.ToolNames {
-	edited, r := a.router.Edited(), a.router.Config().Router
-	if n := a.names.Load(); n != nil && n.snapshot == snapshot && n.edited == edited {
-		return n.ToolNames
-	}
-	n := &exposedNames{snapshot, edited, exposure.OfTools(snapshot.Tools(), r.Names, r.Separator, r.Gateway.Prefix)}
-	a.names.Store(n)
-	return n.ToolNames
+	r := a.router.Config().Router
+	return exposure.OfTools(snapshot.Tools(), r.Names, r.Separator, r.Gateway.Prefix)
 }

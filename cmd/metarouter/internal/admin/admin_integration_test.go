@@ -253,6 +253,6 @@ func TestWhatIsWrong(t *testing.T) {
 	}
 	expect.Equal(t, strings.Join(loud.Stderr, "\n"), "red GITHUB_TOKEN=***", "stderr")
 	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
-	info := s.detailsOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, nil, nil)
+	info := s.detailsOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, nil)
 	expect.Equal(t, info.LastError, unset, "the error is shown as")
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -52,7 +56,7 @@ func object(arguments json.RawMessage) json.RawMessage {
 // answerOf returns the answer for a call of the tool that ended with the result or the error.
 func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, result selector.Result, err error) (Answer, error) {
 	c.ended(t, result.JSON, err)
-	c.noteQuestions(q)
+	unasked := c.report(q)
 	theirs, isTheirs := errors.AsType[*session.Error](err)
 	switch {
 	case err != nil && fromCommand(q.Request):
@@ -65,7 +69,7 @@ func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, res
 	a := Answer{Result: result.JSON, IsError: result.IsError}
 	if refused, ok := errors.AsType[*approval.Refused](result.Err); ok {
 		a.NotRun = refused.Error()
-		if unasked := c.unasked(); len(unasked) > 0 {
+		if len(unasked) > 0 {
 			a.Question = unasked[0]
 		}
 	} else if len(result.Mismatch) > 0 {
@@ -184,12 +188,9 @@ type nonInteractiveClient struct {
 	agreed string
 
 	mu        sync.Mutex // guards the fields below
-	questions []question // of servers, each once
+	questions []string   // of servers, each once
 	refused   []string   // calls to which the person has not agreed, and why, each once
 }
-
-// A question is a request of a server.
-type question struct{ server, method string }
 
 // Person implements [approval.Asker].
 func (c *nonInteractiveClient) Person() approval.Person {
@@ -211,10 +212,13 @@ func (c *nonInteractiveClient) refuse(call string) {
 	}
 }
 
-// unasked returns the calls to which the person has not agreed.
-func (c *nonInteractiveClient) unasked() []string {
+// report notes the questions of servers, which may still come, and returns the calls to which the person has not agreed.
+func (c *nonInteractiveClient) report(q *query) (refused []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, question := range c.questions {
+		q.note("%s", question)
+	}
 	return slices.Clone(c.refused)
 }
 
@@ -239,12 +243,17 @@ func (c *nonInteractiveClient) Ask(_ context.Context, server string, m session.M
 	return nil, &session.Error{Code: session.CodeMethodNotFound, Message: "a command line can't answer " + m.Method}
 }
 
+// remember notes a request of a server that a command can't answer.
 func (c *nonInteractiveClient) remember(server, method string) {
-	q := question{server, method}
+	does := asks[method]
+	if does == "" {
+		return
+	}
+	note := fmt.Sprintf("server %q %s, which a command can't answer; call the tool from an MCP client that can, such as VS Code", server, does)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.questions, q) {
-		c.questions = append(c.questions, q)
+	if !slices.Contains(c.questions, note) {
+		c.questions = append(c.questions, note)
 	}
 }
 
@@ -257,17 +266,6 @@ func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.Raw
 		for _, request := range wire.All(wire.Member(result, "inputRequests")) {
 			method, _ := wire.String(wire.Member(request, "method"))
 			c.remember(t.Server, method)
-		}
-	}
-}
-
-// noteQuestions notes that the questions of servers were not answered.
-func (c *nonInteractiveClient) noteQuestions(to *query) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range c.questions {
-		if does := asks[q.method]; does != "" {
-			to.note("server %q %s, which a command can't answer; call the tool from an MCP client that can, such as VS Code", q.server, does)
 		}
 	}
 }
@@ -285,4 +283,110 @@ func classifyText(q *query, in ClassifyRequest) (any, error) {
 		q.note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)
 	}
 	return Classified{o, o.Categories}, q.Context().Err()
+}
+
+// Merge sets the KEY=VALUE pairs in the object. A value is a string where the
+// tool's schema says so, else JSON if it is valid JSON.
+func Merge(schema, object json.RawMessage, pairs []string) (json.RawMessage, error) {
+	if len(pairs) > 200 { // each reads the schema and the object again
+		return nil, fmt.Errorf("%d KEY=VALUE pairs are too many; give at most 200, or all as JSON with --args", len(pairs))
+	}
+	properties := wire.Member(schema, "properties")
+	given := make(map[string]bool)
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("argument %q has no '='; write key=value", pair)
+		}
+		if given[key] {
+			return nil, fmt.Errorf("argument %q is given twice; write it once", key)
+		}
+		given[key] = true
+		encoded := []byte(value)
+		kinds := string(wire.Member(wire.Member(properties, key), "type")) // a string, or an array of strings
+		text := strings.Contains(kinds, `"string"`) && !strings.Contains(kinds, `"number"`) && !strings.Contains(kinds, `"integer"`)
+		if text || !wire.Valid(encoded) {
+			encoded = wire.Marshal(value)
+		}
+		object = wire.SetMember(object, key, encoded)
+	}
+	return object, nil
+}
+
+// Sample returns a command that calls the tool of the ID with args, completed by values such as
+// its schema for the input asks for. A shell can run it as it is.
+func Sample(id string, input, args json.RawMessage) string {
+	args = schema.ExampleArguments(input, args)
+	command := []string{"metarouter", "call", commandline.Quote(id)}
+	var pairs []string
+	for key, value := range wire.All(args) {
+		text, ok := wire.String(value)
+		if !ok {
+			text = string(value)
+		}
+		pairs = append(pairs, key+"="+text)
+	}
+	if again, err := Merge(input, json.RawMessage("{}"), pairs); err == nil && same(again, args) {
+		for _, pair := range pairs {
+			command = append(command, commandline.Quote(pair))
+		}
+	} else { // a pair would be read as another value, such as the text "5" as a number
+		command = append(command, "--args", commandline.Quote(string(args)))
+	}
+	return strings.Join(command, " ")
+}
+
+func same(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+func runScript(q *query, asked ScriptRequest) (any, error) {
+	client := &nonInteractiveClient{yes: asked.Yes}
+	part := func(ctx context.Context) *query { // of a call, which ends with the script
+		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
+	}
+	var acted atomic.Bool // a call may have had an effect, so that the script must not run again
+	allow := func(t *registry.NormalizedTool) error {
+		if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Yes {
+			client.refuse(t.ID + ": " + unsafe)
+			return fmt.Errorf("%s was not run: %s; --yes lets the script run it", t.ID, unsafe)
+		}
+		if !t.Reads() {
+			acted.Store(true)
+		}
+		return nil
+	}
+	o := q.view.RunScript(q.Context(), selector.ScriptRun{
+		Script: selector.Script{Code: asked.Code, Input: asked.Input, Timeout: asked.Timeout},
+		Call: selector.Call{Client: "metarouter script", From: client, Unfit: func(t *registry.NormalizedTool) bool {
+			_, unsafe := selector.Harmless(t)
+			return unsafe != "" && !asked.Yes
+		}},
+		Tool: func(ctx context.Context, name string, _ session.Client) (*registry.NormalizedTool, error) {
+			return resolve(part(ctx), name)
+		},
+		Find: func(ctx context.Context, task selector.Query) (selector.Ranking, error) {
+			if err := part(ctx).awaitTools(false); err != nil {
+				return selector.Ranking{}, err
+			}
+			return q.view.Find(ctx, task)
+		},
+		Allow: allow,
+		Called: func(_ context.Context, t *registry.NormalizedTool, r selector.Result, err error) {
+			client.ended(t, r.JSON, err)
+		},
+	})
+	refused := client.report(q)
+	if o.Calls == nil {
+		o.Calls = []script.Made{}
+	}
+	if o.Err != nil {
+		q.noteFailed(q.view.Servers(), true)
+	}
+	answer := Scripted{Script: o}
+	if !acted.Load() {
+		answer.Refused = refused
+	}
+	return answer, q.Context().Err()
 }

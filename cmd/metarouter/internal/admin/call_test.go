@@ -2,11 +2,16 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // --yes is named where it helps, and where it does not help alone, also the missing arguments.
@@ -29,5 +34,109 @@ func TestWhyNotRun(t *testing.T) {
 		if got != test.want && !(test.routed.Ambiguous && strings.HasPrefix(got, test.want) && !strings.Contains(got, "--yes")) {
 			t.Errorf("%+v: %q, want %q", test.routed, got, test.want)
 		}
+	}
+}
+
+func TestMergeIsBounded(t *testing.T) {
+	var pairs []string
+	for i := range 8000 {
+		pairs = append(pairs, fmt.Sprintf("a%d=1", i))
+	}
+	if merged, err := Merge(json.RawMessage(`{}`), json.RawMessage(`{}`), pairs[:200]); err != nil || len(merged) < 200 {
+		t.Errorf("200 pairs: %s, %v", merged, err)
+	}
+	if _, err := Merge(json.RawMessage(`{}`), json.RawMessage(`{}`), pairs); err == nil || !strings.Contains(err.Error(), "8000 KEY=VALUE pairs are too many; give at most 200") {
+		t.Error(err)
+	}
+}
+
+func TestSample(t *testing.T) {
+	for _, test := range []struct{ schema, args, want string }{
+		{`{}`, ``, "metarouter call a:b"},
+		{`{"properties":{"value":{"type":"number"},"unit":{"enum":["km","mi"]}},"required":["value","unit"]}`, ``, "metarouter call a:b value=1 unit=km"},
+		{`{"properties":{"q":{"type":"string"},"n":{"type":"integer"}},"required":["q","n"]}`, `{"q":"it's here"}`, `metarouter call a:b 'q=it'\''s here' n=1`},
+		{`{"properties":{"l":{"type":"array","items":{"type":"string"}}},"required":["l"]}`, ``, `metarouter call a:b 'l=["text"]'`},
+		{`{"properties":{"id":{"type":"string","examples":["5"]}},"required":["id"]}`, ``, "metarouter call a:b id=5"},
+		{`{"properties":{"id":{"const":"5"}},"required":["id"]}`, ``, `metarouter call a:b --args '{"id":"5"}'`},
+	} {
+		expect.Equal(t, Sample("a:b", json.RawMessage(test.schema), json.RawMessage(test.args)), test.want, "%s with %s", test.schema, test.args)
+	}
+}
+
+// script runs a script as a command does.
+func (s *site) script(profile string, asked ScriptRequest) (Scripted, []string) {
+	s.t.Helper()
+	body, err := json.Marshal(asked)
+	expect.OK(s.t, err)
+	var ran Scripted
+	status, notes := s.command("POST", "/dashboard/script?profile="+profile, string(body), &ran)
+	if status != http.StatusOK {
+		s.t.Fatalf("%s: status %d", asked.Code, status)
+	}
+	return ran, notes
+}
+
+// A command's script calls tools that do no harm, others with --yes, and those of its profile alone.
+func TestScript(t *testing.T) {
+	legacy, modern := fake("legacy", "ask"), fake("modern", "ask")
+	legacy.Args, modern.Args = append(legacy.Args, "-era", "legacy"), append(modern.Args, "-era", "modern")
+	s := open(t, fake("a", "echo,browser_click"), fake("b", "echo"), legacy, modern)
+	c := s.router.Configured()
+	c.Router.Profiles = map[string]config.Profile{"narrow": {Allow: []string{"a:*"}}, "careful": {AskFor: []string{"a:echo"}}}
+	edited := s.router.Edited()
+	s.edits <- c
+	<-edited
+	const echo, click, ask = `return await call("a:echo", {message: input})`, `console.log("x")
+await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Promise.all([call("legacy:ask", input), call("modern:ask", input)])`
+	question := json.RawMessage(`{"method":"elicitation/create"}`)
+	for _, test := range []struct {
+		profile, code string
+		input         json.RawMessage
+		yes           bool
+		value, says   string // in the value, and the error or a note
+		line          int    // of the error
+	}{
+		{code: echo, input: json.RawMessage(`"hello"`), value: "hello"},
+		{code: echo, input: json.RawMessage(`"` + strings.Repeat("<", 1<<17) + `"`), value: "<<<"}, // larger than the body of a page
+		{code: click, says: "a:browser_click was not run: its server does not say that it is harmless", line: 2},
+		{code: click, yes: true},
+		{code: `return (await describe("a:browser_click")) + JSON.stringify(await search("click in a browser"))`, value: `"tool\":\"a:browser_click\"`},
+		{profile: "narrow", code: `return await callSafe("b:echo", {})`, value: `unknown tool \"b:echo\"`},
+		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), says: "nobody has agreed; run the command on a terminal and answer y, or add --yes", line: 1},
+		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), yes: true, value: "hello"},
+		{code: ask, input: question, yes: true, says: `which a command can't answer; call the tool from an MCP client`, line: 1},
+		{code: `return await call("legacy:ask", input)`, input: question, yes: true, says: `server "legacy" asked its user a question (elicitation)`},
+		{code: `return await call("modern:ask", input)`, input: json.RawMessage(`{"method":"sampling/createMessage"}`), yes: true, says: `server "modern" needs an answer of a model (sampling) or of its user (elicitation), which a command can't answer`, line: 1},
+		{code: `return 1 +`, says: "SyntaxError", line: 1},
+		{code: `for (;;);`, says: "took longer than 50ms"},
+	} {
+		asked := ScriptRequest{Code: test.code, Input: test.input, Yes: test.yes}
+		if strings.HasPrefix(test.code, "for") {
+			asked.Timeout = 50e6
+		}
+		answer, notes := s.script(test.profile, asked)
+		ran := answer.Script
+		said, line := strings.Join(notes, "\n"), 0
+		if ran.Err != nil {
+			said, line = ran.Err.Name+": "+ran.Err.Message+"\n"+said, ran.Err.Line
+		}
+		if !strings.Contains(string(ran.Value), test.value) || !strings.Contains(said, test.says) || line != test.line || (test.says == "") != (said == "") {
+			t.Errorf("%+v:\n%.200s\n%s", test, ran.Value, said)
+		}
+	}
+	careful, _ := s.script("careful", ScriptRequest{Code: echo, Input: json.RawMessage(`"hello"`)})
+	if len(careful.Refused) != 1 || !strings.Contains(careful.Refused[0], "echo") {
+		t.Errorf("a profile asks: refused %q", careful.Refused)
+	}
+	answer, _ := s.script("", ScriptRequest{Code: click})
+	ran := answer.Script
+	expect.List(t, answer.Refused, []string{"a:browser_click: its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"}, "refused")
+	if ran.Log != "x\n" || string(wire.Marshal(ran.Calls)) != `[{"tool":"b:echo","line":2,"ok":true,"reads":true},{"tool":"a:browser_click","line":2,"ok":false}]` {
+		t.Errorf("%+v", ran)
+	}
+	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/script", `{"code":"return 1"}`, nil), http.StatusForbidden, "a page runs a script")
+	var refused Refusal
+	if status, _ := s.command("POST", "/dashboard/script", `{"code":"`+strings.Repeat(" ", int(maxBody[onCommand]))+`"}`, &refused); status != http.StatusBadRequest {
+		t.Errorf("too long a body: %d %s", status, refused.Error)
 	}
 }

@@ -50,7 +50,7 @@ func TestFault(t *testing.T) {
 		{execute.ToolError, "", "#3 is missing\nstack …", "#3 is missing"},
 		{execute.ToolError, "", "401: api_key=hush4711 is wrong", "401: api_key=*** is wrong"},
 		{execute.ToolError, "", "\u001b[31mred\u001b[0m", "red"},
-		{execute.ToolError, "", strings.Repeat("é", 1000), strings.Repeat("é", 250) + "…"},
+		{execute.ToolError, "", strings.Repeat("é", 1000), strings.Repeat("é", 248) + "…"},
 		{execute.OK, "", "all is well", ""},
 		{execute.Outcome("server_error"), "Bearer abcdefghijkl", "", "***"},
 	} {

@@ -1,17 +1,18 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"maps"
-	"net/url"
-	"reflect"
+	"os"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Loaded records that the router uses c from now on.
@@ -38,66 +39,104 @@ func (a *API) configuration() *configuration {
 func entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers)}
 	if s.Command != "" {
-		e.Command = commandLine(s)
+		e.Command = doctor.CommandLine(s)
 	}
-	if u, err := url.Parse(s.URL); err == nil && s.URL != "" {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		e.URL = secret.URL(u.String(), hidden)
+	if s.URL != "" {
+		e.URL = doctor.BareURL(s)
 	}
 	return e
 }
 
 func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys(values)) }
 
-// commandLine returns the command as a person would type it. It hides words that look like
-// secrets, and cuts very long arguments.
-func commandLine(s config.Server) string {
-	words := []string{commandline.Quote(s.Command)}
-	for _, word := range secret.Words(s.Args, hidden) {
-		words = append(words, commandline.Quote(shortened(word)))
+// Judged records why the files' present content is not in use; nil if it is in use.
+func (a *API) Judged(err error) {
+	why, approve := "", ""
+	if w, ok := errors.AsType[*configfile.Waiting](err); ok {
+		why, approve = w.Untrusted.Error(), w.Command
+	} else if err != nil {
+		why = err.Error()
 	}
-	return strings.Join(words, " ")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unused = err
+	if a.shown.Rejected != why || a.shown.Approve != approve {
+		shown := *a.shown
+		shown.Rejected, shown.Approve = why, approve
+		a.shown = &shown
+	}
 }
 
-const hidden = "…"
-
-func byName(c config.Config) map[string]config.Server {
-	all := make(map[string]config.Server)
-	for _, s := range c.Servers {
-		all[s.Name] = s
-	}
-	return all
+// judgement returns why the files' present content is not in use; nil if it is.
+func (a *API) judgement() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unused
 }
 
-// Edited says in a few words how the servers and the profiles of two configurations differ, by names alone.
-func Edited(before, after config.Config) (parts []string) {
-	add := func(what string, added, removed, changed []string) {
-		for i, names := range [][]string{added, removed, changed} {
-			if len(names) > 0 {
-				parts = append(parts, what+[]string{" added: ", " removed: ", " changed: "}[i]+prose.List(names, 10))
-			}
+// settle waits until the router has taken an edit that was saved, or approved, a moment ago,
+// for a few seconds at most. It reads the files only where there may be such an edit.
+func (a *API) settle(ctx context.Context) {
+	_, waits := errors.AsType[*trustfile.Untrusted](a.judgement())
+	if !a.options.Watched || !waits && !slices.ContainsFunc(a.router.Configured().Files, justSaved) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for isPending(a.router, a.judgement(), a.options.DataDir) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
 	}
-	added, removed, changed := differences(byName(before), byName(after))
-	add("servers", added, removed, changed)
-	added, removed, changed = differences(before.Router.Profiles, after.Router.Profiles)
-	add("profiles", added, removed, changed)
-	return parts
 }
 
-// differences returns the names that only one of two maps has, and those with other values, sorted.
-func differences[T any](before, after map[string]T) (added, removed, changed []string) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if was, ok := before[name]; !ok {
-			added = append(added, name)
-		} else if !reflect.DeepEqual(was, after[name]) {
-			changed = append(changed, name)
-		}
+// justSaved reports whether a file was saved within the last seconds.
+func justSaved(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && time.Since(info.ModTime()).Abs() < 2*time.Second
+}
+
+// isPending reports whether a router is about to use the text that the files have now. why is its last
+// judgement, and data the folder with approvals.
+func isPending(r *adapter.Parts, why error, data string) bool {
+	uses := r.Configured()
+	c, err := config.LoadText(uses.Files...)
+	u, waits := errors.AsType[*trustfile.Untrusted](why)
+	switch {
+	case err != nil:
+		return false
+	case waits:
+		return u.Text.Digest() == c.Text.Digest() && c.Text.Trusted(data) == nil
+	case why != nil:
+		return false
+	case c.Text.Digest() != uses.Text.Digest():
+		return true
 	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, ok := after[name]; !ok {
-			removed = append(removed, name)
-		}
+	has := named(r.Servers())
+	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !slices.Contains(has, s.Name) })
+}
+
+// noteEdit notes why the files' present text is not in use.
+func (q *query) noteEdit() {
+	if why := q.judgement(); why != nil {
+		q.note("note: the last edit is not in use: %v", q.explain(why))
 	}
-	return added, removed, changed
+}
+
+// explain returns a judgement for the person who asks: the command that approves the edit is the one
+// to type there. The parameter named=1 says that their command line names the configuration.
+func (q *query) explain(why error) error {
+	u, ok := errors.AsType[*trustfile.Untrusted](why)
+	if !ok {
+		return why
+	}
+	file := ""
+	if q.has("named") || !fromCommand(q.Request) { // else the process has found it in its folder
+		file = u.Text.Files[0]
+	}
+	return configfile.Explain(u, q.options.TrustCommand(file))
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -10,7 +11,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // runDoctor answers POST /dashboard/doctor. The servers have the PATH and the variables of the router, not
@@ -22,7 +26,7 @@ func runDoctor(q *query) (any, error) {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
-	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.Look(q.options.DataDir))
+	found := caseOf(c, r.Servers(), snapshot, q.exposed, doctor.Look(q.options.DataDir))
 	if why := q.judgement(); why != nil {
 		found.Edit = q.explain(why)
 		if w, ok := errors.AsType[*configfile.Waiting](found.Edit); ok {
@@ -56,4 +60,37 @@ func startAgain(ctx context.Context, r *adapter.Parts) {
 	}
 	r.Try(ctx)
 	trying.Wait()
+}
+
+// caseOf returns the case of a router for [doctor.Examine]. The names of its tools are made only if a finding needs them.
+func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, exposed func(*registry.Snapshot) *exposure.ToolNames, w doctor.World) doctor.Case {
+	names := sync.OnceValue(func() *exposure.ToolNames { return exposed(catalog) })
+	found := doctor.Case{
+		Config: c, Catalog: catalog, World: w,
+		Finds: func(name string) bool { _, ok := names().Only(name); return ok },
+	}
+	for _, s := range servers {
+		found.Servers = append(found.Servers, s.Status)
+	}
+	return found
+}
+
+// diagnose returns why a server does not work, and advice. For a misconfigured entry it returns no problem,
+// since the page shows the problems of the configuration.
+func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
+	c := a.router.Config()
+	i := slices.IndexFunc(c.Servers, func(e config.Server) bool { return e.Name == s.Name })
+	if i < 0 {
+		return "", ""
+	}
+	c.Servers = c.Servers[i : i+1]
+	snapshot := a.router.Snapshot()
+	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed, doctor.Look("")))
+	if i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Server == s.Name }); i >= 0 {
+		problem, fix = plain.Text(report.Findings[i].Problem), plain.Text(report.Findings[i].Fix)
+	}
+	if s.State == status.Misconfigured {
+		problem = ""
+	}
+	return problem, fix
 }

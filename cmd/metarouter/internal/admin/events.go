@@ -1,18 +1,23 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 const (
@@ -88,16 +93,9 @@ type pageState struct {
 	mode      string
 	call      int64 // Seq of the last one
 	snapshot  *registry.Snapshot
-	servers   map[string]sentServer
-	has       update // its last parts
-}
-
-// A sentServer is a server as a page has it, with all that its details are made of.
-type sentServer struct {
-	is       adapter.ServerInfo
-	login    *LoginDetails
-	snapshot *registry.Snapshot
-	details  ServerDetails
+	servers   []adapter.ServerInfo     // of its last details
+	logins    map[string]*LoginDetails // likewise
+	has       update                   // its last parts
 }
 
 // next returns an update with everything at first, and with all changes since the last update after
@@ -112,7 +110,7 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 		shown, all := p.mcp.Default().ListTokens()
 		u.Router = &routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
 	}
-	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(snapshot), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()
+	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(u.Catalog != nil), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()
 	news = isNew(&p.has.Servers, &u.Servers) || news
 	news = isNew(&p.has.Config, &u.Config) || news
 	news = isNew(&p.has.Clients, &u.Clients) || news
@@ -139,28 +137,91 @@ func isNew[T any](has, now *T) bool {
 	return true
 }
 
-// allServers returns the details of all servers.
-func (p *pageState) allServers(snapshot *registry.Snapshot) []ServerDetails {
-	sent, all := make(map[string]sentServer), []ServerDetails{}
-	for _, is := range p.router.Servers() {
-		s := sentServer{is: is, login: p.loginOf(is), snapshot: snapshot}
-		before, ok := p.servers[is.Name]
-		stderr := before.details.Stderr // to mask it takes the most time
-		if !ok || !slices.Equal(before.is.Stderr, is.Stderr) {
-			stderr = masked(p.mask, is.Stderr)
-		}
-		if s.details = before.details; !ok || before.snapshot != snapshot || !reflect.DeepEqual(before.login, s.login) || !reflect.DeepEqual(before.is, is) {
-			s.details = p.detailsOf(is, s.login, stderr)
-		}
-		sent[is.Name] = s
-		all = append(all, s.details)
+// allServers returns the details of all servers: those that the page has if nothing of which they are made has changed.
+func (p *pageState) allServers(edited bool) []ServerDetails {
+	servers, logins := p.router.Servers(), make(map[string]*LoginDetails)
+	for _, s := range servers {
+		logins[s.Name] = p.loginOf(s)
 	}
-	p.logins.Range(func(name, _ any) bool {
-		if _, ok := sent[name.(string)]; !ok {
-			p.logins.Delete(name)
+	p.API.logins.Range(func(name, _ any) bool {
+		if _, ok := logins[name.(string)]; !ok {
+			p.API.logins.Delete(name)
 		}
 		return true
 	})
-	p.servers = sent
+	if !edited && reflect.DeepEqual(servers, p.servers) && reflect.DeepEqual(logins, p.logins) {
+		return p.has.Servers
+	}
+	p.servers, p.logins = servers, logins
+	all := []ServerDetails{}
+	for _, s := range servers {
+		all = append(all, p.detailsOf(s, logins[s.Name]))
+	}
 	return all
+}
+
+const (
+	keptCalls = 200 // calls that a page gets
+	maxShown  = 500 // bytes of a name or fault
+)
+
+// A callStats keeps the last calls.
+type callStats struct {
+	mu    sync.Mutex // guards the fields below, but mask
+	last  int64      // Seq of the last call
+	calls [keptCalls]endedCall
+
+	mask *telemetry.Mask // hides secrets in the descriptions of failures
+}
+
+// Executed implements [selector.Observer].
+func (cs *callStats) Executed(e selector.Execution) {
+	c := endedCall{
+		Time: e.Began, Trace: e.Trace, Script: e.Script, Client: shortened(e.Client), Principal: e.Principal, Profile: e.Profile,
+		Server: cmp.Or(e.Tool.Server, "metarouter"), Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: float64(e.Took.Microseconds()) / 1000,
+		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: cs.fault(e), Cached: e.Cached,
+	}
+	if e.Answered != nil && e.Answered.ID != e.Tool.ID {
+		c.Answered = e.Answered.ID
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.last++
+	c.Seq = cs.last
+	cs.calls[c.Seq%keptCalls] = c
+}
+
+// Searched implements [selector.Observer].
+func (*callStats) Searched(selector.Search) {}
+
+// fault returns the reason of a failure, without secrets. If the tool itself reports the failure, the
+// reason is the first line of its result that is no heading such as "### Error", which is shown on the page and never logged.
+func (cs *callStats) fault(e selector.Execution) string {
+	const most = 64 << 10 // bytes; a longer result is not read
+	said := e.Fault
+	if e.Outcome == execute.ToolError && len(e.Result) <= most {
+		for line := range strings.Lines(strings.TrimSpace(selector.Result{JSON: e.Result}.Text())) {
+			if said = strings.TrimSpace(line); said != "" && !strings.HasPrefix(strings.TrimLeft(said, "#"), " ") {
+				break
+			}
+		}
+	}
+	if said == "" {
+		return ""
+	}
+	return shortened(cs.mask.Text(plain.Text(said[:min(len(said), 2*maxShown)])))
+}
+
+// shortened returns at most maxShown bytes of a text.
+func shortened(text string) string { return prose.Cut(strings.ToValidUTF8(text, ""), maxShown) }
+
+// since returns the calls after the call with that number, and how many more it left out.
+func (cs *callStats) since(seq int64) (calls []endedCall, skipped int) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	first := max(seq+1, cs.last-keptCalls+1, 1)
+	for n := first; n <= cs.last; n++ {
+		calls = append(calls, cs.calls[n%keptCalls])
+	}
+	return calls, int(first - seq - 1)
 }

@@ -76,7 +76,7 @@ func showServer(q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime), masked(q.mask, s.Stderr)), q.Context().Err()
+	return q.detailsOf(s, q.loginDetails(q.Context(), s, loginDetailsTime)), q.Context().Err()
 }
 
 // maxChanged bounds the changed tools of a server, and the changed hints, that its details name.
@@ -99,12 +99,12 @@ func lastError(m *telemetry.Mask, s adapter.ServerInfo) string {
 	return m.Text(plain.Text(s.LastError))
 }
 
-// detailsOf returns all about a server, without secrets in what the server says. stderr has its masked last lines.
-func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails, stderr []string) ServerDetails {
+// detailsOf returns all about a server, without secrets in what the server says.
+func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails) ServerDetails {
 	d := ServerDetails{
 		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
-		Stderr: stderr, Login: login,
+		Stderr: masked(a.mask, s.Stderr), Login: login,
 	}
 	d.LastError = lastError(a.mask, s)
 	switch s.State {

@@ -44,11 +44,11 @@ func serversOf(tools []*registry.NormalizedTool) (servers []string) {
 	return servers
 }
 
-func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) Tool {
+func toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot, names *exposure.ToolNames) Tool {
 	harmless, _ := selector.Harmless(t)
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	return Tool{
-		Candidate: candidateOf(t), ExposedName: a.exposed(snapshot).Exposed(t), Title: t.Title,
+		Candidate: candidateOf(t), ExposedName: names.Exposed(t), Title: t.Title,
 		Hints: t.Hints, Tokens: len(t.Definition) / content.TokenBytes, Asks: !harmless, Changed: changed, Held: t.Held, Doubt: t.Doubt, Suspect: t.Suspect,
 	}
 }
@@ -123,9 +123,9 @@ func (q *query) await(in ToolsRequest) error {
 }
 
 func listed(q *query, in ToolsRequest, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
-	rows := make([]Tool, len(tools))
+	rows, names := make([]Tool, len(tools)), q.exposed(snapshot)
 	for i, t := range tools {
-		rows[i] = q.toolOf(t, snapshot)
+		rows[i] = toolOf(t, snapshot, names)
 		if in.Schemas {
 			rows[i].InputSchema = t.InputSchema
 		}
@@ -152,10 +152,11 @@ func findTools(q *query, in ToolsRequest) (any, error) {
 		return nil, err
 	}
 	snapshot := q.view.Snapshot()
+	names := q.exposed(snapshot)
 	q.notePartial(ranked.Partial)
 	found := Tools{Sure: ranked.Sure, Abstained: ranked.Abstained, By: ranked.By, Total: len(snapshot.Tools()), Fitting: len(ranked.Candidates), Tools: []Tool{}}
 	for i, c := range ranked.Candidates {
-		t := q.toolOf(c.Tool, snapshot)
+		t := toolOf(c.Tool, snapshot, names)
 		t.Candidate = rankedOf(c)
 		t.Why, t.Reason = &explained[i], explained[i].Why()
 		found.Tools = append(found.Tools, t)
@@ -169,7 +170,7 @@ func showTool(q *query) (any, error) {
 	if !ok {
 		return nil, notFound(errors.New("this tool does not exist, or no longer exists"))
 	}
-	whole := q.toolOf(t, snapshot)
+	whole := toolOf(t, snapshot, q.exposed(snapshot))
 	whole.InputSchema, whole.OutputSchema, whole.Definition = t.InputSchema, wire.Member(t.Definition, "outputSchema"), t.Definition
 	whole.Changes, whole.Repairs = changesOf(t, snapshot), t.Repairs
 	return whole, nil

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
@@ -30,8 +31,7 @@ type Env struct {
 	*service.Runner        // makes the routers of this process
 	Program         string // identifies this build, as [daemon.Program] does
 
-	Standalone bool    // --standalone: ask no running router
-	Profile    *string // --profile; nil if it is not given
+	Standalone bool // --standalone: ask no running router
 }
 
 // Note prints a note, with the files of --config in its commands.
@@ -125,6 +125,9 @@ type recorder struct {
 func (w *recorder) Header() http.Header  { return w.header }
 func (w *recorder) WriteHeader(code int) { w.code = code }
 
+// showAsking is how long a running router must take before a terminal shows that it is asked.
+const showAsking = time.Second
+
 type apiClient struct {
 	*Env
 	config   config.Config
@@ -147,7 +150,10 @@ func (c *apiClient) send(ctx context.Context, path string, in, answer any) (err 
 	if c.alone != nil {
 		service.ShowServers(c.Err, c.alone, work)
 	} else {
-		service.ShowAsking(c.Err, work)
+		began := time.Now()
+		console.Live(c.Err, work, showAsking, func(now time.Time) string {
+			return console.Spinner(now) + " asking the running router, " + console.Elapsed(now.Sub(began))
+		})
 	}
 	if ctx.Err() != nil {
 		return console.Interrupted
@@ -163,9 +169,9 @@ func (c *apiClient) send(ctx context.Context, path string, in, answer any) (err 
 
 func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, path string, in, answer any) (notes []string, err error) {
 	parameters := url.Values{}
-	if c.Profile != nil && *c.Profile != "" {
-		parameters.Set("profile", *c.Profile)
-	} else if c.Profile == nil && c.asClient {
+	if profile := c.Files.Profile; profile != nil && *profile != "" {
+		parameters.Set("profile", *profile)
+	} else if profile == nil && c.asClient {
 		parameters.Set("profile", "")
 	}
 	if len(c.Files.Paths) > 0 {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
@@ -14,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
@@ -41,10 +41,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 			d.Findings = append(d.Findings, doctor.Finding{Severity: doctor.Note, Problem: m.Problem, Fix: m.Fix})
 		}
 	}
-	if !e.JSON {
-		d = d.PinOnce(pin)
-	}
-	err = printDiagnosis(e, d, console.Failed)
+	err = printDiagnosis(e, d, pin, console.Failed)
 	if pin {
 		err = cmp.Or(edit.Pin(&edit.Editor{Source: e.Files, Write: write}, d.Packages), err)
 	}
@@ -62,24 +59,57 @@ func printUnusable(e *Env, err error) error {
 	if !ok {
 		p = config.Problem{File: strings.Join(e.Files.Paths, ", "), Message: err.Error()}
 	}
-	return printDiagnosis(e, doctor.Unusable(p), console.BadUsage)
+	return printDiagnosis(e, doctor.Unusable(p), false, console.BadUsage)
 }
 
 // printDiagnosis prints the diagnosis, and fails with the code unless all is well.
-func printDiagnosis(e *Env, d doctor.Diagnosis, code int) error {
-	var err error
+func printDiagnosis(e *Env, d doctor.Diagnosis, pinning bool, code int) (err error) {
 	if e.JSON {
 		err = e.PrintJSON(d)
 	} else {
-		columns, colours := e.Page()
-		d.Findings = slices.Clone(d.Findings)
-		for i := range d.Findings {
-			d.Findings[i].Fix = e.Files.Advise(d.Findings[i].Fix)
-		}
-		_, err = fmt.Fprint(e.Out, console.Lines(d.Lines(columns, colours)))
+		printFindings(e, d, pinning)
 	}
 	if err == nil && !d.OK {
 		err = &console.Error{Code: code}
 	}
 	return err
+}
+
+// marks are how findings begin on a terminal.
+var marks = map[doctor.Severity]struct {
+	text   string
+	colour console.Colour
+}{
+	doctor.Broken: {"✗", console.Red}, doctor.Warning: {"!", console.Yellow}, doctor.Note: {"·", console.Faint},
+}
+
+// printFindings prints the findings server by server: the problem, and under it the fix. The advice to pin versions is
+// given once, and not at all while they are being pinned.
+func printFindings(e *Env, d doctor.Diagnosis, pinning bool) {
+	_, colours := e.Page()
+	paint := func(text string, c console.Colour) string { return console.Paint(plain.Line(text), c, colours) }
+	for i, f := range d.Findings {
+		if i > 0 && d.Findings[i-1].Server != f.Server {
+			fmt.Fprintln(e.Out)
+		}
+		if i == 0 || d.Findings[i-1].Server != f.Server {
+			fmt.Fprintln(e.Out, paint(cmp.Or(f.Server, "in general"), console.Bold))
+		}
+		e.SayBroken("  "+paint(marks[f.Severity].text, marks[f.Severity].colour)+" ", f.Problem)
+		for _, line := range f.Details {
+			e.SayBroken("      "+paint("|", console.Faint)+" ", line)
+		}
+		if isPin := f.Fix == doctor.PinAdvice; f.Fix != "" && !(isPin && pinning) {
+			e.SayBroken("    → ", e.Files.Advise(f.Fix))
+			pinning = pinning || isPin
+		}
+	}
+	if len(d.Findings) > 0 {
+		fmt.Fprintln(e.Out)
+	}
+	verdict := console.Red
+	if d.OK {
+		verdict = console.Green
+	}
+	fmt.Fprintln(e.Out, console.Paint(d.Verdict, verdict, colours))
 }

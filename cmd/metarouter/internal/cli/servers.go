@@ -1,19 +1,25 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -32,15 +38,29 @@ func printServers(e *Env, servers []exposure.ServerRow) error {
 		e.Note("there are no servers yet; add one with 'metarouter add NAME --write -- COMMAND', or copy a client's with 'metarouter import CLIENT --write'")
 		return nil
 	}
-	columns, colours := e.Page()
-	lines := service.ServersTable(servers, columns, colours)
+	rows, several := []console.Row{console.Titles("SERVER", "STATE", ">TOOLS", "?PROTOCOL", "?>PID", "?>RESTARTS", "NOTE")}, []exposure.ServerRow{}
 	for _, s := range servers {
+		row := console.Texts(s.Name, s.State, s.Tools, s.ProtocolVersion, "", s.Restarts, cmp.Or(s.Problem, s.LastError))
+		if s.PID > 0 {
+			row[4].Text = strconv.Itoa(s.PID)
+		}
+		row[1].Colour, row[6].Colour = stateColours[status.State(s.State)], console.Faint
+		rows = append(rows, row)
 		if s.Several != "" {
-			lines = append(lines, console.Hang(s.Name+" has ", s.Several, columns)...)
+			several = append(several, s)
 		}
 	}
-	_, err := fmt.Fprint(e.Out, console.Lines(lines))
+	err := e.PrintRows(rows, nil)
+	for _, s := range several {
+		e.SayBroken(s.Name+" has ", s.Several)
+	}
 	return err
+}
+
+var stateColours = map[status.State]console.Colour{
+	status.Starting: console.Yellow, status.Restarting: console.Yellow, status.Ready: console.Green,
+	status.Failed: console.Red, status.NeedsAuth: console.Red, status.Misconfigured: console.Red,
+	status.Disabled: console.Faint, status.Stopping: console.Faint, status.Stopped: console.Faint, status.Self: console.Faint,
 }
 
 // Restart restarts a server in every router with the configuration, and prints its state. If no router runs,
@@ -145,4 +165,130 @@ func factsOf(s admin.ServerDetails, now time.Time) [][2]string {
 		{"last error", s.LastError},
 		{"", when(s.LastError != "" && s.PID == 0 && (s.Login == nil || s.Login.Needed == ""), "'metarouter doctor' says what to do")},
 	}
+}
+
+const (
+	// watchEvery is the time between two looks of --watch at the servers.
+	watchEvery = 500 * time.Millisecond
+
+	// watchAnswer is how long a running router has to say how its servers are.
+	watchAnswer = 10 * time.Second
+)
+
+// maxReason is how many characters of an error a line has.
+const maxReason = 120
+
+// Watch shows the servers until ctx ends, or its reader has left. They belong to the running router, and to
+// the next one if that ends. If no router runs at first, they are started for that.
+func Watch(ctx context.Context, e *Env) error {
+	watching := false
+	err := e.ask(ctx, need{peek: true}, func(ctx context.Context, c *apiClient) error {
+		watching, c.watching = true, true
+		ctx, cancel := context.WithCancel(ctx)
+		var starting sync.WaitGroup
+		defer starting.Wait()
+		defer cancel()
+		if c.alone != nil {
+			if !e.Standalone {
+				e.Note("no router runs with this configuration; starting the servers until Ctrl-C")
+			}
+			starting.Go(func() { c.alone.Try(ctx) })
+		}
+		shown, noted := make(map[string]exposure.ServerRow), ""
+		for ctx.Err() == nil && c.HasReader() {
+			rows, note := c.look(ctx)
+			if note != noted && note != "" && ctx.Err() == nil {
+				c.Note("%s", note)
+			}
+			noted = note
+			if err := printWatched(e, shown, rows); err != nil {
+				return err
+			}
+			select {
+			case <-time.After(watchEvery):
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+	if watching && errors.Is(err, console.Interrupted) {
+		return nil // this is how it ends
+	}
+	return err
+}
+
+// look returns the servers as they are now, and the notes of the router on its configuration, or why
+// that is unknown; no servers then. It asks the next router if one has ended.
+func (c *apiClient) look(ctx context.Context) (rows []exposure.ServerRow, note string) {
+	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
+	defer cancel()
+	if c.alone == nil {
+		if c.routers = c.running(ctx, c.config); len(c.routers) == 0 {
+			return nil, "no router runs any more; waiting for the next one"
+		}
+	}
+	var answer admin.Servers
+	notes, err := c.exchange(ctx, c.routers[0], "/dashboard/servers", nil, &answer)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return answer.Servers, strings.Join(notes, "\n")
+}
+
+// printWatched prints a line for each server that is not as the last line about it said, in shown; nil rows are unknown.
+// The text of an error, which may count the seconds of a start, and counts of repairs are no change.
+func printWatched(e *Env, shown map[string]exposure.ServerRow, rows []exposure.ServerRow) error {
+	if rows == nil {
+		return nil
+	}
+	gone := maps.Clone(shown)
+	for _, s := range rows {
+		delete(gone, s.Name)
+		if s.State == string(status.Starting) {
+			s.LastError = "" // it says how long the start has taken so far
+		}
+		now := s
+		now.LastError, now.Problem, now.Repairs = "", "", ""
+		if last, ok := shown[s.Name]; ok && last == now {
+			continue
+		}
+		shown[s.Name] = now
+		if err := printState(e, s); err != nil {
+			return err
+		}
+	}
+	for name := range gone {
+		delete(shown, name)
+		if err := printState(e, exposure.ServerRow{Name: name, State: "removed"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printState prints a server as a line.
+func printState(e *Env, s exposure.ServerRow) error {
+	if e.JSON {
+		lines := json.NewEncoder(plain.NewEscaper(e.Raw))
+		lines.SetEscapeHTML(false)
+		return lines.Encode(struct {
+			Time time.Time `json:"time"`
+			exposure.ServerRow
+		}{time.Now(), s})
+	}
+	line := fmt.Sprintf("%s %s: %s", time.Now().Format(time.TimeOnly), s.Name, s.State)
+	if s.Tools > 0 {
+		line += ", " + console.Counted(s.Tools, "tool")
+	}
+	if s.Restarts > 0 {
+		line += ", " + console.Counted(s.Restarts, "restart")
+	}
+	if s.PID > 0 {
+		line += fmt.Sprintf(", PID %d", s.PID)
+	}
+	if s.LastError != "" {
+		line += "; last error: " + console.Cut(plain.Line(s.LastError), maxReason)
+	}
+	_, err := fmt.Fprintln(e.Out, plain.Line(line))
+	return err
 }

@@ -32,3 +32,10 @@ func TestAdvise(t *testing.T) {
 		expect.Equal(t, new(Source).Advise(text), text, "without --config")
 	}
 }
+
+// The profile of a command goes on in the commands that have the flag.
+func TestAdviseProfile(t *testing.T) {
+	profile := "dev"
+	s := Source{Profile: &profile}
+	expect.Equal(t, s.Advise("'metarouter tools' lists all; run: metarouter doctor"), "'metarouter tools --profile dev' lists all; run: metarouter doctor", "advice")
+}

@@ -27,6 +27,7 @@ type Source struct {
 	Console *console.Console
 	Paths   []string // --config
 	Data    string   // --data, the data folder; "" keeps nothing
+	Profile *string  // --profile of a command that asks a router; nil if it is not given
 }
 
 // DefaultData returns the usual data folder; "" on a system without one.
@@ -46,14 +47,13 @@ func (s *Source) Flags() (flags string) {
 }
 
 // advised matches a command that reads the configuration, in an advice, with the server that it
-// names.
-var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)\b(?: '[^']*'| [^\s';,)]+)?|(?:add|call|capabilities|check|doctor|import|init|install|plan|route|search|servers|tools|why)\b)`)
+// names. The first group is a command that has --profile.
+var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)\b(?: '[^']*'| [^\s';,)]+)?|(?:add|check|doctor|import|init|install)\b|(call|capabilities|route|search|servers|tools|why)\b)`)
 
-// Advise returns a text with the files of --config in its commands, as on the command line. A
+// Advise returns a text with the files of --config, and the profile, in its commands, as on the command line. A
 // text that names files already stays as it is, and so does the command that imports one of them.
 func (s *Source) Advise(text string) string {
-	flags := s.Flags()
-	if flags == "" || strings.Contains(text, "--config") {
+	if strings.Contains(text, "--config") {
 		return text
 	}
 	_, imported, _ := strings.Cut(text, " --file ")
@@ -62,7 +62,12 @@ func (s *Source) Advise(text string) string {
 			return text
 		}
 	}
-	return advised().ReplaceAllStringFunc(text, func(command string) string { return command + flags })
+	return advised().ReplaceAllStringFunc(text, func(command string) string {
+		if s.Profile != nil && advised().FindStringSubmatch(command)[1] != "" {
+			return command + s.Flags() + " --profile " + commandline.Quote(*s.Profile)
+		}
+		return command + s.Flags()
+	})
 }
 
 // Load finds and reads the configuration, and makes sure that it is trusted.

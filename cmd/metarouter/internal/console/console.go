@@ -1,8 +1,8 @@
 // Package console is how commands print to the streams of the process, and ask the person at its
 // terminal. All that is printed is cleaned as package plain does.
 //
-// A [Screen] is a writer to a terminal. While [Screen.Live] runs, lines that are written to it scroll by above the live
-// one, and no line is ever torn. An [Error] carries the exit code of the program.
+// A [Screen] is a writer to a terminal. While [Live] runs, lines that are written to it scroll by above the live
+// one. An [Error] carries the exit code of the program.
 package console
 
 import (
@@ -122,7 +122,7 @@ func Texts(values ...any) Row {
 // below returns the lines that belong below a row, or nil.
 func (c *Console) PrintRows(rows []Row, below func(row int) string) error {
 	columns, colours := c.Page()
-	for i, line := range Table(rows, columns, 0, colours) {
+	for i, line := range Table(rows, columns, colours) {
 		if below != nil {
 			line += "\n" + strings.TrimSuffix(below(i), "\n")
 			line = strings.TrimSuffix(line, "\n")
@@ -187,9 +187,6 @@ func Verbose(c *Console, level string) (stop func()) {
 
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
-	if _, ok := stream.(*Screen); ok {
-		return true
-	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

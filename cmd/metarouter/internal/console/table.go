@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -40,16 +39,10 @@ type Row []Cell
 // roomyColumn is how wide the last column can be before a spare one is shown.
 const roomyColumn = 40
 
-// Table lays out the rows in at most so many columns of the terminal and lines; 0 is
-// any number. Of too many rows the last line counts the rest. If they are too wide, spare
-// columns are left out, the last of them first, until the last column has room; then
-// lines are cut.
-func Table(rows []Row, columns, lines int, colour bool) []string {
-	more := 0
-	if lines > 0 && len(rows) > lines {
-		more = len(rows) - lines + 1
-		rows = rows[:lines-1]
-	}
+// Table lays out the rows in at most so many columns of the terminal; 0 is any number. If
+// they are too wide, spare columns are left out, the last of them first, until the last
+// column has room; then lines are cut.
+func Table(rows []Row, columns int, colour bool) []string {
 	t := table.NewWriter()
 	t.SetStyle(table.Style{Box: table.BoxStyle{MiddleVertical: "  "}, Options: table.Options{SeparateColumns: true}})
 	t.SuppressTrailingSpaces()
@@ -85,9 +78,6 @@ func Table(rows []Row, columns, lines int, colour bool) []string {
 			configs[i].Hidden = isSpare && columns > 0 && render(roomyColumn) > columns
 		}
 		render(0)
-	}
-	if more > 0 {
-		out = append(out, fmt.Sprintf("… and %d more", more))
 	}
 	for i := range out {
 		out[i] = Cut(out[i], columns)

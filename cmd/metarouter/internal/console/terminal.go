@@ -1,11 +1,9 @@
 package console
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,11 +24,8 @@ type Screen struct {
 	size   func() (width, height int, err error)
 	colour bool
 
-	// mu guards the fields below.
-	mu      sync.Mutex
-	live    bool
-	line    string // that is drawn, the cursor at its end; "" for none
-	partial []byte // of a line, which waits for its end while a live line is shown
+	mu   sync.Mutex // guards line
+	line string     // the live line that is drawn, the cursor at its end; "" for none
 }
 
 // Open returns the screen that the stream is. ok is false if it is no terminal, or one
@@ -66,27 +61,13 @@ func (s *Screen) Width() int {
 	return width
 }
 
-// Write writes the text p, above the live line if there is one. It is cleaned as package
-// plain does, but for colours.
+// Write writes the text p, above the live line if there is one: whole lines then. It is cleaned
+// as package plain does, but for colours.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := plain.TextWith(string(p), func(sequence string) bool { return s.colour && IsPaint(sequence) })
-	if !s.live {
-		_, err := io.WriteString(s.out, text)
-		return len(p), err
-	}
-	s.partial = append(s.partial, text...)
-	end := bytes.LastIndexByte(s.partial, '\n') + 1
-	if end == 0 {
-		return len(p), nil
-	}
-	whole := string(s.partial[:end])
-	s.partial = slices.Clone(s.partial[end:])
-	if err := s.draw(whole, s.line); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	return len(p), s.draw(text, s.line)
 }
 
 // draw writes a text and then the live line, in place of the one that is there.
@@ -101,28 +82,32 @@ func (s *Screen) draw(text, line string) error {
 	return err
 }
 
-// Live shows the line of frame until done is closed: at first after delay, and then
-// whenever it returns something else. It is cut to the width. At the end nothing of it is left.
-func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now time.Time) string) {
+// Live runs work. If that takes longer than delay and stderr is a [Screen], it shows meanwhile the
+// line of frame, whenever that returns something else, cut to the width. At the end nothing of it is
+// left. One work at a time can be shown.
+func Live(stderr io.Writer, work func(), delay time.Duration, frame func(now time.Time) string) {
+	s, ok := stderr.(*Screen)
+	if !ok {
+		work()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
 	select {
 	case <-done:
 		return
 	case <-time.After(delay):
 	}
-	s.mu.Lock()
-	taken := s.live
-	s.live = true
-	s.mu.Unlock()
-	if taken { // by somebody who shows something already
-		<-done
-		return
-	}
-	defer s.clear()
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
-	for !signal.IsClosed(done) { // which it may be since before the delay, or the tick
-		// The last column stays free, since terminals differ in where the cursor is after it.
-		line := Cut(frame(time.Now()), max(1, s.Width()-1))
+	for over := false; !over; {
+		line := ""
+		if over = signal.IsClosed(done); !over { // the last column stays free, since terminals differ in where the cursor is after it
+			line = Cut(frame(time.Now()), max(1, s.Width()-1))
+		}
 		s.mu.Lock()
 		if line != s.line {
 			s.draw("", line)
@@ -133,14 +118,6 @@ func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now 
 		case <-tick.C:
 		}
 	}
-}
-
-// clear takes the live line away, and writes the unfinished one.
-func (s *Screen) clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draw(string(s.partial), "")
-	s.live, s.partial = false, nil
 }
 
 // spinner turns once a second.

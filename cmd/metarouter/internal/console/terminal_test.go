@@ -50,7 +50,7 @@ func TestLive(t *testing.T) {
 		var mu sync.Mutex
 		go func() {
 			defer close(over)
-			s.Live(done, time.Second, func(time.Time) string {
+			Live(s, func() { <-done }, time.Second, func(time.Time) string {
 				mu.Lock()
 				defer mu.Unlock()
 				return live
@@ -75,28 +75,19 @@ func TestLive(t *testing.T) {
 			t.Error("it writes though nothing has changed")
 		}
 
-		fmt.Fprint(s, "half a ")
-		expect("before\n" + cut)
-		fmt.Fprint(s, "line\nand a whole one\nand")
-		expect("before\nhalf a line\nand a whole one\n" + cut)
+		fmt.Fprint(s, "one line\nand another\n")
+		expect("before\none line\nand another\n" + cut)
 
 		mu.Lock()
 		live = "three"
 		mu.Unlock()
 		time.Sleep(frameEvery)
-		expect("before\nhalf a line\nand a whole one\nthree")
+		expect("before\none line\nand another\nthree")
 
-		inner := make(chan struct{})
-		go func() { // somebody else has nothing to show meanwhile
-			defer close(inner)
-			s.Live(done, 0, func(time.Time) string { t.Error("shown twice"); return "" })
-		}()
-		synctest.Wait()
 		close(done)
 		<-over
-		<-inner
-		expect("before\nhalf a line\nand a whole one\nand")
-		fmt.Fprintln(s, " after")
+		expect("before\none line\nand another\n")
+		fmt.Fprintln(s, "after")
 		if n := strings.Count(d.shown(), "three"); n != 0 {
 			t.Error("something live is left")
 		}
@@ -107,25 +98,9 @@ func TestLive(t *testing.T) {
 func TestLiveDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, s := newDisplay()
-		done := make(chan struct{})
-		time.AfterFunc(time.Second-1, func() { close(done) })
-		s.Live(done, time.Second, func(time.Time) string { t.Error("shown"); return "" })
+		Live(s, func() { time.Sleep(time.Second - 1) }, time.Second, func(time.Time) string { t.Error("shown"); return "" })
 		if d.writes != 0 {
 			t.Errorf("%d writes", d.writes)
 		}
 	})
-}
-
-// Work that is over already, though the delay is too, shows nothing and takes nothing away.
-func TestLiveTooLate(t *testing.T) {
-	d, s := newDisplay()
-	fmt.Fprint(s, "half a line")
-	done := make(chan struct{})
-	close(done)
-	for range 50 { // which of the two is seen first is chance
-		s.Live(done, -1, func(time.Time) string { t.Error("shown"); return "" })
-	}
-	if d.shown() != "half a line" || d.writes != 1 {
-		t.Errorf("%d writes, shown %q", d.writes, d.shown())
-	}
 }

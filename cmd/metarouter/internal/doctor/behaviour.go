@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -21,14 +22,10 @@ const (
 	longCall  = time.Minute      // a longer call gets a note
 )
 
-// A behaviour is a finding about a server, if it applies.
-type behaviour struct {
-	applies      bool
-	severity     Severity
-	problem, fix string
-}
-
-const toAuthors = "nothing has to be done; you can report it to the server's authors"
+const (
+	toAuthors = "nothing has to be done; you can report it to the server's authors"
+	reportIt  = "update the server, or report this to its authors"
+)
 
 // checkBehaviour checks how a server behaves.
 func checkBehaviour(x *findings, entry config.Server, s status.Status) {
@@ -37,36 +34,30 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		return fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what)
 	}
 	const failing = ": calls with such a result fail"
-	for _, b := range []behaviour{
-		{up && s.StrayLines > 0, Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s.StrayLine)),
-			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors"},
-		{up && len(s.Notes) > 0, Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), toAuthors},
-		{repaired != "", Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", repaired), toAuthors},
-		{s.Refused > 0, Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
-			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`},
-		{up && u.NotUTF8 > 0, Warning, sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read"+failing+", and notifications are left out"),
-			`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`},
-		{up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors"},
-		{up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors"},
-		{up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt},
-		{up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(clip(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
-			"set it to log less, if it has an option or a variable for that, or report this to its authors"},
-		{up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart ` + entry.Name + ` ends it, and "timeout" in its entry bounds such calls`},
-		{up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt},
-		{up && s.ProtocolVersion == session.Oldest, Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion),
-			"nothing has to be done; a newer version of the server may use a newer protocol"},
-	} {
-		if b.applies {
-			x.add(b.severity, b.problem, b.fix)
-		}
-	}
+	x.when(up && s.StrayLines > 0, Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s.StrayLine)),
+		"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
+	x.when(up && len(s.Notes) > 0, Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), toAuthors)
+	x.when(repaired != "", Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", repaired), toAuthors)
+	x.when(s.Refused > 0, Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
+		`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
+	x.when(up && u.NotUTF8 > 0, Warning, sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read"+failing+", and notifications are left out"),
+		`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`)
+	x.when(up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors")
+	x.when(up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors")
+	x.when(up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt)
+	x.when(up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(console.Cut(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
+		"set it to log less, if it has an option or a variable for that, or report this to its authors")
+	x.when(up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+entry.Name+` ends it, and "timeout" in its entry bounds such calls`)
+	x.when(up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt)
+	x.when(up && s.ProtocolVersion == session.Oldest, Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion),
+		"nothing has to be done; a newer version of the server may use a newer protocol")
 	if up && s.Took > slowStart {
 		checkStart(x, entry, s)
 	}
 }
 
-// pinAdvice is the fix of servers with versions that can be pinned.
-const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
+// PinAdvice is the fix of servers with versions that can be pinned.
+const PinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
 
 // checkStart says why a start took long, and how the next one is faster.
 func checkStart(x *findings, entry config.Server, s status.Status) {
@@ -80,7 +71,7 @@ func checkStart(x *findings, entry config.Server, s status.Status) {
 		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)),
 			"its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first")
 	case fetching && s.Package != "" && slices.ContainsFunc(entry.Args, unpinned):
-		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)), pinAdvice)
+		x.add(Warning, fmt.Sprintf("%s, %s of them to look up its package.", problem, short(s.Fetching)), PinAdvice)
 	default:
 		x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
 	}
@@ -101,16 +92,10 @@ func checkContainer(x *findings, entry config.Server) {
 	if run == nil {
 		return
 	}
-	for _, b := range []behaviour{
-		{run.Detached, Warning, "its container runs in the background (-d), so no message reaches it.", `remove "-d" from "args", and write "-i" there`},
-		{!run.Detached && !run.Interactive, Warning, "its container has no stdin, so no message reaches it.", `write "-i" into "args", after "run"`},
-		{!run.Remove, Warning, "each start leaves a stopped container behind.", `write "--rm" into "args", after "run"`},
-		{run.Name != "", Warning, fmt.Sprintf("its container has the fixed name %q, so no second one can run: not for another client or router, nor for a client that needs a process of its own.", plain.Line(run.Name)),
-			`remove "--name" from "args"`},
-		{run.CIDFile != "", Warning, "its container starts once only: the file of \"--cidfile\" then exists, for which it is refused.", `remove "--cidfile" from "args"; metarouter adds one for each start`},
-	} {
-		if b.applies {
-			x.add(b.severity, b.problem, b.fix)
-		}
-	}
+	x.when(run.Detached, Warning, "its container runs in the background (-d), so no message reaches it.", `remove "-d" from "args", and write "-i" there`)
+	x.when(!run.Detached && !run.Interactive, Warning, "its container has no stdin, so no message reaches it.", `write "-i" into "args", after "run"`)
+	x.when(!run.Remove, Warning, "each start leaves a stopped container behind.", `write "--rm" into "args", after "run"`)
+	x.when(run.Name != "", Warning, fmt.Sprintf("its container has the fixed name %q, so no second one can run: not for another client or router, nor for a client that needs a process of its own.", plain.Line(run.Name)),
+		`remove "--name" from "args"`)
+	x.when(run.CIDFile != "", Warning, "its container starts once only: the file of \"--cidfile\" then exists, for which it is refused.", `remove "--cidfile" from "args"; metarouter adds one for each start`)
 }

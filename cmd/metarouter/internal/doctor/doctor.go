@@ -8,20 +8,24 @@
 //
 // The faults that the supervisor and discovery report are distinguished by type. The output of
 // other programs (npm, Node, Python, uv, docker, servers themselves) is recognised by the patterns
-// of one table, in printed.go.
+// of one table, in causes.go.
 package doctor
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -150,6 +154,13 @@ func (x *findings) add(s Severity, problem, fix string, details ...string) {
 	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details})
 }
 
+// when adds a finding if it applies.
+func (x *findings) when(applies bool, s Severity, problem, fix string) {
+	if applies {
+		x.add(s, problem, fix)
+	}
+}
+
 // examineServer checks one server: whether it runs, how it runs, and its tools.
 func examineServer(x *findings, c Case, entry config.Server, s status.Status, offer registry.Listing) {
 	addProblems(x, c, entry, s)
@@ -266,3 +277,40 @@ func counted(n int, one, many string) string {
 
 // some joins the first few names, and counts the others.
 func some(names []string) string { return prose.List(names, 4) }
+
+// A World is what [Examine] may know of this machine.
+type World struct {
+	Folder     string   // the working folder of this process
+	KeyFiles   []string // the files with the keys of the secrets and of the logins at remote servers, where no keyring has them
+	DataFolder error    // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
+}
+
+// Look returns the world of this process, which keeps its data in a folder; "" keeps nothing.
+func Look(dataDir string) (w World) {
+	w.Folder, _ = os.Getwd()
+	if own, err := configpath.Own(); err == nil {
+		for _, path := range []string{vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()} {
+			if path != "" {
+				w.KeyFiles = append(w.KeyFiles, path)
+			}
+		}
+	}
+	if dataDir != "" {
+		w.DataFolder = tryFolder(dataDir)
+	}
+	return w
+}
+
+func tryFolder(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(path, ".doctor")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return err
+	}
+	return safefile.OwnersOnly(path)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -322,12 +323,26 @@ func TestConceals(t *testing.T) {
 	}
 }
 
+// Each cause has a valid probe, and no name in braces is left.
+func TestCauses(t *testing.T) {
+	for _, c := range causes {
+		if c.printed != nil {
+			c.printed()
+		}
+		if text := (output{fault: new(status.Fault)}).fill(c.problem+c.fix, []string{"", "x"}); leftBrace.MatchString(text) {
+			t.Errorf("%s: %s", c.kind, text)
+		}
+	}
+}
+
+var leftBrace = regexp.MustCompile(`\{[a-zA-Z0-9]+\}`)
+
 func FuzzExplainPrinted(f *testing.F) {
 	f.Add("npm error code E404")
 	f.Add("Usage: x")
 	f.Fuzz(func(t *testing.T, line string) {
 		w := output{entry: stdio("npx -y pkg"), fault: &status.Fault{Kind: status.Exited}, lines: []string{line}}
-		if problem, _, ok := explainPrinted(w); ok && problem == "" {
+		if problem, _, _, ok := w.explain(); ok && problem == "" {
 			t.Error("an empty problem")
 		}
 		tail([]string{line})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/content"
@@ -98,7 +99,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	var odd []string
 	for _, s := range o.Skills {
 		if len([]rune(s.Name)) > 64 || !skillName().MatchString(s.Name) {
-			odd = append(odd, plain.Line(clip(s.Name, 40)))
+			odd = append(odd, plain.Line(console.Cut(s.Name, 40)))
 		}
 	}
 	if len(odd) > 0 {
@@ -130,8 +131,8 @@ func checkDropped(x *findings, o registry.Listing) {
 		case d.Name == "": // the whole list
 			x.add(Warning, fmt.Sprintf("its list of %ss can't be read, so it is used without: %s.", d.Kind, plain.Line(d.Reason)), "update the server, or report this to its authors")
 		case d.Filter == "":
-			all = append(all, fmt.Sprintf("%s %s: %s", d.Kind, plain.Line(clip(d.Name, 60)), plain.Line(d.Reason)))
-			names = append(names, plain.Line(clip(d.Name, 60)))
+			all = append(all, fmt.Sprintf("%s %s: %s", d.Kind, plain.Line(console.Cut(d.Name, 60)), plain.Line(d.Reason)))
+			names = append(names, plain.Line(console.Cut(d.Name, 60)))
 		}
 	}
 	if len(all) > 0 {
@@ -161,7 +162,7 @@ func (r toolRow) check(x *findings, entry config.Server, o registry.Listing) {
 		if !is {
 			continue
 		}
-		name := plain.Line(clip(t.Name, 40))
+		name := plain.Line(console.Cut(t.Name, 40))
 		names, own, example = append(names, name), append(own, t.ServerName()), cmp.Or(example, says)
 		if says != "" && !r.quiet && len(details) < maxChanges {
 			details = append(details, name+": "+says)
@@ -170,7 +171,7 @@ func (r toolRow) check(x *findings, entry config.Server, o registry.Listing) {
 	if len(names) == 0 {
 		return
 	}
-	fill := strings.NewReplacer("{tools}", counted(len(names), r.one, r.many), "{example}", plain.Line(clip(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", entry.Name)
+	fill := strings.NewReplacer("{tools}", counted(len(names), r.one, r.many), "{example}", plain.Line(console.Cut(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", entry.Name)
 	x.add(r.severity, fill.Replace(r.problem)+": "+some(names)+".", fill.Replace(r.fix), details...)
 }
 
@@ -234,7 +235,7 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	taken := make(map[string][]string) // by owner
 	add := func(uri string) {
 		if claim, ok := claims[uri]; ok && claim.Server != entry.Name {
-			taken[claim.Server] = append(taken[claim.Server], plain.Line(clip(uri, 80)))
+			taken[claim.Server] = append(taken[claim.Server], plain.Line(console.Cut(uri, 80)))
 		}
 	}
 	for _, r := range o.Resources {

@@ -1,17 +1,24 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -114,4 +121,109 @@ func (all callObservers) Searched(s selector.Search) {
 	for _, o := range all {
 		o.Searched(s)
 	}
+}
+
+// openAudit opens the log that the configuration asks for; nil without one. Only a file that it names must be usable: a
+// router that keeps the log by default starts without it, and says so.
+func openAudit(c config.Config, data string, mask func(string) string, log *zap.Logger) (*audit.Log, error) {
+	o := configfile.AuditOptions(c, data)
+	if o.File == "" {
+		return nil, nil
+	}
+	o.Mask, o.Log = mask, log
+	l, err := audit.Open(o)
+	if err != nil && c.Router.Audit.File != "" {
+		return nil, fmt.Errorf("metarouter.audit: %w", err)
+	}
+	if err != nil {
+		log.Error(`there is no audit log, since its file can't be used; name another one as "audit" in "metarouter", or write false`, zap.Error(err))
+	}
+	return l, nil
+}
+
+// An editRecord records which edits of the configuration are in use, and which are not. It belongs to the
+// goroutine of the pipeline.
+type editRecord struct {
+	record audit.Recorder
+	last   config.Config
+	why    string // the last edit is not in use
+}
+
+// applied records that the router uses an edited configuration.
+func (r *editRecord) applied(c config.Config) {
+	r.record.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, From: "file", Target: filesOf(c), Reason: summary(r.last, c)})
+	r.last = c
+}
+
+// judged records why the files' present text is not in use; nil if it is.
+func (r *editRecord) judged(err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	if why != "" && why != r.why {
+		r.record.Record(audit.Event{Action: audit.Edit, Outcome: audit.Refused, From: "file", Target: filesOf(r.last), Reason: "the edit is not in use: " + why})
+	}
+	r.why = why
+}
+
+// started records that the router has started, and returns the function that records its end.
+func (r *editRecord) started(version string) (ended func()) {
+	r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Target: filesOf(r.last), Reason: fmt.Sprintf("metarouter %s started; hash %s", version, r.last.Text.Digest())})
+	began := time.Now()
+	return func() {
+		r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Reason: fmt.Sprintf("ended after %v", time.Since(began).Round(time.Second))})
+	}
+}
+
+func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
+
+// summary says in a few words how two configurations differ, by names alone, and identifies the
+// text of the second one by its hash.
+func summary(before, after config.Config) string {
+	parts := slices.Concat([]string{"hash " + after.Text.Digest()}, changes("servers", byName(before), byName(after)), changes("profiles", before.Router.Profiles, after.Router.Profiles))
+	var settings []string
+	was, is := reflect.ValueOf(before.Router), reflect.ValueOf(after.Router)
+	for i := range was.NumField() {
+		f := was.Type().Field(i)
+		if f.IsExported() && f.Name != "Profiles" && !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+			settings = append(settings, cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)))
+		}
+	}
+	if len(settings) > 0 {
+		parts = append(parts, "settings changed: "+prose.List(settings, 10))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func byName(c config.Config) map[string]config.Server {
+	all := make(map[string]config.Server)
+	for _, s := range c.Servers {
+		all[s.Name] = s
+	}
+	return all
+}
+
+// changes names the things that only one of two maps has, and those that differ.
+func changes[T any](things string, before, after map[string]T) (parts []string) {
+	names := make(map[string][]string)
+	for name, was := range before {
+		if is, ok := after[name]; !ok {
+			names["removed"] = append(names["removed"], name)
+		} else if !reflect.DeepEqual(was, is) {
+			names["changed"] = append(names["changed"], name)
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			names["added"] = append(names["added"], name)
+		}
+	}
+	for _, change := range []string{"added", "removed", "changed"} {
+		if these := names[change]; len(these) > 0 {
+			slices.Sort(these)
+			parts = append(parts, things+" "+change+": "+prose.List(these, 10))
+		}
+	}
+	return parts
 }

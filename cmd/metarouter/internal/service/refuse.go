@@ -28,19 +28,16 @@ func Refuse(in io.Reader, out io.Writer, why error) {
 const firstRequest = 5 * time.Second
 
 func refuse(in io.Reader, out io.Writer, e session.Error) {
-	first := make(chan json.RawMessage, 1)
+	answered := make(chan struct{})
 	go func() { // a stuck read ends with the process
-		defer close(first)
+		defer close(answered)
 		if line, err := wire.NewReader(in, wire.MaxLine).Next(); err == nil {
 			m, _ := wire.Parse(line)
-			first <- m.ID
+			out.Write(wire.AppendError(nil, m.ID, wire.Marshal(e)))
 		}
 	}()
 	select {
-	case id, ok := <-first:
-		if ok {
-			out.Write(wire.AppendError(nil, id, wire.Marshal(e)))
-		}
+	case <-answered:
 	case <-time.After(firstRequest):
 	}
 }

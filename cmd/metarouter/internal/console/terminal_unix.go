@@ -3,12 +3,12 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,15 +20,12 @@ const (
 )
 
 // ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
-// typed then. While this process is in the background of the terminal, it waits: to read then
-// would stop the process. It returns ctx's error soon after ctx has ended.
+// typed then. It returns ctx's error soon after ctx has ended.
 func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {
-	fd := int(f.Fd())
-	var line []byte
-	buf := make([]byte, maxLine)
-	for dropped := false; ; {
+	fd, line := int(f.Fd()), make([]byte, maxLine)
+	for asked := false; ; {
 		wait := lookLine
-		if !dropped {
+		if !asked {
 			wait = 0
 		}
 		ready, err := readable(fd, wait)
@@ -37,33 +34,22 @@ func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) 
 			return "", context.Cause(ctx)
 		case err != nil:
 			return "", err
-		case !inForeground(fd):
-			select {
-			case <-time.After(lookLine):
-			case <-ctx.Done():
-			}
-			continue
-		case !ready && !dropped:
-			dropped = true
+		case !ready && !asked:
+			asked = true
 			question()
 			continue
 		case !ready:
 			continue
 		}
-		n, err := unix.Read(fd, buf)
+		n, err := unix.Read(fd, line) // of a terminal, at most one line
 		switch {
 		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
-			continue
 		case err != nil:
 			return "", err
 		case n == 0:
 			return "", io.EOF
-		case !dropped:
-			continue
-		}
-		line = append(line, buf[:n]...)
-		if end := bytes.IndexAny(line, "\r\n"); end >= 0 || len(line) >= maxLine {
-			return string(line[:max(end, 0)]), nil
+		case asked:
+			return strings.TrimRight(string(line[:n]), "\r\n"), nil
 		}
 	}
 }
@@ -83,9 +69,7 @@ func readable(fd int, within time.Duration) (bool, error) {
 	return n > 0, err
 }
 
-// inForeground reports whether this process may read from its terminal. For a terminal that
-// is not the one of its session, the system has no such rule.
-func inForeground(fd int) bool {
-	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err != nil || group == unix.Getpgrp()
+// canDraw reports whether the terminal understands more than lines.
+func canDraw(_ *os.File, getenv func(string) string) bool {
+	return getenv("TERM") != "dumb" && getenv("TERM") != ""
 }

@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+const (
+	maxClients = 100 // that a page lists
+	maxLabel   = 100 // columns of a client's name or version
+)
+
+// clientsOf returns the clients that the router serves, the oldest first.
+func clientsOf(a *API) *clientList {
+	known, configured := a.mcp.Clients(), a.router.Config().Router.Profiles
+	list := &clientList{Total: len(known), Clients: []clientInfo{}}
+	for _, k := range known {
+		era := "legacy"
+		switch k.Revision {
+		case "":
+			era = ""
+		case session.Modern:
+			era = "modern"
+		}
+		k.Name, k.Version = console.Cut(plain.Line(k.Name), maxLabel), console.Cut(plain.Line(k.Version), maxLabel)
+		k.Since, k.Last = k.Since.Truncate(0), k.Last.Truncate(0) // without the monotonic clock
+		list.Clients = append(list.Clients, clientInfo{k, era, profilesOf(k.Profile, configured)})
+	}
+	slices.SortFunc(list.Clients, func(a, b clientInfo) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name)) })
+	list.Clients = list.Clients[:min(len(list.Clients), maxClients)]
+	return list
+}
+
+// profilesOf returns the limits of a client. It has chosen profiles, unions of them and [profile.ReadOnly],
+// joined by "+".
+func profilesOf(chosen string, all map[string]config.Profile) []string {
+	choices := []string{}
+	if chosen != "" {
+		choices = strings.Split(chosen, "+")
+	}
+	return profile.Applying(all, choices)
+}
+
+// maxNodes is how many nodes a page gets.
+const maxNodes = 200
+
+func clusterOf(r *adapter.Parts) *clusterInfo {
+	report, counters, in := r.ClusterReport()
+	if !in {
+		return &clusterInfo{Nodes: []nodeInfo{}}
+	}
+	return clusterInfoOf(report, counters, r.Nodes())
+}
+
+func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) *clusterInfo {
+	c := &clusterInfo{
+		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
+		Nodes: []nodeInfo{}, Total: len(nodes),
+	}
+	for _, p := range report.Problems {
+		if !strings.HasPrefix(p, "The node ") { // else it is shown with the node
+			c.Problems = append(c.Problems, plain.Text(p))
+		}
+	}
+	for _, n := range nodes[:min(len(nodes), maxNodes)] {
+		c.Nodes = append(c.Nodes, nodeOf(n, counters))
+	}
+	return c
+}
+
+func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
+	for _, text := range []*string{&n.Node, &n.Key, &n.Version, &n.Problem} {
+		*text = plain.Text(*text)
+	}
+	if !n.Trusted { // the page gives the same advice for all others
+		n.Problem = ""
+	}
+	servers := []string{}
+	for _, s := range n.Servers {
+		servers = append(servers, plain.Text(s))
+	}
+	n.Servers, n.Latency = servers, math.Round(n.Latency*10)/10
+	info := nodeInfo{NodeInfo: n}
+	if !n.Alive {
+		info.LastSeen = n.LastSeen.Truncate(time.Second)
+	}
+	if n.Trusted && !n.Self {
+		info.Sent, info.Received = trafficOf(counters.To[n.Node]), trafficOf(counters.From[n.Node])
+	}
+	return info
+}
+
+func trafficOf(outcomes map[string]uint64) (t traffic) {
+	for outcome, n := range outcomes {
+		t.Calls += n
+		if outcome == "not_sent" || outcome == "unknown" {
+			t.Failed += n
+		}
+	}
+	return t
+}
+
+// GET /dashboard/approvals answers with the calls that wait for a person's approval. POST
+// /dashboard/approvals/ID/approve and POST /dashboard/approvals/ID/deny answer one;
+// approve-all also approves further calls of the tool by the same script.
+type approvals struct {
+	Approvals []approval.Pending `json:"approvals"` // the oldest first
+}
+
+func listApprovals(q *query) (any, error) {
+	return approvals{q.router.Approvals().List()}, nil
+}
+
+func answerApproval(q *query) (any, error) {
+	desk, id, by, err := q.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
+	call := pendingCall(desk, id)
+	switch q.PathValue("action") {
+	case "approve", "approve-all":
+		approve := desk.Approve
+		if q.PathValue("action") == "approve-all" {
+			approve = desk.ApproveAll
+		}
+		err = approve(id, by)
+		q.record(audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: call, Reason: "approved"}, err)
+	case "deny":
+		err = desk.Deny(id, by)
+		q.record(audit.Event{Action: audit.Approval, Outcome: audit.Refused, Target: call, Reason: "declined"}, err)
+	default:
+		err = errors.New("a call can be approved or denied, and all such calls of its script approved (approve-all)")
+	}
+	if err != nil {
+		return nil, notFound(err)
+	}
+	return struct{}{}, nil
+}
+
+// pendingCall names a call that waits, and its client; "" if it no longer waits.
+func pendingCall(desk *adapter.Desk, id string) string {
+	for _, p := range desk.List() {
+		if p.ID == id {
+			return strings.TrimSuffix(p.Server+":"+p.Tool+" for "+cmp.Or(p.Principal, p.Client), " for ")
+		}
+	}
+	return ""
+}
