@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -83,9 +84,8 @@ func profileAdvice(d *decoder, name string, profiles map[string]Profile) string 
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
-		path := h.ClientCA
-		d.examine(at, severityError, atFile(func() error { return checkAuthorities(path) }, func(r Router) bool { return r.HTTP.ClientCA == path },
-			`'metarouter serve --http' does not start with this "clientCA": %v`, "write the path of a PEM file with the certificates that sign those of clients"))
+		d.examineFile(at, func() error { return checkAuthorities(h.ClientCA) }, `'metarouter serve --http' does not start with this "clientCA"`,
+			"write the path of a PEM file with the certificates that sign those of clients")
 		if len(h.Certificates) == 0 {
 			d.mistake(at, `"clientCA" lets no client in without "certificates"; write "certificates": {"CN=NAME": "PROFILE"}, with the subject of a certificate and the profile that its clients get`)
 		}
@@ -133,20 +133,32 @@ func checkTLS(d *decoder, h HTTP) {
 	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
 		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
 	} else if h.TLSCert != "" {
-		d.examine(at, severityError, atFile(func() error { return checkPair(h.TLSCert, h.TLSKey) }, func(Router) bool { return true },
-			`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, "correct the paths: both files are PEM, and the key is that of the certificate"))
+		d.examineFile(at, func() error { return checkPair(h.TLSCert, h.TLSKey) }, `'metarouter serve --http' does not start with this "tlsCert" and "tlsKey"`,
+			"correct the paths: both files are PEM, and the key is that of the certificate")
 	}
 }
 
-// checkAudit reports an audit log that would not be a chain.
-func checkAudit(d *decoder, c Config) {
-	if a := c.Router.Audit; a.File != "" && !a.Off && a.File == c.Router.AccessLog.File {
-		d.at(atRouter + ".audit")
-		m := d.last[atRouter+".audit"]
+// checkLogs reports an audit log that would not be a chain, and logs that can't be written.
+func checkLogs(d *decoder, r Router) {
+	audit := r.Audit.File
+	if r.Audit.Off {
+		audit = ""
+	}
+	for _, log := range []struct{ key, file, example string }{{"accessLog", r.AccessLog.File, "access.log"}, {"audit", audit, "audit.jsonl"}} {
+		if log.file == "" {
+			continue
+		}
+		d.at(atRouter + "." + log.key)
+		m := d.last[atRouter+"."+log.key]
 		if file := m.inner("file"); file.source.path != "" {
 			m = file
 		}
-		d.mistake(m.member.Value.StartOffset, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
+		at := m.member.Value.StartOffset
+		if log.key == "audit" && audit == r.AccessLog.File {
+			d.mistake(at, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
+		}
+		d.examineFile(at, func() error { return safefile.CanAppend(log.file) }, message("'metarouter serve' does not start with this %q", log.key),
+			message("write the path of a file that may be created, such as %q: %q", log.key, log.example))
 	}
 }
 

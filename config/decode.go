@@ -14,16 +14,16 @@ import (
 
 // reports are the problems of the files.
 type reports struct {
-	env          environment
-	source       source
-	name         string        // of the entry that is decoded now; "" outside of entries
-	effect       string        // of a mistake here, such as "this token lets no client in"; "" if it refuses the files
-	refused      *Problem      // why the files are not used
-	problems     []Problem     // the first maxProblems errors and maxWarnings warnings
-	mistakes     int           // how many errors there are
-	warnings     int           // how many warnings there are
-	fatal        []string      // the mistakes in the entry
-	examinations []examination // for Config.Examine
+	env      environment
+	source   source
+	name     string    // of the entry that is decoded now; "" outside of entries
+	effect   string    // of a mistake here, such as "this token lets no client in"; "" if it refuses the files
+	refused  *Problem  // why the files are not used
+	problems []Problem // the first maxProblems errors and maxWarnings warnings
+	mistakes int       // how many errors there are
+	warnings int       // how many warnings there are
+	fatal    []string  // the mistakes in the entry
+	looks    int       // how many mistakes of the system there are
 }
 
 // An expander reads strings with variables and references to secrets.
@@ -39,6 +39,7 @@ type expander struct {
 	missingAt  int                   // place of the first of these
 	referable  bool                  // the value that is decoded may refer to secrets
 	references []reference.Reference // that it has
+	secrets    []mention             // stored ones that it refers to
 }
 
 // A checker reports mistakes about keys.

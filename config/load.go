@@ -39,7 +39,7 @@ func LoadText(paths ...string) (Config, error) {
 
 // Expand returns the result of Load for the text that LoadText has read.
 func (c Config) Expand() (Config, error) {
-	if !c.asWritten {
+	if !c.env.asWritten {
 		return c, nil
 	}
 	return assemble(c.sources, system())
@@ -107,6 +107,7 @@ type environment struct {
 
 	windows   bool // a command line for Windows runs as it is written
 	asWritten bool // the text is not trusted: the system is not asked for anything
+	examines  bool // of [Config.Examine]
 }
 
 func system() environment {
@@ -147,7 +148,7 @@ const maxServers = 2000
 // assemble decodes all "metarouter" objects before the first server, since servers inherit
 // from them. The error is a Problem.
 func assemble(sources []source, env environment) (Config, error) {
-	c := Config{Router: defaultRouter(), sources: sources, asWritten: env.asWritten}
+	c := Config{Router: defaultRouter(), sources: sources, env: env}
 	d := &decoder{profiles: make(map[string]sourceMember)}
 	d.env, d.last = env, make(map[string]sourceMember)
 	var entries []entry
@@ -176,14 +177,15 @@ func assemble(sources []source, env environment) (Config, error) {
 	if d.refused == nil { // else their mistakes may follow from another one
 		addScripts(d, &c)
 		checkTLS(d, c.Router.HTTP)
+		examineOpen(d, c.Router.HTTP)
 		checkTokens(d, c)
 		checkIssuers(d, c)
 		checkCertificates(d, &c.Router)
-		checkAudit(d, c)
+		checkLogs(d, c.Router)
 		checkProfiles(d, c)
 		checkCluster(d, &c)
 	}
-	c.Problems, c.examinations = d.problems, d.examinations
+	c.Problems = d.problems
 	c.sortProblems()
 	last := c.Files[max(len(c.Files)-1, 0):] // empty without files
 	if more := d.mistakes - maxProblems; more > 0 {

@@ -45,8 +45,6 @@ func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 		tokenText(d, t, said)
 	}) {
 		*t = Token{}
-	} else if !isObject {
-		d.examine(at, severityWarning, atPlainToken(t.Hash))
 	}
 	return nil
 }
@@ -115,6 +113,9 @@ func checkTokens(d *decoder, c Config) {
 			}
 		}) {
 			*t = Token{}
+		} else if t.Plain {
+			d.examined(at, severityWarning, `this token has no name, and its clients may use the page's actions too`,
+				`write {"token": "${CI_TOKEN}", "name": "NAME", "role": "admin"}, or "role": "use" for clients that only use tools`)
 		}
 		hashes[t.Hash], names[t.Name] = true, true
 	}
