@@ -94,8 +94,8 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 	}
 	r := Record{Missing: missing || was.Missing && len(base) == 0, Entries: make(map[string]Entry)}
 	for _, i := range items(old) {
-		if m := member(v, i.key); m == nil || next.text(&m.Value) != d.text(&i.value) {
-			r.Entries[i.key] = Entry{Before: d.text(&i.value)}
+		if m := member(v, i.key); m == nil || written(&m.Value) != written(i.value) {
+			r.Entries[i.key] = Entry{Before: written(i.value)}
 		}
 	}
 	for _, i := range items(v) {
@@ -111,7 +111,7 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 	keys := keysIn(c, d, s.keys)
 	for r.Depth = 1; r.Depth < len(keys) && object(d.at(keys[:r.Depth]...)) != nil; r.Depth++ {
 	}
-	r.Before, r.After = d.text(d.at(keys[:r.Depth]...)), next.text(next.at(keys[:r.Depth]...))
+	r.Before, r.After = written(d.at(keys[:r.Depth]...)), written(next.at(keys[:r.Depth]...))
 	if back, _, err := Undo(c, now, r); err != nil || string(back) != string(base) {
 		r.Depth, r.Before, r.After = 0, string(base), string(data)
 	}
@@ -132,15 +132,16 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 	case was.After == "": // no more than entries
 	case depth == 0 && string(s.Data) == was.After:
 		return []byte(was.Before), nil, nil
-	case depth > 0 && d.text(at) == was.After && was.Before == "":
+	case depth > 0 && written(at) == was.After && was.Before == "":
 		return cut(d, keys[:depth]), nil, nil
-	case depth > 0 && d.text(at) == was.After:
-		d.splice(at.StartOffset, at.EndOffset, was.Before)
+	case depth > 0 && written(at) == was.After:
+		at.Value = hujson.Literal(was.Before)
 		return d.bytes(), nil, nil
 	}
 	left = make(map[string]Entry)
 	var added []string
 	var lost fields
+	edited := false
 	for _, name := range slices.Sorted(maps.Keys(was.Entries)) {
 		e, m := was.Entries[name], member(v, name)
 		switch {
@@ -154,10 +155,10 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 		case e.Before == "":
 			added = append(added, name)
 		default:
-			d.splice(m.Value.StartOffset, m.Value.EndOffset, e.Before)
+			m.Value.Value, edited = hujson.Literal(e.Before), true
 		}
 	}
-	if len(d.splices) > 0 {
+	if edited {
 		s.Data = d.bytes()
 	}
 	if s.Data, err = without(c, s, added); err != nil {
@@ -178,7 +179,7 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 // cut returns the document without the member to which keys lead.
 func cut(d *document, keys []string) []byte {
 	last := len(keys) - 1
-	d.remove(d.at(keys[:last]...), func(i item) bool { return i.key == keys[last] })
+	d.remove(d.at(keys[:last]...), func(key string) bool { return key == keys[last] })
 	return d.bytes()
 }
 
@@ -199,12 +200,4 @@ func serversOf(c Client, s Source) (*document, *hujson.Value, error) {
 	}
 	v, err := d.servers(keysIn(c, d, s.keys))
 	return d, v, err
-}
-
-// text returns a value as it is written, "" for nil.
-func (d *document) text(v *hujson.Value) string {
-	if v == nil {
-		return ""
-	}
-	return string(d.data[v.StartOffset:v.EndOffset])
 }

@@ -115,7 +115,7 @@ func RemoveServer(path string, data []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	for _, home := range homes {
-		d.remove(home, func(i item) bool { return i.key == name })
+		d.remove(home, func(key string) bool { return key == name })
 	}
 	return d.bytes(), nil
 }
@@ -132,7 +132,7 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 			return d.put(entry, true, "disabled")
 		}
 		if !disabled {
-			d.remove(entry, func(i item) bool { return i.key == "disabled" })
+			d.remove(entry, func(key string) bool { return key == "disabled" })
 		}
 		return nil
 	})
@@ -147,8 +147,8 @@ func SetArgument(path string, data []byte, name, old, argument string) ([]byte, 
 		}
 		if args != nil {
 			for _, i := range items(&args.Value) {
-				if said, ok := jsonc.Text(i.value); ok && said == old {
-					d.splice(i.value.StartOffset, i.value.EndOffset, quoted(argument))
+				if said, ok := jsonc.Text(*i.value); ok && said == old {
+					i.value.Value = hujson.Literal(quoted(argument))
 					return nil
 				}
 			}

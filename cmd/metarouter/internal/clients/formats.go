@@ -97,7 +97,7 @@ func Lines(c Client, name string, e RouterEntry) []string {
 		lines, colon, indent = []string{"[" + c.keys[0] + "." + name + "]"}, " = ", ""
 	}
 	for _, one := range c.written(e, nil) { // a string or an array of JSON is one of TOML and of YAML too
-		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
+		lines = append(lines, indent+one.key+colon+oneLine.write(one.value))
 	}
 	return lines
 }

@@ -126,8 +126,7 @@ func (m *merge) finish(data []byte) (Imported, error) {
 	case len(m.added) > 0:
 		err = m.doc.addServers(m.keys, m.added...)
 	}
-	m.done.Data = data
-	if len(m.doc.splices) > 0 {
+	if m.done.Data = data; len(m.done.Added)+len(m.done.Replaced) > 0 {
 		m.done.Data = m.doc.bytes()
 	}
 	return m.done, err

@@ -98,12 +98,10 @@ func putEntry(c Client, s Source, name string, e RouterEntry, anew bool) ([]byte
 		return nil, err
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
-		d.remove(&m.Value, func(i item) bool { return slices.Contains(elsewhere, i.key) })
+		d.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
 		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, name, e, false)
 	}
-	if d.update(m, c, e); len(d.splices) == 0 {
-		return s.Data, nil
-	}
+	d.update(m, c, e)
 	return d.bytes(), nil
 }
 
@@ -123,7 +121,7 @@ func (d *document) update(m *hujson.ObjectMember, c Client, e RouterEntry) {
 			missing = append(missing, f)
 		case f.key == "env" && object(&old.Value) != nil:
 			d.add(&old.Value, slices.DeleteFunc(passed(e.Variables), func(f field) bool { return member(&old.Value, f.key) != nil })...)
-		case !equal(old.Value, d.write(f.value, "")):
+		case !equal(old.Value, d.write(f.value)):
 			d.set(old, f.value)
 		}
 	}
@@ -193,7 +191,7 @@ func stringsOf(m *hujson.ObjectMember) (all []string) {
 		return nil
 	}
 	for _, i := range items(&m.Value) {
-		s, ok := jsonc.Text(i.value)
+		s, ok := jsonc.Text(*i.value)
 		if !ok {
 			return nil
 		}

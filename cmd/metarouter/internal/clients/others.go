@@ -85,7 +85,7 @@ var compared = []string{"type", "transport", "transportType", "command", "args",
 func lacks(our *hujson.Value, text string) (keys []string) {
 	their, err := hujson.Parse([]byte(text))
 	for _, i := range items(&their) {
-		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, member(&their, i.key).Value.String())) {
+		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, written(&member(&their, i.key).Value))) {
 			keys = append(keys, i.key)
 		}
 	}
@@ -121,7 +121,7 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 	if err != nil || v == nil || len(names) == 0 {
 		return s.Data, err
 	}
-	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })
+	d.remove(v, func(key string) bool { return slices.Contains(names, key) })
 	return d.bytes(), nil
 }
 
