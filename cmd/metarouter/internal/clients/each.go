@@ -19,10 +19,11 @@ func onlyOf(s config.Server) string {
 	return ""
 }
 
-// A Place is an entry of a client that shows one server of ours as itself.
+// A Place is an entry of ours in a client's file.
 type Place struct {
-	Name, Server string
-	theirs       bool // it takes the place of an entry of the client's own
+	Name   string
+	Server string // of ours, which the entry shows as itself; "" for all servers
+	theirs bool   // it takes the place of an entry of the client's own
 }
 
 // Places returns the entries that show each of the servers. A server that the client has in entries of its own, or of ours, keeps
@@ -30,7 +31,7 @@ type Place struct {
 func Places(servers []string, others []Other) (places []Place) {
 	for _, server := range servers {
 		for _, o := range others {
-			if o.Goes() && (o.Only == server || o.Ours == server) {
+			if o.goes() && (o.Only == server || o.Ours == server) {
 				places = append(places, Place{o.Name, server, o.Only == ""})
 			}
 		}
@@ -41,14 +42,16 @@ func Places(servers []string, others []Other) (places []Place) {
 	return places
 }
 
-// InPlace writes the entries at the places into a client's file, and takes the stale ones and our entry for all servers out of it.
-func InPlace(c Client, s Source, e RouterEntry, places []Place, stale []string) (data []byte, err error) {
-	if s.Data, err = without(c, s, append(stale, EntryName)); err != nil {
+// Install takes the entries of the names in gone out of a client's file, and puts ours at the places, or updates them. It returns the
+// data unchanged if all is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
+// program is an error: it is not ours, and nor are the secrets in its env.
+func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) (data []byte, err error) {
+	if s.Data, err = without(c, s, gone); err != nil {
 		return nil, err
 	}
 	for _, p := range places {
 		e.Only = p.Server
-		if s.Data, err = putEntry(c, s, p.Name, e, p.theirs); err != nil {
+		if s.Data, err = putEntry(c, s, p, e); err != nil {
 			return nil, err
 		}
 	}
@@ -64,15 +67,44 @@ func HasURL(c Client, s Source) bool {
 
 // A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
 type Record struct {
-	Missing       bool             // there was no file
-	Depth         int              // how many keys lead to the value that Before and After have; 0 is the whole file
-	Before, After string           // its text before and after; "" if it was not there
-	Entries       map[string]Entry // those that changed, by name
+	Missing       bool // there was no file
+	Whole         bool // Before and After are whole files, else the object of the servers
+	Before, After string
+	Left          map[string]string // entries that could not come back earlier, by name
 }
 
-// An Entry is an entry of a client's file that changed.
-type Entry struct {
-	Before string // its text, "" if it was not there
+// Empty reports whether there is nothing to go back to.
+func (r Record) Empty() bool { return r.Before == r.After && len(r.Left) == 0 }
+
+// changed returns the text before of each entry that the record changed, "" for one that was added.
+func (r Record) changed(c Client, s Source) map[string]string {
+	entries := func(servers string) map[string]string {
+		all, root := make(map[string]string), hujson.Value{}
+		v := &root
+		if r.Whole {
+			_, v, _ = serversOf(c, Source{Path: s.Path, Data: []byte(servers), keys: s.keys})
+		} else {
+			root, _ = hujson.Parse([]byte(servers))
+		}
+		for _, i := range items(v) {
+			all[i.key] = written(i.value)
+		}
+		return all
+	}
+	all, after := entries(r.Before), entries(r.After)
+	for name, text := range after {
+		if before := all[name]; before == text {
+			delete(all, name)
+		} else {
+			all[name] = before
+		}
+	}
+	for name, text := range r.Left {
+		if _, again := all[name]; !again {
+			all[name] = text
+		}
+	}
+	return all
 }
 
 // Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
@@ -84,36 +116,17 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 		return was, err
 	}
 	s.Data = base
-	d, old, err := serversOf(c, s)
+	_, old, err := serversOf(c, s)
 	if err != nil {
 		return was, err
 	}
-	next, v, err := serversOf(c, now)
+	_, v, err := serversOf(c, now)
 	if err != nil {
 		return was, err
 	}
-	r := Record{Missing: missing || was.Missing && len(base) == 0, Entries: make(map[string]Entry)}
-	for _, i := range items(old) {
-		if m := member(v, i.key); m == nil || written(&m.Value) != written(i.value) {
-			r.Entries[i.key] = Entry{Before: written(i.value)}
-		}
-	}
-	for _, i := range items(v) {
-		if member(old, i.key) == nil {
-			r.Entries[i.key] = Entry{}
-		}
-	}
-	for name, e := range left {
-		if _, again := r.Entries[name]; !again {
-			r.Entries[name] = e
-		}
-	}
-	keys := keysIn(c, d, s.keys)
-	for r.Depth = 1; r.Depth < len(keys) && object(d.at(keys[:r.Depth]...)) != nil; r.Depth++ {
-	}
-	r.Before, r.After = written(d.at(keys[:r.Depth]...)), written(next.at(keys[:r.Depth]...))
+	r := Record{missing || was.Missing && len(base) == 0, false, written(old), written(v), left}
 	if back, _, err := Undo(c, now, r); err != nil || string(back) != string(base) {
-		r.Depth, r.Before, r.After = 0, string(base), string(data)
+		r.Whole, r.Before, r.After = true, string(base), string(data)
 	}
 	return r, nil
 }
@@ -121,41 +134,37 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 // Undo goes back to the content that a client's file had before the changes of was, byte for byte, if no other program has changed an
 // entry since. Else the client's own entries come back as they were, and those that were added go. left are entries that can't come
 // back, since the file has others of their names.
-func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, err error) {
+func Undo(c Client, s Source, was Record) (data []byte, left map[string]string, err error) {
 	d, v, err := serversOf(c, s)
-	if err != nil || len(was.Entries) == 0 {
-		return s.Data, nil, err
-	}
 	keys := keysIn(c, d, s.keys)
-	depth := min(was.Depth, len(keys))
-	switch at := d.at(keys[:depth]...); {
-	case was.After == "": // no more than entries
-	case depth == 0 && string(s.Data) == was.After:
+	switch {
+	case err != nil || was.Empty():
+		return s.Data, nil, err
+	case was.Whole && string(s.Data) == was.After:
 		return []byte(was.Before), nil, nil
-	case depth > 0 && written(at) == was.After && was.Before == "":
-		return cut(d, keys[:depth]), nil, nil
-	case depth > 0 && written(at) == was.After:
-		at.Value = hujson.Literal(was.Before)
-		return d.bytes(), nil, nil
+	case !was.Whole && written(v) == was.After && was.Before != "":
+		v.Value = hujson.Literal(was.Before)
+		return d.bytes(), was.Left, nil
 	}
-	left = make(map[string]Entry)
+	left = make(map[string]string)
 	var added []string
 	var lost fields
 	edited := false
-	for _, name := range slices.Sorted(maps.Keys(was.Entries)) {
-		e, m := was.Entries[name], member(v, name)
+	changed := was.changed(c, s)
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		before, m := changed[name], member(v, name)
 		switch {
-		case m == nil && e.Before != "":
-			lost = append(lost, field{name, excerpt{e.Before, ""}})
-		case m == nil || equal(m.Value, e.Before):
+		case m == nil && before != "":
+			lost = append(lost, field{name, excerpt{before, ""}})
+		case m == nil || equal(m.Value, before):
 		case !serverOf(c, d, s, name, m.Value).Self:
-			if e.Before != "" {
-				left[name] = e
+			if before != "" {
+				left[name] = before
 			}
-		case e.Before == "":
+		case before == "":
 			added = append(added, name)
 		default:
-			m.Value.Value, edited = hujson.Literal(e.Before), true
+			m.Value.Value, edited = hujson.Literal(before), true
 		}
 	}
 	if edited {
@@ -167,9 +176,9 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 	if d, v, err = serversOf(c, s); err == nil && lost != nil {
 		err = d.addServers(keysIn(c, d, s.keys), lost...)
 		s.Data = d.bytes()
-	} else if err == nil && v != nil && len(items(v)) == 0 && strings.TrimSpace(was.Before) == "" {
-		s.Data = cut(d, keys[:max(depth, 1)])
-		if d, err = open(s.Path, s.Data); err == nil && depth == 0 && len(items(&d.root)) == 0 {
+	} else if err == nil && v != nil && len(items(v)) == 0 && strings.TrimSpace(was.Before) == "" { // the file had no servers
+		s.Data = cut(d, keys)
+		if len(items(&d.root)) == 0 && was.Whole {
 			s.Data = []byte(was.Before)
 		}
 	}

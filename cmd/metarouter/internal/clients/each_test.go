@@ -15,6 +15,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
+// install puts our entry for all servers into a client's file.
+func install(c Client, s Source, e RouterEntry) ([]byte, error) {
+	return Install(c, s, e, []Place{{Name: EntryName}}, nil)
+}
+
 // An entry for each server takes the place of the client's own, and the file comes back byte for byte, also after a second time, or if
 // another program has changed an entry in between.
 func TestEach(t *testing.T) {
@@ -41,7 +46,7 @@ func TestEach(t *testing.T) {
 			expect.OK(t, err, name)
 			places := Places(servers, others)
 			expect.Equal(t, len(servers)-len(places), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
-			data, err := InPlace(c, s, e, places, nil)
+			data, err := Install(c, s, e, places, []string{EntryName})
 			expect.OK(t, err, name)
 			record, err = Replaced(c, s, tc.before == "", data, record)
 			expect.OK(t, err, name)
@@ -118,10 +123,10 @@ func TestModeOfEntry(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "/f.json", Data: []byte(tc.data), keys: c.keys}
-		data, err := Install(c, s, RouterEntry{Command: "metarouter"})
+		data, err := install(c, s, RouterEntry{Command: "metarouter"})
 		expect.OK(t, err, tc.client)
 		expect.Contains(t, string(data), tc.want, tc.client)
-		data, err = Install(c, s, RouterEntry{Command: "metarouter", Chosen: true})
+		data, err = install(c, s, RouterEntry{Command: "metarouter", Chosen: true})
 		expect.OK(t, err, tc.client)
 		expect.Equal(t, strings.Contains(string(data), "direct"), false, tc.client+" with a mode of the configuration")
 	}

@@ -63,16 +63,9 @@ var (
 	starting  = append(slices.Clone(compared), "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
 )
 
-// Install adds our entry to the servers of a client's file, or updates it. It returns the
-// data unchanged if the entry is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
-// program is an error: it is not ours, and nor are the secrets in its env.
-func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
-	return putEntry(c, s, EntryName, e, false)
-}
-
-// putEntry adds an entry of ours under a name, or updates it. If anew is set, the present entry is a server of the client's own: of it
-// stay the keys that say nothing of how the server starts.
-func putEntry(c Client, s Source, name string, e RouterEntry, anew bool) ([]byte, error) {
+// putEntry adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
+// starts.
+func putEntry(c Client, s Source, p Place, e RouterEntry) ([]byte, error) {
 	d, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
@@ -80,12 +73,12 @@ func putEntry(c Client, s Source, name string, e RouterEntry, anew bool) ([]byte
 	s.keys = keysIn(c, d, s.keys)
 	c = inFile(c, s.keys)
 	fresh := c.written(e, nil)
-	m := member(v, name)
+	m := member(v, p.Name)
 	switch {
 	case m == nil:
-		err := d.addServers(s.keys, field{name, fresh})
+		err := d.addServers(s.keys, field{p.Name, fresh})
 		return d.bytes(), err
-	case anew || object(&m.Value) == nil:
+	case p.theirs || object(&m.Value) == nil:
 		for _, i := range items(&m.Value) {
 			if !slices.Contains(starting, i.key) {
 				fresh = append(fresh, field{i.key, i.value.Value})
@@ -99,7 +92,7 @@ func putEntry(c Client, s Source, name string, e RouterEntry, anew bool) ([]byte
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
 		d.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
-		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, name, e, false)
+		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, p, e)
 	}
 	d.update(m, c, e)
 	return d.bytes(), nil
