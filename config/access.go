@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"net/url"
 	"slices"
 
@@ -54,9 +53,8 @@ func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profi
 	at, rules := v.StartOffset, sourceMember{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok && i.URL != "" && !d.within(noIssuer, func() {
 		for _, m := range o.Members {
-			if name, _ := keys.Text(m.Value); !hasKey(profiles, name) {
-				d.mistake(m.Name.StartOffset, "there is no profile %q; %s", name, profileAdvice(d, name, profiles))
-			}
+			name, _ := keys.Text(m.Value)
+			d.checkProfile(m.Name.StartOffset, name, profiles)
 		}
 	}) {
 		*i = Issuer{}
@@ -69,14 +67,6 @@ func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profi
 	if slices.Contains(i.Admins, Claim{Name: "*"}) {
 		d.warn(at, `every user of this issuer is an admin whose token has the scope mcp:admin; write a claim that only admins have instead of "*", such as "admins": ["groups=ops"]`)
 	}
-}
-
-// profileAdvice returns the correction of the name of a profile that does not exist.
-func profileAdvice(d *decoder, name string, profiles map[string]Profile) string {
-	if d.mistakes >= maxProblems {
-		return "" // the problem is not kept
-	}
-	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
 }
 
 // checkCertificates reports mistakes in "certificates" that only all files together show: they need
@@ -111,9 +101,7 @@ func checkCertificates(d *decoder, r *Router) {
 		}
 		c, at := &h.Certificates[i], m.Name.StartOffset
 		if !d.within(noCertificate(c.Subject), func() {
-			if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
-				d.mistake(at, `there is no profile %q; %s`, c.Profile, profileAdvice(d, c.Profile, r.Profiles))
-			}
+			d.checkProfile(at, c.Profile, r.Profiles)
 			if names[c.Name] {
 				d.mistake(at, `the name %q is already that of a token or of another certificate; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
 			}

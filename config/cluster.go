@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
-	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -160,19 +158,14 @@ func warnOfCluster(d *decoder, c Config) {
 			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 		}
 	}
-	names, size := namesOf(c.Servers)
-	cost := 0
+	names := namesOf(c.Servers)
 	d.at(atCluster + ".share")
-	for i, text := range t.value.Share {
-		if cost += len(text) * size; cost > maxCompared {
-			break
-		}
-		at := d.last[atCluster+".share"].elements()[i].StartOffset
-		switch p, err := glob.Parse(text); {
-		case strings.Trim(text, "*") == "":
-			d.warn(at, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
-		case err == nil && !slices.ContainsFunc(names, p.Match):
-			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, advice(text, names, noServer))
+	for i, e := range d.last[atCluster+".share"].elements() {
+		text := t.value.Share[i]
+		if strings.Trim(text, "*") == "" {
+			d.warn(e.StartOffset, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
+		} else if fix, unmatched := names.unmatched(text); unmatched {
+			d.warn(e.StartOffset, `"share" has the server %q, which does not exist; %s`, text, fix)
 		}
 	}
 }

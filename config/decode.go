@@ -46,7 +46,6 @@ type expander struct {
 type checker struct {
 	expander
 	level   string                  // where in the file the decoded object stands, as in levels
-	member  hujson.ObjectMember     // the last one of known key, whose value may be decoded now
 	last    map[string]sourceMember // the last members of "metarouter", by their levels
 	strange int                     // how many unknown keys were compared with the known ones
 }
@@ -73,14 +72,6 @@ type sourceMember struct {
 func (d *checker) at(level string) int {
 	d.source, d.name = d.last[level].source, "" // no server
 	return d.last[level].member.Name.StartOffset
-}
-
-// placeOf returns the place of the key of a value, or of the value itself if it is in an array.
-func (d *checker) placeOf(v hujson.Value) int {
-	if d.member.Value.StartOffset == v.StartOffset {
-		return d.member.Name.StartOffset
-	}
-	return v.StartOffset
 }
 
 // elements returns the elements of the member's array. Another value has no elements.
@@ -190,7 +181,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 		case !ok:
 			d.unknown(m, known)
 		case m.Value.Value.Kind() != 'n':
-			d.level, d.member = keys.Below(at, key), m
+			d.level = keys.Below(at, key)
 			if strings.HasPrefix(d.level, atRouter) {
 				d.last[d.level] = sourceMember{d.source, m}
 			}

@@ -94,7 +94,7 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 	case "scope":
 		return s, checkScope(s)
 	case "category":
-		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), s})
+		d.mentions = append(d.mentions, mention{v.StartOffset, keys.Last(d.level), s})
 	case "path":
 		s = d.absolute(s)
 	case "folder":

@@ -99,9 +99,7 @@ func checkTokens(d *decoder, c Config) {
 		}
 		at := elements[i].StartOffset
 		if !d.within(noToken, func() {
-			if t.Profile != "" && !hasKey(c.Router.Profiles, t.Profile) {
-				d.mistake(at, `there is no profile %q; %s`, t.Profile, profileAdvice(d, t.Profile, c.Router.Profiles))
-			}
+			d.checkProfile(at, t.Profile, c.Router.Profiles)
 			if hashes[t.Hash] {
 				d.mistake(at, "it is here twice; remove one")
 			}
