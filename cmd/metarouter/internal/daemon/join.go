@@ -2,17 +2,17 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -70,40 +70,18 @@ type Client struct {
 // maxJoin bounds the request of a client's process, in bytes. Systems bound the variables of a process to less.
 const maxJoin = 8 << 20
 
-// A greeting is the form of the first request of a client's process. Programs of other versions read it.
+// A greeting is the first request of a client's process, in package gob's encoding: programs of other versions read the fields that they know,
+// and strings keep all bytes.
 type greeting struct {
-	Client
-	Terms Terms
-	Text  string // the digest of the text of its configuration
-}
-
-func (g *greeting) values() url.Values {
-	v := url.Values{
-		"text": {g.Text}, "program": {g.Program}, "profile": {g.Profile}, "only": g.Only, "mode": {g.View.Mode}, "names": {g.View.Names},
-		"find": {strconv.FormatBool(g.View.FindTools)}, "level": {g.LogLevel}, "folder": {g.Folder}, "variable": g.Environ,
-	}
-	for name, value := range g.Terms {
-		v.Set("term "+name, value)
-	}
-	return v
+	Client Client
+	Terms  Terms
+	Text   string // the digest of the text of its configuration
 }
 
 // readGreeting reads a greeting.
 func readGreeting(w http.ResponseWriter, q *http.Request) (g greeting, err error) {
-	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
-	if err := q.ParseForm(); err != nil {
-		return g, err
-	}
-	v := q.PostForm
-	g.Client = Client{Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], LogLevel: v.Get("level"), Folder: v.Get("folder"), Environ: v["variable"]}
-	g.View.Mode, g.View.Names, g.View.FindTools = v.Get("mode"), v.Get("names"), v.Get("find") == "true"
-	g.Terms, g.Text = make(Terms), v.Get("text")
-	for key := range v {
-		if name, ok := strings.CutPrefix(key, "term "); ok {
-			g.Terms[name] = v.Get(key)
-		}
-	}
-	return g, nil
+	err = gob.NewDecoder(http.MaxBytesReader(w, q.Body, maxJoin)).Decode(&g)
+	return g, err
 }
 
 // An otherError says why a router that runs does not serve a client.
@@ -279,15 +257,16 @@ func exchange(ctx context.Context, socket, method, path string, from *greeting) 
 }
 
 func sendRequest(conn net.Conn, method, path string, from *greeting) (*http.Response, error) {
-	var form url.Values
+	var body bytes.Buffer
 	if from != nil {
-		form = from.values()
+		if err := gob.NewEncoder(&body).Encode(from); err != nil {
+			return nil, err
+		}
 	}
-	q, err := http.NewRequest(method, "http://router"+path, strings.NewReader(form.Encode()))
+	q, err := http.NewRequest(method, "http://router"+path, &body)
 	if err != nil {
 		return nil, err
 	}
-	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if method == "POST" {
 		q.Header.Set("Connection", "Upgrade")
 		q.Header.Set("Upgrade", "mcp")
