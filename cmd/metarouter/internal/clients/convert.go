@@ -117,9 +117,6 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 	if d, err = c.dialect.translate(d, &to); err != nil {
 		return to, err
 	}
-	if d, err = open(f.source.Path, d.bytes()); err != nil {
-		return to, err
-	}
 	to.anchor(d, f.source)
 	to.text = string(d.bytes())
 	ours, err := config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))

@@ -228,6 +228,9 @@ func (d *document) put(v *hujson.Value, value any, keys ...string) error {
 // remove takes members out of an object, each with its comma and its line. Comments before and behind them stay.
 func (d *document) remove(v *hujson.Value, goes func(key string) bool) {
 	o := object(v)
+	if o == nil {
+		return
+	}
 	lastKept := len(o.Members) - 1
 	for lastKept >= 0 && goes(jsonc.Key(o.Members[lastKept])) {
 		lastKept--

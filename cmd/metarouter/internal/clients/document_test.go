@@ -123,7 +123,7 @@ func TestAddAndRemove(t *testing.T) {
 		"crlf":             {"{\"s\": {\r\n\t\"x\": 1,\r\n\t\"a\": 2\r\n}}", "{\"s\": {\r\n\t\"a\": 2\r\n}}"},
 	} {
 		t.Run("without "+name, func(t *testing.T) {
-			got, err := without(Client{}, Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, []string{"x", "y"})
+			got, err := Install(Client{}, Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, RouterEntry{}, nil, []string{"x", "y"})
 			if err != nil || string(got) != test.want {
 				t.Errorf("got %v\n%s\nwant\n%s", err, got, test.want)
 			}
@@ -201,7 +201,7 @@ func FuzzEdits(f *testing.F) {
 						names = append(names, jsonc.Key(m))
 					}
 				}
-				less, err := without(Client{}, s, names)
+				less, err := Install(Client{}, s, RouterEntry{}, nil, names)
 				expect.OK(t, err)
 				left := tree(t, less)
 				if before := tree(t, installed); before.IsStandard() && !left.IsStandard() {

@@ -42,22 +42,6 @@ func Places(servers []string, others []Other) (places []Place) {
 	return places
 }
 
-// Install takes the entries of the names in gone out of a client's file, and puts ours at the places, or updates them. It returns the
-// data unchanged if all is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
-// program is an error: it is not ours, and nor are the secrets in its env.
-func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) (data []byte, err error) {
-	if s.Data, err = without(c, s, gone); err != nil {
-		return nil, err
-	}
-	for _, p := range places {
-		e.Only = p.Server
-		if s.Data, err = putEntry(c, s, p, e); err != nil {
-			return nil, err
-		}
-	}
-	return s.Data, nil
-}
-
 // HasURL reports whether the client reaches a router by a URL, which may be on another machine: the entry of our name has one.
 func HasURL(c Client, s Source) bool {
 	d, v, err := serversOf(c, s)
@@ -149,7 +133,6 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]string, 
 	left = make(map[string]string)
 	var added []string
 	var lost fields
-	edited := false
 	changed := was.changed(c, s)
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		before, m := changed[name], member(v, name)
@@ -164,25 +147,22 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]string, 
 		case before == "":
 			added = append(added, name)
 		default:
-			m.Value.Value, edited = hujson.Literal(before), true
+			m.Value.Value = hujson.Literal(before)
 		}
 	}
-	if edited {
-		s.Data = d.bytes()
-	}
-	if s.Data, err = without(c, s, added); err != nil {
-		return s.Data, left, err
-	}
-	if d, v, err = serversOf(c, s); err == nil && lost != nil {
-		err = d.addServers(keysIn(c, d, s.keys), lost...)
-		s.Data = d.bytes()
-	} else if err == nil && v != nil && len(items(v)) == 0 && strings.TrimSpace(was.Before) == "" { // the file had no servers
-		s.Data = cut(d, keys)
-		if len(items(&d.root)) == 0 && was.Whole {
+	d.remove(v, func(key string) bool { return slices.Contains(added, key) })
+	switch {
+	case lost != nil:
+		err = d.addServers(keys, lost...)
+	case v == nil:
+		return s.Data, left, nil
+	case len(items(v)) == 0 && strings.TrimSpace(was.Before) == "": // the file had no servers
+		if s.Data = cut(d, keys); len(items(&d.root)) == 0 && was.Whole {
 			s.Data = []byte(was.Before)
 		}
+		return s.Data, left, nil
 	}
-	return s.Data, left, err
+	return d.bytes(), left, err
 }
 
 // cut returns the document without the member to which keys lead.

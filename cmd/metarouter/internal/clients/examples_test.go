@@ -61,7 +61,7 @@ func TestInstallLosesNothing(t *testing.T) {
 				if again, err := install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
 				}
-				out, err := without(c, s, []string{EntryName})
+				out, err := Install(c, s, RouterEntry{}, nil, []string{EntryName})
 				if err != nil || !bytes.Equal(out, data) {
 					t.Errorf("without our entry it says\n%s\nwas\n%s\n%v", out, data, err)
 				}
@@ -143,7 +143,7 @@ func TestImportLosesNothing(t *testing.T) {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}
-				less, err := without(c, s, e.servers)
+				less, err := Install(c, s, RouterEntry{}, nil, e.servers)
 				expect.OK(t, err)
 				left, _ := open(e.file, less)
 				if n := len(object(left.at(e.keys...)).Members); n != 0 {

@@ -245,7 +245,7 @@ func TestOthersAfterImport(t *testing.T) {
 	now := source(strings.Replace(string(before.Data), `{"command": "z"}`, `{"command": "z",  "args": ["new"]}`, 1))
 	got, err := Others(c, now, "/m.json", own)
 	expect.OK(t, err)
-	less, err := without(c, now, Needless(got))
+	less, err := Install(c, now, RouterEntry{}, nil, Needless(got))
 	expect.OK(t, err)
 	left, _ := open("f", less)
 	var names []string

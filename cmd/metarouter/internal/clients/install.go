@@ -63,21 +63,34 @@ var (
 	starting  = append(slices.Clone(compared), "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
 )
 
-// putEntry adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
-// starts.
-func putEntry(c Client, s Source, p Place, e RouterEntry) ([]byte, error) {
+// Install takes the entries of the names in gone out of a client's file, and puts ours at the places, or updates them. It returns the
+// data unchanged if all is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
+// program is an error: it is not ours, and nor are the secrets in its env.
+func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) ([]byte, error) {
 	d, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
 	}
 	s.keys = keysIn(c, d, s.keys)
 	c = inFile(c, s.keys)
+	d.remove(v, func(key string) bool { return slices.Contains(gone, key) })
+	for _, p := range places {
+		e.Only = p.Server
+		if err := d.putEntry(c, s, p, e); err != nil {
+			return nil, err
+		}
+	}
+	return d.bytes(), nil
+}
+
+// putEntry adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
+// starts.
+func (d *document) putEntry(c Client, s Source, p Place, e RouterEntry) error {
 	fresh := c.written(e, nil)
-	m := member(v, p.Name)
+	m := member(d.at(s.keys...), p.Name)
 	switch {
 	case m == nil:
-		err := d.addServers(s.keys, field{p.Name, fresh})
-		return d.bytes(), err
+		return d.addServers(s.keys, field{p.Name, fresh})
 	case p.theirs || object(&m.Value) == nil:
 		for _, i := range items(&m.Value) {
 			if !slices.Contains(starting, i.key) {
@@ -85,17 +98,14 @@ func putEntry(c Client, s Source, p Place, e RouterEntry) ([]byte, error) {
 			}
 		}
 		d.set(m, fresh)
-		return d.bytes(), nil
+		return nil
 	}
 	if err := notOurs(c, s, d, *m); err != nil {
-		return nil, err
+		return err
 	}
-	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
-		d.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
-		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, p, e)
-	}
+	d.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
 	d.update(m, c, e)
-	return d.bytes(), nil
+	return nil
 }
 
 // update brings an entry of ours that starts metarouter up to date.

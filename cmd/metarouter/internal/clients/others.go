@@ -114,16 +114,6 @@ func (o Ours) entry(name string) *hujson.Value {
 	return nil
 }
 
-// without returns a client's file without the servers of those names.
-func without(c Client, s Source, names []string) ([]byte, error) {
-	d, v, err := serversOf(c, s)
-	if err != nil || v == nil || len(names) == 0 {
-		return s.Data, err
-	}
-	d.remove(v, func(key string) bool { return slices.Contains(names, key) })
-	return d.bytes(), nil
-}
-
 // same returns our entry that starts the same server, preferably the one of that name.
 // Entries that start nothing are the same only under the same name.
 func (o Ours) same(s config.Server) (same config.Server, ok bool) {
