@@ -76,23 +76,20 @@ func read(path string, data []byte, env environment) (Config, error) {
 	return assemble([]source{s}, env)
 }
 
-// ServersKey returns the key under which a file has its servers, or "" if they are in the
-// file's object itself. For a file without servers it returns "mcpServers". The error is a
+// Parse parses a file of any size, and returns the key under which it has its servers, or "" if they are in the
+// file's object itself. For a file without servers that is "mcpServers". The error is a
 // Problem: the data is not an object of JSON with comments.
-func ServersKey(path string, data []byte) (string, error) {
-	s, err := parseWithin(path, data, len(data)) // the client reads the file, of any size
-	if err != nil {
-		return "", err
-	}
-	if s.bare {
-		return "", nil
+func Parse(path string, data []byte) (file hujson.Value, serversKey string, err error) {
+	s, err := parseWithin(path, data, len(data))
+	if err != nil || s.bare {
+		return s.file, "", err
 	}
 	for _, key := range roots {
 		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == key }) {
-			return key, nil
+			return s.file, key, nil
 		}
 	}
-	return roots[0], nil
+	return s.file, roots[0], nil
 }
 
 // An environment is the system as Load sees it. Tests bring their own, so that decoding
@@ -215,7 +212,8 @@ func (c *Config) sortProblems() {
 type source struct {
 	path string
 	data []byte
-	root *hujson.Object
+	file hujson.Value
+	root *hujson.Object // of file
 
 	bare    bool // the file is a map of servers without a root key
 	general bool // the file has all settings of another client
@@ -259,7 +257,7 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root, s.bare, s.general = root, isBare(root), keys.IsGeneral(root)
+	s.file, s.root, s.bare, s.general = value, root, isBare(root), keys.IsGeneral(root)
 	return s, nil
 }
 

@@ -20,6 +20,8 @@ type document struct {
 	data []byte       // without bom, before all edits
 	root hujson.Value // which the edits change
 
+	serversKey string // under which package config finds servers; "" if they are in the root itself
+
 	style
 }
 
@@ -35,15 +37,11 @@ func open(path string, data []byte) (*document, error) {
 	if len(bytes.TrimSpace(d.data)) == 0 {
 		d.data = []byte("{\n}\n")
 	}
-	if _, err := config.ServersKey(path, d.data); err != nil {
+	var err error
+	if d.root, d.serversKey, err = config.Parse(path, d.data); err != nil {
 		return nil, err
 	}
-	root, err := jsonc.Parse(d.data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	d.root = root
-	text := d.data[root.StartOffset:root.EndOffset]
+	text := d.data[d.root.StartOffset:d.root.EndOffset]
 	if bytes.Contains(d.data, []byte("\r\n")) {
 		d.newline = "\r\n"
 	}
@@ -278,7 +276,7 @@ func joined(before, behind string, atEnd bool) hujson.Extra {
 func (d *document) servers(keys []string) (*hujson.Value, error) {
 	v := d.at(keys...)
 	if v == nil {
-		if key, err := config.ServersKey(d.path, d.data); err == nil && len(keys) == 1 && key != "" && d.at(key) != nil {
+		if key := d.serversKey; len(keys) == 1 && key != "" && d.at(key) != nil {
 			return nil, fmt.Errorf("%s has its servers under %q, where this client has them under %q; rename the key, or name the client whose file it is", d.path, key, keys[0])
 		}
 		return nil, nil

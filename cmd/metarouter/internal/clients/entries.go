@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -25,11 +24,7 @@ func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, key
 	if d, err = open(path, data); err != nil {
 		return nil, nil, nil, err
 	}
-	key, err := config.ServersKey(path, d.data)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if key == "" { // the servers are in the file's object itself
+	if d.serversKey == "" {
 		return d, []*hujson.Value{&d.root}, nil, nil
 	}
 	o := object(&d.root)
@@ -38,7 +33,7 @@ func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, key
 			homes = append(homes, &m.Value)
 		}
 	}
-	return d, homes, []string{key}, nil
+	return d, homes, []string{d.serversKey}, nil
 }
 
 // entryOf returns the entry of that name that counts: the last one of the file.

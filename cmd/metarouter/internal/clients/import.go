@@ -3,8 +3,6 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Imported is our file with a client's servers, and says which of them were added. The names are
@@ -30,18 +28,11 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 	if err != nil {
 		return Imported{}, err
 	}
-	d, err := open(path, data)
+	d, _, keys, err := openOurs(path, data)
 	if err != nil {
 		return Imported{}, err
 	}
-	key, err := config.ServersKey(path, d.data)
-	if err != nil {
-		return Imported{}, err
-	}
-	m := merge{doc: d, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
-	if key != "" {
-		m.keys = []string{key}
-	}
+	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
 	for _, f := range all {

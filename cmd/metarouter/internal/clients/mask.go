@@ -7,7 +7,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -29,8 +28,8 @@ func masked(path string, data []byte, from, to int) []string {
 		return all
 	}
 	shown := stretch{document: d, from: lineStart(d.data, from), to: lineStart(d.data, to)}
-	if key, err := config.ServersKey(path, d.data); err == nil && key != "" {
-		shown.servers = d.at(key)
+	if d.serversKey != "" {
+		shown.servers = d.at(d.serversKey)
 	}
 	shown.mask(&d.root, "", false)
 	shown.comments()
