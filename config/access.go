@@ -54,7 +54,7 @@ func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profi
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok && i.URL != "" && !d.within(noIssuer, func() {
 		for _, m := range o.Members {
 			name, _ := keys.Text(m.Value)
-			d.checkProfile(m.Name.StartOffset, name, profiles)
+			checkProfile(d, m.Name.StartOffset, name, profiles)
 		}
 	}) {
 		*i = Issuer{}
@@ -101,7 +101,7 @@ func checkCertificates(d *decoder, r *Router) {
 		}
 		c, at := &h.Certificates[i], m.Name.StartOffset
 		if !d.within(noCertificate(c.Subject), func() {
-			d.checkProfile(at, c.Profile, r.Profiles)
+			checkProfile(d, at, c.Profile, r.Profiles)
 			if names[c.Name] {
 				d.mistake(at, `the name %q is already that of a token or of another certificate; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
 			}

@@ -102,7 +102,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 }
 
 // checkProfile reports the name of a profile that does not exist. The name "" is none.
-func (d *decoder) checkProfile(at int, name string, profiles map[string]Profile) {
+func checkProfile(d *decoder, at int, name string, profiles map[string]Profile) {
 	if _, ok := profiles[name]; ok || name == "" {
 		return
 	}

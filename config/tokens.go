@@ -99,7 +99,7 @@ func checkTokens(d *decoder, c Config) {
 		}
 		at := elements[i].StartOffset
 		if !d.within(noToken, func() {
-			d.checkProfile(at, t.Profile, c.Router.Profiles)
+			checkProfile(d, at, t.Profile, c.Router.Profiles)
 			if hashes[t.Hash] {
 				d.mistake(at, "it is here twice; remove one")
 			}

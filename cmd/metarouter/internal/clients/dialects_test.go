@@ -130,7 +130,7 @@ func TestInstallDialects(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
-		got, err := install(c, s, e)
+		got, err := Install(c, s, e, all, nil)
 		if err != nil || !strings.Contains(string(got), tc.want) {
 			t.Errorf("%s: no %q in\n%s\n%v", tc.client, tc.want, got, err)
 			continue
@@ -144,7 +144,7 @@ func TestInstallDialects(t *testing.T) {
 			}
 		}
 		s.Data = got
-		if again, err := install(c, s, e); err != nil || string(again) != string(got) {
+		if again, err := Install(c, s, e, all, nil); err != nil || string(again) != string(got) {
 			t.Errorf("%s: the second time it says\n%s\n%v", tc.client, again, err)
 		}
 		all, _, err := c.find([]Source{s})

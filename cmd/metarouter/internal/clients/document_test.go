@@ -165,7 +165,7 @@ func FuzzEdits(f *testing.F) {
 		}
 		for _, c := range table {
 			s := Source{Path: "/f.json", Data: data, keys: c.keys}
-			installed, err := install(c, s, e)
+			installed, err := Install(c, s, e, all, nil)
 			if err != nil || !c.Rewrites() {
 				continue // the servers are no object
 			}
@@ -190,7 +190,7 @@ func FuzzEdits(f *testing.F) {
 				t.Errorf("%s: plain JSON no more:\n%s", c.Name, installed)
 			}
 			s.Data = installed
-			if again, err := install(c, s, e); err != nil || !bytes.Equal(again, installed) {
+			if again, err := Install(c, s, e, all, nil); err != nil || !bytes.Equal(again, installed) {
 				t.Errorf("%s: the second time: %v\n%s\nafter\n%s", c.Name, err, again, installed)
 			}
 			Diff("/f.json", data, installed)

@@ -15,10 +15,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// install puts our entry for all servers into a client's file.
-func install(c Client, s Source, e RouterEntry) ([]byte, error) {
-	return Install(c, s, e, []Place{{Name: EntryName}}, nil)
-}
+// all is our entry for all servers.
+var all = []Place{{Name: EntryName}}
 
 // An entry for each server takes the place of the client's own, and the file comes back byte for byte, also after a second time, or if
 // another program has changed an entry in between.
@@ -123,10 +121,10 @@ func TestModeOfEntry(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "/f.json", Data: []byte(tc.data), keys: c.keys}
-		data, err := install(c, s, RouterEntry{Command: "metarouter"})
+		data, err := Install(c, s, RouterEntry{Command: "metarouter"}, all, nil)
 		expect.OK(t, err, tc.client)
 		expect.Contains(t, string(data), tc.want, tc.client)
-		data, err = install(c, s, RouterEntry{Command: "metarouter", Chosen: true})
+		data, err = Install(c, s, RouterEntry{Command: "metarouter", Chosen: true}, all, nil)
 		expect.OK(t, err, tc.client)
 		expect.Equal(t, strings.Contains(string(data), "direct"), false, tc.client+" with a mode of the configuration")
 	}

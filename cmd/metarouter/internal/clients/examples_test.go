@@ -55,10 +55,10 @@ func TestInstallLosesNothing(t *testing.T) {
 		for name, data := range e.variants(t) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
-				installed, err := install(c, s, entry)
+				installed, err := Install(c, s, entry, all, nil)
 				expect.OK(t, err)
 				s.Data = installed
-				if again, err := install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
+				if again, err := Install(c, s, entry, all, nil); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
 				}
 				out, err := Install(c, s, RouterEntry{}, nil, []string{EntryName})
