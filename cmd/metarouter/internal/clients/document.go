@@ -80,9 +80,8 @@ func member(v *hujson.Value, key string) *hujson.ObjectMember {
 
 // An item is a member of an object or an element of an array.
 type item struct {
-	key    string // of a member
-	before string // the text before it
-	value  *hujson.Value
+	key   string // of a member
+	value *hujson.Value
 }
 
 // items returns the members of an object or the elements of an array; nil for another value.
@@ -93,11 +92,11 @@ func items(v *hujson.Value) (all []item) {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		for i := range value.Members {
-			all = append(all, item{jsonc.Key(value.Members[i]), string(value.Members[i].Name.BeforeExtra), &value.Members[i].Value})
+			all = append(all, item{jsonc.Key(value.Members[i]), &value.Members[i].Value})
 		}
 	case *hujson.Array:
 		for i := range value.Elements {
-			all = append(all, item{"", string(value.Elements[i].BeforeExtra), &value.Elements[i]})
+			all = append(all, item{"", &value.Elements[i]})
 		}
 	}
 	return all
@@ -145,11 +144,15 @@ func (d *document) add(v *hujson.Value, all ...field) {
 	if o == nil {
 		return
 	}
-	inLine := !slices.ContainsFunc(all, func(f field) bool { _, isObject := f.value.(fields); return isObject })
+	inLine := d.isOneLine(v) && (d.compact || !slices.ContainsFunc(all, func(f field) bool { _, isObject := f.value.(fields); return isObject }))
 	for _, f := range all {
 		m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}}
+		last, first := &hujson.Value{}, &hujson.Value{} // of no member
+		if n := len(o.Members); n > 0 {
+			first, last = &o.Members[n-1].Name, &o.Members[n-1].Value
+		}
 		var indent string
-		m.Name.BeforeExtra, m.Value.AfterExtra, indent = d.behindLast(v, &o.AfterExtra, inLine)
+		m.Name.BeforeExtra, m.Value.AfterExtra, indent = d.behind(v, string(first.BeforeExtra), last, &o.AfterExtra, inLine)
 		m.Value.BeforeExtra, m.Value.Value = d.gap(), d.value(f.value, indent).Value
 		o.Members = append(o.Members, m)
 	}
@@ -157,28 +160,29 @@ func (d *document) add(v *hujson.Value, all ...field) {
 
 // addElement puts a string behind the last element of an array.
 func (d *document) addElement(v *hujson.Value, said string) {
-	a, e := v.Value.(*hujson.Array), hujson.Value{Value: hujson.Literal(quoted(said))}
-	e.BeforeExtra, e.AfterExtra, _ = d.behindLast(v, &a.AfterExtra, true)
+	a, e, last := v.Value.(*hujson.Array), hujson.Value{Value: hujson.Literal(quoted(said))}, &hujson.Value{}
+	if n := len(a.Elements); n > 0 {
+		last = &a.Elements[n-1]
+	}
+	e.BeforeExtra, e.AfterExtra, _ = d.behind(v, string(last.BeforeExtra), last, &a.AfterExtra, d.isOneLine(v))
 	a.Elements = append(a.Elements, e)
 }
 
-// behindLast returns the text before and behind the next item of an object or an array, and the indentation of the item's lines. end is the text
-// behind the present last item: its comments come before the next one. inLine says that the item goes into the line of the others, if they are in one.
-func (d *document) behindLast(v *hujson.Value, end *hujson.Extra, inLine bool) (before, after hujson.Extra, indent string) {
+// isOneLine reports whether the next item of an object or an array may go into the line of the others.
+func (d *document) isOneLine(v *hujson.Value) bool {
+	return d.compact || len(items(v)) > 0 && !strings.Contains(written(v), "\n")
+}
+
+// behind returns the text before and behind the next item of an object or an array, and the indentation of the item's lines. last is the
+// present last item, without a value if there is none, with the text before it. end is the text behind it: its comments come before the
+// next item. inLine says that the item goes into the line of the others.
+func (d *document) behind(v *hujson.Value, beforeLast string, last *hujson.Value, end *hujson.Extra, inLine bool) (before, after hujson.Extra, indent string) {
 	base, _ := d.indentAt(v.StartOffset)
-	lead, indent := d.newline+base+d.unit, base+d.unit
-	last := &hujson.Value{} // of no item
-	if present := items(v); len(present) > 0 {
-		i := present[len(present)-1]
-		last = i.value
-		if line := strings.LastIndexByte(i.before, '\n'); line >= 0 && strings.TrimSpace(i.before[line:]) == "" {
-			indent = i.before[line+1:]
-			lead = d.newline + indent
-		}
-		inLine = d.compact || inLine && !strings.Contains(written(v), "\n")
-	} else {
-		inLine = d.compact
+	indent = base + d.unit
+	if line := strings.LastIndexByte(beforeLast, '\n'); line >= 0 && strings.TrimSpace(beforeLast[line:]) == "" {
+		indent = beforeLast[line+1:]
 	}
+	lead := d.newline + indent
 	said := string(*end)
 	comments, closing := said, d.newline+base
 	if inLine {
