@@ -147,12 +147,12 @@ func (d *document) add(v *hujson.Value, all ...field) {
 	inLine := d.isOneLine(v) && (d.compact || !slices.ContainsFunc(all, func(f field) bool { _, isObject := f.value.(fields); return isObject }))
 	for _, f := range all {
 		m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}}
-		last, first := &hujson.Value{}, &hujson.Value{} // of no member
+		name, last := &hujson.Value{}, &hujson.Value{} // of no member
 		if n := len(o.Members); n > 0 {
-			first, last = &o.Members[n-1].Name, &o.Members[n-1].Value
+			name, last = &o.Members[n-1].Name, &o.Members[n-1].Value
 		}
 		var indent string
-		m.Name.BeforeExtra, m.Value.AfterExtra, indent = d.behind(v, string(first.BeforeExtra), last, &o.AfterExtra, inLine)
+		m.Name.BeforeExtra, m.Value.AfterExtra, indent = d.behind(v, string(name.BeforeExtra), last, &o.AfterExtra, inLine)
 		m.Value.BeforeExtra, m.Value.Value = d.gap(), d.value(f.value, indent).Value
 		o.Members = append(o.Members, m)
 	}
