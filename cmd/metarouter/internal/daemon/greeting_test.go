@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"bytes"
-	"encoding/gob"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -10,21 +8,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// A greeting keeps all bytes of its strings, and is bounded.
+// The form stays as it is: a router and the processes of its clients may be of different versions.
 func TestGreeting(t *testing.T) {
 	sent := greeting{
 		Client: Client{Program: "p 1", Profile: "work", Only: []string{"a", "b"}, LogLevel: "info", Folder: "/f", Environ: []string{"A=1", "B=\xff&="}},
 		Terms:  Terms{"user": "7"}, Text: "t",
 	}
-	sent.Client.View.Mode, sent.Client.View.Names, sent.Client.View.FindTools = "direct", "prefixed", true
-	read := func(value any) (greeting, error) {
-		var b bytes.Buffer
-		expect.OK(t, gob.NewEncoder(&b).Encode(value))
-		return readGreeting(httptest.NewRecorder(), httptest.NewRequest("PUT", "/log", &b))
-	}
-	got, err := read(sent)
+	sent.View.Mode, sent.View.Names, sent.View.FindTools = "direct", "prefixed", true
+	form := sent.values().Encode()
+	expect.Equal(t, form, "find=true&folder=%2Ff&level=info&mode=direct&names=prefixed&only=a&only=b&profile=work&program=p+1&"+
+		"term+user=7&text=t&variable=A%3D1&variable=B%3D%FF%26%3D")
+	q := httptest.NewRequest("PUT", "/log", strings.NewReader(form))
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	got, err := readGreeting(httptest.NewRecorder(), q)
 	expect.OK(t, err)
 	expect.Deep(t, got, sent)
-	_, err = read(greeting{Text: strings.Repeat("x", maxJoin)})
+	q = httptest.NewRequest("PUT", "/log", strings.NewReader("text="+strings.Repeat("x", maxJoin)))
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	_, err = readGreeting(httptest.NewRecorder(), q)
 	expect.Error(t, err, "too large")
 }

@@ -229,13 +229,13 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 		http.Error(w, otherTerms(name), http.StatusConflict)
 		return
 	}
-	if !h.Stays && isNewer(c.Client.Program, h.Program) {
+	if !h.Stays && isNewer(c.Program, h.Program) {
 		h.handOver()
 		http.Error(w, "this program is newer than the running router's, and takes over", http.StatusConflict)
 		return
 	}
-	if h.awaitText(q.Context(), c.Text); c.Client.Profile != "" && !h.HasProfile(c.Client.Profile) {
-		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", c.Client.Profile), http.StatusNotFound)
+	if h.awaitText(q.Context(), c.Text); c.Profile != "" && !h.HasProfile(c.Profile) {
+		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", c.Profile), http.StatusNotFound)
 		return
 	}
 	id, joined := h.admit()

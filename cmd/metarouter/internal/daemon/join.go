@@ -2,17 +2,17 @@ package daemon
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -70,18 +70,40 @@ type Client struct {
 // maxJoin bounds the request of a client's process, in bytes. Systems bound the variables of a process to less.
 const maxJoin = 8 << 20
 
-// A greeting is the first request of a client's process, in package gob's encoding: programs of other versions read the fields that they know,
-// and strings keep all bytes.
+// A greeting is the form of the first request of a client's process. Programs of other versions read it.
 type greeting struct {
-	Client Client
-	Terms  Terms
-	Text   string // the digest of the text of its configuration
+	Client
+	Terms Terms
+	Text  string // the digest of the text of its configuration
+}
+
+func (g *greeting) values() url.Values {
+	v := url.Values{
+		"text": {g.Text}, "program": {g.Program}, "profile": {g.Profile}, "only": g.Only, "mode": {g.View.Mode}, "names": {g.View.Names},
+		"find": {strconv.FormatBool(g.View.FindTools)}, "level": {g.LogLevel}, "folder": {g.Folder}, "variable": g.Environ,
+	}
+	for name, value := range g.Terms {
+		v.Set("term "+name, value)
+	}
+	return v
 }
 
 // readGreeting reads a greeting.
 func readGreeting(w http.ResponseWriter, q *http.Request) (g greeting, err error) {
-	err = gob.NewDecoder(http.MaxBytesReader(w, q.Body, maxJoin)).Decode(&g)
-	return g, err
+	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
+	if err := q.ParseForm(); err != nil {
+		return g, err
+	}
+	v := q.PostForm
+	g.Client = Client{Program: v.Get("program"), Profile: v.Get("profile"), Only: v["only"], LogLevel: v.Get("level"), Folder: v.Get("folder"), Environ: v["variable"]}
+	g.View.Mode, g.View.Names, g.View.FindTools = v.Get("mode"), v.Get("names"), v.Get("find") == "true"
+	g.Terms, g.Text = make(Terms), v.Get("text")
+	for key := range v {
+		if name, ok := strings.CutPrefix(key, "term "); ok {
+			g.Terms[name] = v.Get(key)
+		}
+	}
+	return g, nil
 }
 
 // An otherError says why a router that runs does not serve a client.
@@ -257,16 +279,15 @@ func exchange(ctx context.Context, socket, method, path string, from *greeting) 
 }
 
 func sendRequest(conn net.Conn, method, path string, from *greeting) (*http.Response, error) {
-	var body bytes.Buffer
+	var form url.Values
 	if from != nil {
-		if err := gob.NewEncoder(&body).Encode(from); err != nil {
-			return nil, err
-		}
+		form = from.values()
 	}
-	q, err := http.NewRequest(method, "http://router"+path, &body)
+	q, err := http.NewRequest(method, "http://router"+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if method == "POST" {
 		q.Header.Set("Connection", "Upgrade")
 		q.Header.Set("Upgrade", "mcp")
