@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -137,7 +138,7 @@ func TestUntrusted(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "the value"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`:                             "edited: a",
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}"}}, "c": {"url": "${K}"}, "d": {"url": "u"}}, "metarouter": {"mode": "direct"}}`: `added: d; removed: b; edited: c; edited: the object "metarouter"`,
-		`{"servers": {"c": {"url": "u"}, "a": {"env": {"K": "${K}"}, "command": "x"}, "b": {"command": "x"}}}`:                                     "edited: a, b, c",
+		`{"servers": {"c": {"url": "u"}, "a": {"env": {"K": "${K}"}, "command": "x"}, "b": {"command": "x"}}}`:                                     "",
 		`{"mcpServers": {"c": {"url": "u"}, "a": {"command": "x", "env": {"K": "${K}"}}, "b": {"command": "y"}, "b": {"command": "x"}}}`:           "edited: b",
 		`{}`: "removed: a, b, c",
 		`{"a": {"command": "x", "env": {"K": "${K}"}}, "b": {"command": "x"}, "c": {"url": "u"}, "metarouter": {}, "x; added: y": {}}`:                                                                  `added: "x; added: y"; edited: a, b, c; edited: the object "metarouter"`,
@@ -150,5 +151,18 @@ func TestUntrusted(t *testing.T) {
 		if got, want := untrusted(text).Error(), file+" is not trusted: it was edited since you approved it"+how; got != want {
 			t.Errorf("%.80s:\ngot  %s\nwant %s", text, got, want)
 		}
+	}
+
+	// The approval of a file with very long names is bounded. The approval counts all the same.
+	var many []string
+	for i := range 100 {
+		many = append(many, fmt.Sprintf(`"%s%d": {}`, strings.Repeat("x", 1000), i))
+	}
+	text := `{"mcpServers": {` + strings.Join(many, ",") + `}}`
+	u = untrusted(text)
+	expect.OK(t, u.Text.Trust(data))
+	expect.OK(t, u.Text.Trusted(data))
+	if got := untrusted(`{}`); !got.Before || len(got.Removed) > 0 {
+		t.Errorf("got %v", got)
 	}
 }

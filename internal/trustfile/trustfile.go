@@ -3,6 +3,7 @@
 package trustfile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tailscale/hujson"
 
@@ -59,48 +61,75 @@ func write(dataDir string, approved map[string]Approval) error {
 	return safefile.Write(pathIn(dataDir), data, true)
 }
 
-// An Approval is the record of an approved text of one file: digests of its parts.
+// An Approval is the record of an approved text of one file. The digest alone decides; the other
+// digests show which parts of a later text differ.
 type Approval struct {
-	Settings string            `json:"settings"` // of the "metarouter" object, and of all that is no entry
-	Entries  map[string]string `json:"entries"`  // of the entries, by the names of servers, and of the scripts, by their files
+	Digest   string            `json:"digest"`
+	Settings string            `json:"settings"` // the digest of the "metarouter" object
+	Entries  map[string]string `json:"entries"`  // the digests of the entries, by the names of servers, and of the scripts, by their files; nil if the names are too long to be kept
 }
 
-// maxName is the most bytes of a name that an approval keeps. No server has a longer one.
-const maxName = 256
+// maxNames is the most bytes of the names that an approval keeps.
+const maxNames = 64 << 10
 
 // approvalOf returns the approval of an object with the servers and the settings of a file, by its
 // canonical spelling, and of scripts. A duplicate key counts, so that no value hides behind another.
 func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Approval {
 	a := Approval{Entries: make(map[string]string)}
-	add := func(name string, parts ...string) {
-		short := name[:min(len(name), maxName)]
-		a.Entries[short] = digest(a.Entries[short], append(parts, name)...)
+	type part struct{ key, name, digest string }
+	var parts []part
+	names := 0
+	addPart := func(p part) {
+		parts = append(parts, p)
+		a.Entries[p.name] = chain(a.Entries[p.name], p.digest)
+		names += len(p.name)
 	}
+	addEntry := func(key string, m hujson.ObjectMember) { addPart(part{key, jsonc.Key(m), digest(m.Value.Value)}) }
 	for _, s := range scripts {
-		add(s.File, "script", s.Code)
+		addPart(part{"*.js", s.File, chain("script", s.Code)}) // no key of a file that counts has this name
 	}
 	for _, m := range object.Members {
 		key := jsonc.Key(m)
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch {
 		case bare && key != settings:
-			add(key, "server", "", canonical(m.Value))
+			addEntry("", m)
 		case isObject && key != settings:
+			parts = append(parts, part{key: key})
 			for _, m := range servers.Members {
-				add(jsonc.Key(m), "server", key, canonical(m.Value))
+				addEntry(key, m)
 			}
 		default:
-			a.Settings = digest(a.Settings, key, canonical(m.Value))
+			p := part{key: key, digest: digest(m.Value.Value)}
+			parts = append(parts, p)
+			if key == settings {
+				a.Settings = chain(a.Settings, p.digest)
+			}
 		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name)) })
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%q %q %s\n", p.key, p.name, p.digest)
+	}
+	a.Digest = hex.EncodeToString(h.Sum(nil))
+	if names > maxNames {
+		a.Entries = nil
 	}
 	return a
 }
 
-// canonical returns a value in its canonical spelling.
-func canonical(v hujson.Value) string { return string(jsonc.AppendCanonical(nil, v.Value)) }
+// digest returns a hash of a value in a canonical spelling.
+func digest(v hujson.ValueTrimmed) string {
+	sum := sha256.Sum256(jsonc.AppendCanonical(nil, v))
+	return hex.EncodeToString(sum[:])
+}
 
-// digest returns a hash of parts, and of the digest of earlier parts of the same name, which may be "".
-func digest(before string, parts ...string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", before, parts))
+// chain returns the digest of a value and of an earlier one of the same name, which may be "".
+func chain(before, next string) string {
+	if before == "" {
+		return next
+	}
+	sum := sha256.Sum256([]byte(before + next))
 	return hex.EncodeToString(sum[:])
 }
