@@ -52,43 +52,48 @@ func HasURL(c Client, s Source) bool {
 // A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
 type Record struct {
 	Missing       bool // there was no file
-	Whole         bool // Before and After are whole files, else the object of the servers
+	Depth         int  // of Before and After: 0 for whole files, else how many keys lead to the object of the servers
 	Before, After string
-	Left          map[string]string // entries that could not come back earlier, by name
+	Entries       map[string]Entry // that could not come back earlier, by name; in records of earlier builds, all that changed
+}
+
+// An Entry is an entry of a client's file.
+type Entry struct {
+	Before string // its text, "" if it was not there
 }
 
 // Empty reports whether there is nothing to go back to.
-func (r Record) Empty() bool { return r.Before == r.After && len(r.Left) == 0 }
+func (r Record) Empty() bool { return r.Before == r.After && len(r.Entries) == 0 }
 
-// changed returns the text before of each entry that the record changed, "" for one that was added.
-func (r Record) changed(c Client, s Source) map[string]string {
-	entries := func(servers string) map[string]string {
-		all, root := make(map[string]string), hujson.Value{}
+// changed returns the entries before that the record changed. left are the others that could not come back earlier.
+func (r Record) changed(c Client, s Source) (all, left map[string]Entry) {
+	entries := func(servers string) map[string]Entry {
+		all, root := make(map[string]Entry), hujson.Value{}
 		v := &root
-		if r.Whole {
+		if r.Depth == 0 {
 			_, v, _ = serversOf(c, Source{Path: s.Path, Data: []byte(servers), keys: s.keys})
 		} else {
 			root, _ = hujson.Parse([]byte(servers))
 		}
 		for _, i := range items(v) {
-			all[i.key] = written(i.value)
+			all[i.key] = Entry{written(i.value)}
 		}
 		return all
 	}
-	all, after := entries(r.Before), entries(r.After)
-	for name, text := range after {
-		if before := all[name]; before == text {
+	all, left = entries(r.Before), make(map[string]Entry)
+	for name, after := range entries(r.After) {
+		if before := all[name]; before == after {
 			delete(all, name)
 		} else {
 			all[name] = before
 		}
 	}
-	for name, text := range r.Left {
+	for name, e := range r.Entries {
 		if _, again := all[name]; !again {
-			all[name] = text
+			left[name] = e
 		}
 	}
-	return all
+	return all, left
 }
 
 // Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
@@ -104,13 +109,13 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 	if err != nil {
 		return was, err
 	}
-	_, v, err := serversOf(c, now)
+	d, v, err := serversOf(c, now)
 	if err != nil {
 		return was, err
 	}
-	r := Record{missing || was.Missing && len(base) == 0, false, written(old), written(v), left}
+	r := Record{missing || was.Missing && len(base) == 0, len(keysIn(c, d, s.keys)), written(old), written(v), left}
 	if back, _, err := Undo(c, now, r); err != nil || string(back) != string(base) {
-		r.Whole, r.Before, r.After = true, string(base), string(data)
+		r.Depth, r.Before, r.After = 0, string(base), string(data)
 	}
 	return r, nil
 }
@@ -118,31 +123,33 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 // Undo goes back to the content that a client's file had before the changes of was, byte for byte, if no other program has changed an
 // entry since. Else the client's own entries come back as they were, and those that were added go. left are entries that can't come
 // back, since the file has others of their names.
-func Undo(c Client, s Source, was Record) (data []byte, left map[string]string, err error) {
+func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, err error) {
 	d, v, err := serversOf(c, s)
-	keys := keysIn(c, d, s.keys)
-	switch {
-	case err != nil || was.Empty():
+	if err != nil || was.Empty() {
 		return s.Data, nil, err
-	case was.Whole && string(s.Data) == was.After:
-		return []byte(was.Before), nil, nil
-	case !was.Whole && written(v) == was.After && was.Before != "":
-		v.Value = hujson.Literal(was.Before)
-		return d.bytes(), was.Left, nil
 	}
-	left = make(map[string]string)
+	changed, left := was.changed(c, s)
+	switch {
+	case was.Depth == 0 && string(s.Data) == was.After:
+		return []byte(was.Before), left, nil
+	case was.Depth > 0 && written(v) == was.After && was.Before != "":
+		v.Value = hujson.Literal(was.Before)
+		return d.bytes(), left, nil
+	}
+	maps.Copy(changed, left)
+	clear(left)
+	keys := keysIn(c, d, s.keys)
 	var added []string
 	var lost fields
-	changed := was.changed(c, s)
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
-		before, m := changed[name], member(v, name)
+		before, m := changed[name].Before, member(v, name)
 		switch {
 		case m == nil && before != "":
 			lost = append(lost, field{name, excerpt{before, ""}})
 		case m == nil || equal(m.Value, before):
 		case !serverOf(c, d, s, name, m.Value).Self:
 			if before != "" {
-				left[name] = before
+				left[name] = Entry{before}
 			}
 		case before == "":
 			added = append(added, name)
@@ -157,7 +164,7 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]string, 
 	case v == nil:
 		return s.Data, left, nil
 	case len(items(v)) == 0 && strings.TrimSpace(was.Before) == "": // the file had no servers
-		if s.Data = cut(d, keys); len(items(&d.root)) == 0 && was.Whole {
+		if s.Data = cut(d, keys); len(items(&d.root)) == 0 && was.Depth == 0 {
 			s.Data = []byte(was.Before)
 		}
 		return s.Data, left, nil

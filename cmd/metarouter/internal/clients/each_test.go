@@ -164,3 +164,21 @@ func TestHasURL(t *testing.T) {
 	}
 	expect.Equal(t, HasURL(c, Source{Path: "/f", keys: c.keys}), false, "no file")
 }
+
+// A record of an earlier build has all entries that changed, also if the file comes back as a whole.
+func TestUndoEarlier(t *testing.T) {
+	const before = `{"mcpServers": {"a": {"command": "x"}}}`
+	const after = `{"mcpServers": {"a": {"command": "metarouter", "args": ["serve", "--only", "a"]}, "b": {"command": "metarouter", "args": ["serve", "--only", "b"]}}}`
+	c, _ := Find("cursor")
+	_, old, err := serversOf(c, Source{Data: []byte(before), keys: c.keys})
+	expect.OK(t, err)
+	_, now, err := serversOf(c, Source{Data: []byte(after), keys: c.keys})
+	expect.OK(t, err)
+	for _, r := range []Record{{Depth: 1, Before: written(old), After: written(now)}, {Before: before, After: after}, {}} {
+		r.Entries = map[string]Entry{"a": {`{"command": "x"}`}, "b": {}}
+		got, left, err := Undo(c, Source{Path: "/f", Data: []byte(after), keys: c.keys}, r)
+		if string(got) != before || len(left) > 0 || err != nil {
+			t.Errorf("%+v: %s, %v, %v", r, got, left, err)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	if err != nil || !in.e.Write {
 		return err
 	}
-	return keep(records, id, clients.Record{Left: left})
+	return keep(records, id, clients.Record{Entries: left})
 }
 
 // keep stores the record of a client's file, unless there is nothing to go back to.
