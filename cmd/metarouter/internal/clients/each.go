@@ -145,7 +145,7 @@ func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, e
 		before, m := changed[name].Before, member(v, name)
 		switch {
 		case m == nil && before != "":
-			lost = append(lost, field{name, excerpt{before, ""}})
+			lost = append(lost, field{name, hujson.Literal(before)})
 		case m == nil || equal(m.Value, before):
 		case !serverOf(c, d, s, name, m.Value).Self:
 			if before != "" {

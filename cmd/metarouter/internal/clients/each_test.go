@@ -79,6 +79,7 @@ func TestUndo(t *testing.T) {
 		{`"a":` + linear, `"a":` + ours + `,"b":` + ours, `"a": ` + ours + `, "b": ` + linear, `"a": ` + linear + `, "b": ` + linear, ""},
 		{`"a":` + linear, `"a":` + ours, `"a": {"url": "https://a/mcp"}`, `"a": {"url": "https://a/mcp"}`, "a"},
 		{`"a":` + linear, `"a":` + ours, `"a":` + linear, `"a":` + linear, ""},
+		{"\r\n  \"a\": {\r\n    \"command\": \"x\"\r\n  }\r\n", `"metarouter":` + ours, "\r\n  \"b\": {},\r\n  \"metarouter\": " + ours + "\r\n", "\r\n  \"b\": {},\r\n  \"a\": {\r\n    \"command\": \"x\"\r\n  }\r\n", ""},
 	} {
 		file := func(servers string) []byte { return []byte(`{"mcpServers": {` + servers + `}}`) }
 		r, err := Replaced(c, Source{Path: "/f", Data: file(tc.before), keys: c.keys}, false, file(tc.after), Record{})
@@ -181,4 +182,14 @@ func TestUndoEarlier(t *testing.T) {
 			t.Errorf("%+v: %s, %v, %v", r, got, left, err)
 		}
 	}
+}
+
+// Comments and trailing commas stay where our entry takes the place of all others.
+func TestInstallInPlaceOfAll(t *testing.T) {
+	c, _ := Find("cursor")
+	s := Source{Path: "/f", Data: []byte("{\n  \"mcpServers\": {\n    // a\n    \"a\": {\"command\": \"x\"}, // b\n  },\n}\n"), keys: c.keys}
+	got, err := Install(c, s, RouterEntry{Command: "metarouter"}, all, []string{"a", EntryName})
+	expect.OK(t, err)
+	want := "{\n  \"mcpServers\": {\n    // a\n    // b\n    \"metarouter\": {\n      \"type\": \"stdio\",\n      \"command\": \"metarouter\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n"
+	expect.Equal(t, string(got), want)
 }

@@ -63,7 +63,7 @@ var (
 	starting  = append(slices.Clone(compared), "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
 )
 
-// Install takes the entries of the names in gone out of a client's file, and puts ours at the places, or updates them. It returns the
+// Install puts our entries at the places of a client's file, or updates them, and takes the others of the names in gone out. It returns the
 // data unchanged if all is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
 func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) ([]byte, error) {
@@ -73,13 +73,15 @@ func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) (
 	}
 	s.keys = keysIn(c, d, s.keys)
 	c = inFile(c, s.keys)
-	d.remove(v, func(key string) bool { return slices.Contains(gone, key) })
 	for _, p := range places {
 		e.Only = p.Server
 		if err := d.putEntry(c, s, p, e); err != nil {
 			return nil, err
 		}
 	}
+	d.remove(v, func(key string) bool {
+		return slices.Contains(gone, key) && !slices.ContainsFunc(places, func(p Place) bool { return p.Name == key })
+	})
 	return d.bytes(), nil
 }
 
