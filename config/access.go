@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"net/url"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -53,9 +53,8 @@ func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profi
 	at, rules := v.StartOffset, sourceMember{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok && i.URL != "" && !d.within(noIssuer, func() {
 		for _, m := range o.Members {
-			if name, _ := keys.Text(m.Value); !hasKey(profiles, name) {
-				d.mistake(m.Name.StartOffset, "there is no profile %q; %s", name, profileAdvice(d, name, profiles))
-			}
+			name, _ := keys.Text(m.Value)
+			checkProfile(d, m.Name.StartOffset, name, profiles)
 		}
 	}) {
 		*i = Issuer{}
@@ -70,22 +69,13 @@ func checkRules(d *decoder, v hujson.Value, i *Issuer, profiles map[string]Profi
 	}
 }
 
-// profileAdvice returns the correction of the name of a profile that does not exist.
-func profileAdvice(d *decoder, name string, profiles map[string]Profile) string {
-	if d.mistakes >= maxProblems {
-		return "" // the problem is not kept
-	}
-	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
-}
-
 // checkCertificates reports mistakes in "certificates" that only all files together show: they need
 // "clientCA", TLS of the router's own, profiles that exist, and names of their own.
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
-		path := h.ClientCA
-		d.examine(at, severityError, atFile(func() error { return checkAuthorities(path) }, func(r Router) bool { return r.HTTP.ClientCA == path },
-			`'metarouter serve --http' does not start with this "clientCA": %v`, "write the path of a PEM file with the certificates that sign those of clients"))
+		d.examineFile(at, func() error { return checkAuthorities(h.ClientCA) }, `'metarouter serve --http' does not start with this "clientCA"`,
+			"write the path of a PEM file with the certificates that sign those of clients")
 		if len(h.Certificates) == 0 {
 			d.mistake(at, `"clientCA" lets no client in without "certificates"; write "certificates": {"CN=NAME": "PROFILE"}, with the subject of a certificate and the profile that its clients get`)
 		}
@@ -111,9 +101,7 @@ func checkCertificates(d *decoder, r *Router) {
 		}
 		c, at := &h.Certificates[i], m.Name.StartOffset
 		if !d.within(noCertificate(c.Subject), func() {
-			if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
-				d.mistake(at, `there is no profile %q; %s`, c.Profile, profileAdvice(d, c.Profile, r.Profiles))
-			}
+			checkProfile(d, at, c.Profile, r.Profiles)
 			if names[c.Name] {
 				d.mistake(at, `the name %q is already that of a token or of another certificate; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
 			}
@@ -133,20 +121,32 @@ func checkTLS(d *decoder, h HTTP) {
 	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
 		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
 	} else if h.TLSCert != "" {
-		d.examine(at, severityError, atFile(func() error { return checkPair(h.TLSCert, h.TLSKey) }, func(Router) bool { return true },
-			`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, "correct the paths: both files are PEM, and the key is that of the certificate"))
+		d.examineFile(at, func() error { return checkPair(h.TLSCert, h.TLSKey) }, `'metarouter serve --http' does not start with this "tlsCert" and "tlsKey"`,
+			"correct the paths: both files are PEM, and the key is that of the certificate")
 	}
 }
 
-// checkAudit reports an audit log that would not be a chain.
-func checkAudit(d *decoder, c Config) {
-	if a := c.Router.Audit; a.File != "" && !a.Off && a.File == c.Router.AccessLog.File {
-		d.at(atRouter + ".audit")
-		m := d.last[atRouter+".audit"]
+// checkLogs reports an audit log that would not be a chain, and logs that can't be written.
+func checkLogs(d *decoder, r Router) {
+	audit := r.Audit.File
+	if r.Audit.Off {
+		audit = ""
+	}
+	for _, log := range []struct{ key, file, example string }{{"accessLog", r.AccessLog.File, "access.log"}, {"audit", audit, "audit.jsonl"}} {
+		if log.file == "" {
+			continue
+		}
+		d.at(atRouter + "." + log.key)
+		m := d.last[atRouter+"."+log.key]
 		if file := m.inner("file"); file.source.path != "" {
 			m = file
 		}
-		d.mistake(m.member.Value.StartOffset, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
+		at := m.member.Value.StartOffset
+		if log.key == "audit" && audit == r.AccessLog.File {
+			d.mistake(at, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
+		}
+		d.examineFile(at, func() error { return safefile.CanAppend(log.file) }, message("'metarouter serve' does not start with this %q", log.key),
+			message("write the path of a file that may be created, such as %q: %q", log.key, log.example))
 	}
 }
 

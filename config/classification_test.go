@@ -64,8 +64,8 @@ func TestClassificationProblems(t *testing.T) {
 		{"key of a category", categories(`{"name": "b", §"keyword": []}`), `did you mean "keywords"?`},
 		{"rule of a category", categories(`{"name": "b", "rules": [{"model": "m", §"min_words": -1}]}`), `at least 0`},
 
-		{"fallback", `{"categories": [{"name": "a"}], §"fallback": "b"}`, `"fallback" is "b", which is not a category`},
-		{"fallback before", `{§"fallback_category": "b", "categories": [{"name": "a"}]}`, `"fallback_category" is "b"`},
+		{"fallback", `{"categories": [{"name": "a"}], "fallback": §"b"}`, `"fallback" is "b", which is not a category`},
+		{"fallback before", `{"fallback_category": §"b", "categories": [{"name": "a"}]}`, `"fallback_category" is "b"`},
 		{"threshold", `{§"threshold": 1.5}`, `a number from 0 to 1`},
 		{"max_text", `{§"max_text": 0}`, `at least 1`},
 		{"key", `{§"treshold": 0.5}`, `did you mean "threshold"?`},

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -117,9 +117,9 @@ func checkCluster(d *decoder, c *Config) {
 	at := d.at(atCluster)
 	if tls := t.value.TLS; (tls.Cert == "") != (tls.Key == "") {
 		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other; write both or neither`)
-	} else if tls.Cert != "" {
-		d.examine(at, severityError, atNATS("cert", tls.Cert, func() error { return checkPair(tls.Cert, tls.Key) }))
 	}
+	examineCluster(d, t.value)
+	d.at(atCluster)
 	in := t.value // the decoder does not stay in memory
 	if len(in.URLs) == 0 {
 		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
@@ -128,6 +128,22 @@ func checkCluster(d *decoder, c *Config) {
 		c.Router.Cluster = &in
 	}
 	warnOfCluster(d, *c)
+}
+
+// examineCluster looks at the files for connections to NATS.
+func examineCluster(d *decoder, c Cluster) {
+	for _, f := range []struct {
+		key, path string
+		check     func() error
+	}{
+		{"creds", c.Creds, func() error { _, err := safefile.Read(c.Creds, maxPEM); return err }},
+		{"tls.ca", c.TLS.CA, func() error { return checkAuthorities(c.TLS.CA) }},
+		{"tls.cert", c.TLS.Cert, func() error { return checkPair(c.TLS.Cert, c.TLS.Key) }},
+	} {
+		if f.path != "" {
+			d.examineFile(d.at(atCluster+"."+f.key), f.check, message("the router can't join its cluster with this %q", keys.Last(f.key)), "correct the path, or the file")
+		}
+	}
 }
 
 // warnOfCluster reports keys that have no effect, and keys that share more than was probably meant.
@@ -142,19 +158,14 @@ func warnOfCluster(d *decoder, c Config) {
 			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 		}
 	}
-	names, size := namesOf(c.Servers)
-	cost := 0
+	names := namesOf(c.Servers)
 	d.at(atCluster + ".share")
-	for i, text := range t.value.Share {
-		if cost += len(text) * size; cost > maxCompared {
-			break
-		}
-		at := d.last[atCluster+".share"].elements()[i].StartOffset
-		switch p, err := glob.Parse(text); {
-		case strings.Trim(text, "*") == "":
-			d.warn(at, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
-		case err == nil && !slices.ContainsFunc(names, p.Match):
-			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, advice(text, names, noServer))
+	for i, e := range d.last[atCluster+".share"].elements() {
+		text := t.value.Share[i]
+		if strings.Trim(text, "*") == "" {
+			d.warn(e.StartOffset, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
+		} else if fix, unmatched := names.unmatched(text); unmatched {
+			d.warn(e.StartOffset, `"share" has the server %q, which does not exist; %s`, text, fix)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,13 +80,7 @@ func quoteAll(words []string) string {
 }
 
 // quote returns a string of JSON, with < and > as they are.
-func quote(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func quote(s string) string { return string(hujson.String(s)) }
 
 // argumentsField returns the function that decodes the arguments of an entry.
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {

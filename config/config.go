@@ -50,9 +50,8 @@ type Config struct {
 	// not named is used. Its objects are kept if the text is not expanded.
 	Text trustfile.Text
 
-	sources      []source      // the text
-	asWritten    bool          // the text is not expanded
-	examinations []examination // of the system, if the text is expanded
+	sources []source    // the text
+	env     environment // with which it was read
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
@@ -295,8 +294,8 @@ func (p Problem) Error() string {
 
 // Equal reports whether c and d are the same, including problems and their places.
 func (c Config) Equal(d Config) bool {
-	c.examinations, d.examinations = nil, nil // they differ in places only
-	c.sources, d.sources = nil, nil
+	c.sources, d.sources = nil, nil // they may differ in places only
+	c.env, d.env = environment{}, environment{}
 	return reflect.DeepEqual(c, d)
 }
 

@@ -14,16 +14,16 @@ import (
 
 // reports are the problems of the files.
 type reports struct {
-	env          environment
-	source       source
-	name         string        // of the entry that is decoded now; "" outside of entries
-	effect       string        // of a mistake here, such as "this token lets no client in"; "" if it refuses the files
-	refused      *Problem      // why the files are not used
-	problems     []Problem     // the first maxProblems errors and maxWarnings warnings
-	mistakes     int           // how many errors there are
-	warnings     int           // how many warnings there are
-	fatal        []string      // the mistakes in the entry
-	examinations []examination // for Config.Examine
+	env      environment
+	source   source
+	name     string    // of the entry that is decoded now; "" outside of entries
+	effect   string    // of a mistake here, such as "this token lets no client in"; "" if it refuses the files
+	refused  *Problem  // why the files are not used
+	problems []Problem // the first maxProblems errors and maxWarnings warnings
+	mistakes int       // how many errors there are
+	warnings int       // how many warnings there are
+	fatal    []string  // the mistakes in the entry
+	looks    int       // how many mistakes of the system there are
 }
 
 // An expander reads strings with variables and references to secrets.
@@ -39,13 +39,13 @@ type expander struct {
 	missingAt  int                   // place of the first of these
 	referable  bool                  // the value that is decoded may refer to secrets
 	references []reference.Reference // that it has
+	secrets    []mention             // stored ones that it refers to
 }
 
 // A checker reports mistakes about keys.
 type checker struct {
 	expander
 	level   string                  // where in the file the decoded object stands, as in levels
-	member  hujson.ObjectMember     // the last one of known key, whose value may be decoded now
 	last    map[string]sourceMember // the last members of "metarouter", by their levels
 	strange int                     // how many unknown keys were compared with the known ones
 }
@@ -72,14 +72,6 @@ type sourceMember struct {
 func (d *checker) at(level string) int {
 	d.source, d.name = d.last[level].source, "" // no server
 	return d.last[level].member.Name.StartOffset
-}
-
-// placeOf returns the place of the key of a value, or of the value itself if it is in an array.
-func (d *checker) placeOf(v hujson.Value) int {
-	if d.member.Value.StartOffset == v.StartOffset {
-		return d.member.Name.StartOffset
-	}
-	return v.StartOffset
 }
 
 // elements returns the elements of the member's array. Another value has no elements.
@@ -189,7 +181,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 		case !ok:
 			d.unknown(m, known)
 		case m.Value.Value.Kind() != 'n':
-			d.level, d.member = keys.Below(at, key), m
+			d.level = keys.Below(at, key)
 			if strings.HasPrefix(d.level, atRouter) {
 				d.last[d.level] = sourceMember{d.source, m}
 			}

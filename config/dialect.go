@@ -97,7 +97,7 @@ func isBare(root *hujson.Object) bool {
 // server decodes one entry of any dialect.
 func (d *decoder) server(e entry, r Router) Server {
 	d.source, d.name, d.level, d.fatal, d.missing, d.references = e.source, e.name, atEntry, nil, variables{}, nil
-	d.variables = nil
+	d.variables, d.secrets = nil, nil
 	at := e.member.Name.StartOffset
 	s := defaultServer()
 	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.NewTools, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.NewTools, r.MaxResultTokens
@@ -141,7 +141,6 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		env  map[string]string
 		keys = entryKeys{Enabled: true, KillStrays: true}
 	)
-	before := len(d.examinations)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
 	arguments, environment := argumentsField(d.decoder, s), d.to(&env)
@@ -173,8 +172,11 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.warnOfTexts(s, o)
 	d.reportMissing(s)
 	s.Env = d.environ(s, env, o)
-	if s.References = d.references; s.Disabled {
-		d.examinations = d.examinations[:before] // it needs no secrets
+	s.References = d.references
+	for _, said := range d.secrets {
+		if !s.Disabled { // else it needs no secrets
+			d.examineSecret(said.offset, said.name)
+		}
 	}
 	s.Self = s.Transport == Stdio && d.env.startsRouter(s.Command, s.Args, s.Cwd)
 	if !s.Self && d.env.executable != "" && s.Command == "metarouter" {

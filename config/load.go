@@ -39,7 +39,7 @@ func LoadText(paths ...string) (Config, error) {
 
 // Expand returns the result of Load for the text that LoadText has read.
 func (c Config) Expand() (Config, error) {
-	if !c.asWritten {
+	if !c.env.asWritten {
 		return c, nil
 	}
 	return assemble(c.sources, system())
@@ -76,23 +76,20 @@ func read(path string, data []byte, env environment) (Config, error) {
 	return assemble([]source{s}, env)
 }
 
-// ServersKey returns the key under which a file has its servers, or "" if they are in the
-// file's object itself. For a file without servers it returns "mcpServers". The error is a
+// Parse parses a file of any size, and returns the key under which it has its servers, or "" if they are in the
+// file's object itself. For a file without servers that is "mcpServers". The error is a
 // Problem: the data is not an object of JSON with comments.
-func ServersKey(path string, data []byte) (string, error) {
-	s, err := parseWithin(path, data, len(data)) // the client reads the file, of any size
-	if err != nil {
-		return "", err
-	}
-	if s.bare {
-		return "", nil
+func Parse(path string, data []byte) (file hujson.Value, serversKey string, err error) {
+	s, err := parseWithin(path, data, len(data))
+	if err != nil || s.bare {
+		return s.file, "", err
 	}
 	for _, key := range roots {
 		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == key }) {
-			return key, nil
+			return s.file, key, nil
 		}
 	}
-	return roots[0], nil
+	return s.file, roots[0], nil
 }
 
 // An environment is the system as Load sees it. Tests bring their own, so that decoding
@@ -105,8 +102,10 @@ type environment struct {
 	own        string // the user's own file, "" if unknown
 	executable string // of this process, "" if unknown
 
-	windows   bool // a command line for Windows runs as it is written
-	asWritten bool // the text is not trusted: the system is not asked for anything
+	windows    bool // a command line for Windows runs as it is written
+	asWritten  bool // the text is not trusted: the system is not asked for anything
+	examines   bool // of [Config.Examine]
+	hasSecrets bool // [Config.WithSecrets] has read the secrets of "http"
 }
 
 func system() environment {
@@ -147,7 +146,7 @@ const maxServers = 2000
 // assemble decodes all "metarouter" objects before the first server, since servers inherit
 // from them. The error is a Problem.
 func assemble(sources []source, env environment) (Config, error) {
-	c := Config{Router: defaultRouter(), sources: sources, asWritten: env.asWritten}
+	c := Config{Router: defaultRouter(), sources: sources, env: env}
 	d := &decoder{profiles: make(map[string]sourceMember)}
 	d.env, d.last = env, make(map[string]sourceMember)
 	var entries []entry
@@ -176,14 +175,15 @@ func assemble(sources []source, env environment) (Config, error) {
 	if d.refused == nil { // else their mistakes may follow from another one
 		addScripts(d, &c)
 		checkTLS(d, c.Router.HTTP)
+		examineOpen(d, c.Router.HTTP)
 		checkTokens(d, c)
 		checkIssuers(d, c)
 		checkCertificates(d, &c.Router)
-		checkAudit(d, c)
+		checkLogs(d, c.Router)
 		checkProfiles(d, c)
 		checkCluster(d, &c)
 	}
-	c.Problems, c.examinations = d.problems, d.examinations
+	c.Problems = d.problems
 	c.sortProblems()
 	last := c.Files[max(len(c.Files)-1, 0):] // empty without files
 	if more := d.mistakes - maxProblems; more > 0 {
@@ -213,7 +213,8 @@ func (c *Config) sortProblems() {
 type source struct {
 	path string
 	data []byte
-	root *hujson.Object
+	file hujson.Value
+	root *hujson.Object // of file
 
 	bare    bool // the file is a map of servers without a root key
 	general bool // the file has all settings of another client
@@ -257,7 +258,7 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root, s.bare, s.general = root, isBare(root), keys.IsGeneral(root)
+	s.file, s.root, s.bare, s.general = value, root, isBare(root), keys.IsGeneral(root)
 	return s, nil
 }
 

@@ -469,7 +469,7 @@ func checkAccess(t *testing.T, r Router) {
 		}
 	}
 	for _, c := range r.HTTP.Certificates {
-		if c.Name != "" && (len(c.Attributes) == 0 || c.Profile != "" && !hasKey(r.Profiles, c.Profile)) {
+		if _, ok := r.Profiles[c.Profile]; c.Name != "" && (len(c.Attributes) == 0 || c.Profile != "" && !ok) {
 			t.Errorf("the certificate %+v", c)
 		}
 	}
@@ -625,14 +625,14 @@ func TestServersKey(t *testing.T) {
 		`{"servers": {}, "mcpServers": {}}`:         "mcpServers",
 		`{"a": {"command": "x"}, "metarouter": {}}`: "",
 	} {
-		if got, err := ServersKey("f", []byte(text)); err != nil || got != want {
+		if _, got, err := Parse("f", []byte(text)); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
 		}
 	}
-	if got, err := ServersKey("f", []byte(`{"history": "`+strings.Repeat("x", maxFile)+`", "servers": {}}`)); got != "servers" || err != nil {
+	if _, got, err := Parse("f", []byte(`{"history": "`+strings.Repeat("x", maxFile)+`", "servers": {}}`)); got != "servers" || err != nil {
 		t.Errorf("a long history: %q, %v", got, err)
 	}
-	if _, err := ServersKey("f", []byte(`[]`)); err == nil {
+	if _, _, err := Parse("f", []byte(`[]`)); err == nil {
 		t.Error("an array has servers")
 	}
 }

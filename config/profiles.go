@@ -78,6 +78,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 		seen, hasDefault := make(map[string]bool), hasMember(m.Value, DefaultProfile)
 		for _, m := range members {
 			name, at := jsonc.Key(m), m.Name.StartOffset
+			_, earlier := all[name]
 			switch {
 			case keys.IsComment(name) && m.Value.Value.Kind() != '{':
 				continue
@@ -89,7 +90,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 				d.mistake(at, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
 				d.mistake(at, "the profile %q is here twice; rename or remove one", name)
-			case len(all) >= maxProfiles && !hasKey(all, name):
+			case len(all) >= maxProfiles && !earlier:
 				d.mistake(at, "there are more than %d profiles; write fewer", maxProfiles)
 				return
 			default:
@@ -100,9 +101,16 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 	}
 }
 
-func hasKey[T any](all map[string]T, key string) bool {
-	_, ok := all[key]
-	return ok
+// checkProfile reports the name of a profile that does not exist. The name "" is none.
+func checkProfile(d *decoder, at int, name string, profiles map[string]Profile) {
+	if _, ok := profiles[name]; ok || name == "" {
+		return
+	}
+	fix := "" // of a problem that is not kept
+	if d.mistakes < maxProblems {
+		fix = advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
+	}
+	d.mistake(at, "there is no profile %q; %s", name, fix)
 }
 
 // profile decodes one profile. With any mistake in it, it allows nothing.
@@ -176,30 +184,47 @@ func raw(v hujson.Value) (json.RawMessage, error) {
 	return jsonc.Compact(v), nil
 }
 
-// maxCompared bounds the work of checkProfiles: the bytes of patterns times the bytes of the
-// names that they are compared with.
-const maxCompared = 100 << 20
-
 // checkProfiles warns of patterns that match no server: an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
-	names, size := namesOf(c.Servers)
-	cost := 0
+	names := namesOf(c.Servers)
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
 		d.source = said.source
 		for i, e := range said.inner("servers").elements() {
-			text := profile.Servers[i]
-			if cost += len(text) * size; cost > maxCompared {
-				return
-			}
-			if strings.Contains(text, "@") {
-				continue // of servers on other nodes, which need not be there now
-			}
-			if p, err := glob.Parse(text); err == nil && !slices.ContainsFunc(names, p.Match) {
-				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, advice(text, names, noServer))
+			if fix, unmatched := names.unmatched(profile.Servers[i]); unmatched {
+				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, profile.Servers[i], fix)
 			}
 		}
 	}
+}
+
+// serverNames are the names with which patterns are compared.
+type serverNames struct {
+	all  []string
+	size int // bytes of all
+	cost int // of the comparisons so far: bytes of patterns times size
+}
+
+func namesOf(servers []Server) (n serverNames) {
+	for _, s := range servers {
+		n.all, n.size = append(n.all, s.Name), n.size+len(s.Name)
+	}
+	return n
+}
+
+// maxCompared bounds the cost of the comparisons with one [serverNames].
+const maxCompared = 100 << 20
+
+// unmatched reports whether a pattern matches no server, with the correction. Servers on other nodes need not be there now.
+func (n *serverNames) unmatched(pattern string) (fix string, ok bool) {
+	if n.cost += len(pattern) * n.size; n.cost > maxCompared || strings.Contains(pattern, "@") {
+		return "", false
+	}
+	p, err := glob.Parse(pattern)
+	if err != nil || slices.ContainsFunc(n.all, p.Match) {
+		return "", false
+	}
+	return advice(pattern, n.all, `write the name of one in "mcpServers", or a pattern such as "files*"`), true
 }
 
 // advice returns the correction of a word: one of the words that is similar, or otherwise.
@@ -210,13 +235,3 @@ func advice(word string, words []string, otherwise string) string {
 	}
 	return otherwise
 }
-
-// namesOf returns the names of servers, and how many bytes they have.
-func namesOf(servers []Server) (names []string, size int) {
-	for _, s := range servers {
-		names, size = append(names, s.Name), size+len(s.Name)
-	}
-	return names, size
-}
-
-const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`

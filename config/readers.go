@@ -94,10 +94,9 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 	case "scope":
 		return s, checkScope(s)
 	case "category":
-		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), s})
-	case "path", "credentials", "authorities":
+		d.mentions = append(d.mentions, mention{v.StartOffset, keys.Last(d.level), s})
+	case "path":
 		s = d.absolute(s)
-		d.examineFile(format, v, s)
 	case "folder":
 		if s != perClient {
 			s = d.absolute(s)
@@ -107,9 +106,9 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 	case "program":
 		return d.env.atHome(s), nil
 	case "listen":
-		return s, d.checkListen(v, s)
+		return s, checkListen(s)
 	case "public-url":
-		return d.publicURL(v, s)
+		return urls.Public(s)
 	case "cluster-name":
 		if !clusterName().MatchString(s) {
 			return s, errors.New(nodeAt(d.level).Says)
@@ -141,17 +140,6 @@ func (d *expander) root(s string) (string, error) {
 		return "", errors.New(`must be a folder or a file URI; write "./src" or "file:///home/ann/src"`)
 	}
 	return d.absolute(s), nil
-}
-
-// publicURL reads "publicUrl".
-func (d *checker) publicURL(v hujson.Value, s string) (string, error) {
-	s, err := urls.Public(s)
-	if err == nil && urls.LeadsElsewhere(s) {
-		d.examine(d.placeOf(v), severityError, atOpen(s, func(h HTTP) string { return h.PublicURL },
-			`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
-			`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
-	}
-	return s, err
 }
 
 func checkPattern(s string) error {

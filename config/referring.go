@@ -32,29 +32,19 @@ func referring(d *decoder, at int, text *string, read func()) (r Referring) {
 		if one.Personal() {
 			d.mistake(at, `%s works only in "headers" of a remote server, which each user's requests have; write ${keyring:NAME}`, short(one.Text))
 		}
-		if one.Kind == reference.Keyring {
-			d.examine(at, severityError, atUnread(one))
+		if one.Kind == reference.Keyring && !d.env.hasSecrets { // else WithSecrets has reported it
+			d.examineSecret(at, one.Body)
 		}
 	}
 	r.Text, *text = *text, ""
 	return r
 }
 
-// atUnread looks whether a secret of "http" is set that [Config.WithSecrets] has not read.
-func atUnread(one reference.Reference) look {
-	return func(r Router) (mistake, fix string) {
-		refers := func(to Referring) bool { return slices.Contains(to.References, one) }
-		if slices.ContainsFunc(r.HTTP.Tokens, func(t Token) bool { return refers(t.Secret) }) || slices.ContainsFunc(r.HTTP.Issuers, func(i Issuer) bool { return refers(i.Secret) }) {
-			return atSecret(one.Body)(r)
-		}
-		return "", ""
-	}
-}
-
 // WithSecrets returns the configuration with the secrets of the tokens and issuers of "http", which valueOf returns for
 // a text with references. A token or an issuer without its secret lets no client in, and a problem says why.
 func (c Config) WithSecrets(valueOf func(Referring) (string, error)) Config {
 	h := &c.Router.HTTP
+	c.env.hasSecrets = true
 	h.Tokens, h.Issuers, c.Problems = slices.Clone(h.Tokens), slices.Clone(h.Issuers), slices.Clone(c.Problems)
 	problem := func(effect, of string, why error) {
 		c.Problems = append(c.Problems, Problem{

@@ -102,12 +102,18 @@ func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
 	if !ok || s.OAuth == nil {
 		return
 	}
+	if s.hasAuthorization() {
+		d.warn(m.Name.StartOffset, `"oauth" has no effect, since "headers" has an "Authorization" of its own; remove one of them`)
+	}
+}
+
+func (s *Server) hasAuthorization() bool {
 	for name := range s.Headers {
 		if http.CanonicalHeaderKey(name) == "Authorization" {
-			d.warn(m.Name.StartOffset, `"oauth" has no effect, since "headers" has an "Authorization" of its own; remove one of them`)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // An Exchange says what the access token of a user is exchanged for. Each value may be "" or nil, and is left out then.
@@ -138,10 +144,8 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 	}
 	m, _ = jsonc.Member(o, "credentials")
 	at := m.Name.StartOffset
-	for name := range s.Headers {
-		if http.CanonicalHeaderKey(name) == "Authorization" {
-			d.mistake(at, `"credentials": "user" has no effect next to an "Authorization" in "headers", which all users would share; remove one of them`)
-		}
+	if s.hasAuthorization() {
+		d.mistake(at, `"credentials": "user" has no effect next to an "Authorization" in "headers", which all users would share; remove one of them`)
 	}
 	switch {
 	case keys.Helper != "":

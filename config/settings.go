@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 )
 
@@ -87,7 +85,7 @@ type Audit struct {
 
 // decode also takes the path of the file alone.
 func (l *AccessLog) decode(d *decoder, at int, v hujson.Value) error {
-	err := d.log(v, l, &l.File, "accessLog", "access.log")
+	err := d.log(v, l, &l.File)
 	if v.Value.Kind() == '{' && !hasMember(v, "file") {
 		d.mistake(at, `"accessLog" names no file; write "file": "access.log"`)
 	}
@@ -99,26 +97,17 @@ func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
 	if a.Off = v.Value.Kind() == 'f'; a.Off {
 		return nil
 	}
-	return d.log(v, a, &a.File, "audit", "audit.jsonl")
+	return d.log(v, a, &a.File)
 }
 
 // log decodes a log: the path of its file, or an object with its keys.
-func (d *decoder) log(v hujson.Value, log any, file *string, name, example string) error {
-	path := func(v hujson.Value) (string, error) {
-		s, err := d.text(nodeAt(d.level), v)
-		if err == nil && s != "" {
-			d.examine(v.StartOffset, severityError, atFile(func() error { return safefile.CanAppend(s) }, func(r Router) bool {
-				return name == "accessLog" && s == r.AccessLog.File || name == "audit" && s == r.Audit.File && !r.Audit.Off
-			}, fmt.Sprintf("'metarouter serve' does not start with this %q: %%v", name), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, name, example)))
-		}
-		return s, err
-	}
+func (d *decoder) log(v hujson.Value, log any, file *string) error {
 	switch v.Value.Kind() {
 	case '{':
-		d.object(v.Value.(*hujson.Object), d.keys(log, fields{"file": set(d, file, path)}))
+		d.object(v.Value.(*hujson.Object), d.keys(log, fields{"file": d.to(file)}))
 		return nil
 	case '"':
-		return into(file, path, v)
+		return d.value(d.level, "", v.StartOffset, v, reflect.ValueOf(file).Elem())
 	}
 	return errors.New(nodeAt(d.level).Says)
 }

@@ -48,8 +48,6 @@ func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 		tokenText(d, t, said)
 	}) {
 		*t = Token{}
-	} else if !isObject {
-		d.examine(at, severityWarning, atPlainToken(t.Hash))
 	}
 	return nil
 }
@@ -113,9 +111,7 @@ func checkTokens(d *decoder, c Config) {
 		}
 		at := elements[i].StartOffset
 		if !d.within(noToken, func() {
-			if t.Profile != "" && !hasKey(c.Router.Profiles, t.Profile) {
-				d.mistake(at, `there is no profile %q; %s`, t.Profile, profileAdvice(d, t.Profile, c.Router.Profiles))
-			}
+			checkProfile(d, at, t.Profile, c.Router.Profiles)
 			if seen[same] {
 				d.mistake(at, "it is here twice; remove one")
 			}
@@ -127,6 +123,9 @@ func checkTokens(d *decoder, c Config) {
 			}
 		}) {
 			*t = Token{}
+		} else if t.Plain {
+			d.examined(at, severityWarning, `this token has no name, and its clients may use the page's actions too`,
+				`write {"token": "${CI_TOKEN}", "name": "NAME", "role": "admin"}, or "role": "use" for clients that only use tools`)
 		}
 		seen[same], names[t.Name] = true, true
 	}

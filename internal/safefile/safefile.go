@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // ErrIrregular is wrapped by the error about a path that leads to a device, a FIFO or a
@@ -93,37 +92,16 @@ func Append(path string, flag int) (*os.File, error) {
 	return OpenOwn(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag)
 }
 
-// CanAppend returns the error that [Append] would return, with the folders of the path
-// created, as far as this can be found out without creating anything.
+// CanAppend returns why the path leads to no place for a file that [Append] may make, with its folders.
 func CanAppend(path string) error {
-	switch info, err := os.Lstat(path); {
+	info, err := os.Lstat(path)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return creatable(filepath.Dir(path))
+		return nil
 	case err != nil:
 		return err
-	default:
-		if err := regular("open", path, info); err != nil {
-			return err
-		}
 	}
-	f, err := own.checked(path, os.O_APPEND|os.O_WRONLY|nonblock, 0)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// creatable returns why nothing can be created in a folder, which may not exist yet.
-func creatable(folder string) error {
-	switch info, err := os.Stat(folder); {
-	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(folder) != folder:
-		return creatable(filepath.Dir(folder))
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return &fs.PathError{Op: "mkdir", Path: folder, Err: fmt.Errorf("%s is not a folder", folder)}
-	}
-	return writable(folder)
+	return regular("open", path, info)
 }
 
 // checked opens a file, and closes it again if it is not a regular one: the path may lead

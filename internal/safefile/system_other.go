@@ -10,9 +10,6 @@ const (
 	nofollow = 0
 )
 
-// writable does not know the rights on these systems.
-func writable(string) error { return nil }
-
 // Unshared reports only whether the path exists: the folder decides who can read it.
 func Unshared(path string) error { return OwnersOnly(path) }
 

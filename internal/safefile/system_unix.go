@@ -8,22 +8,12 @@ import (
 	"os"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
 	nonblock = syscall.O_NONBLOCK | syscall.O_NOCTTY
 	nofollow = syscall.O_NOFOLLOW
 )
-
-// writable returns why this process can't create files in a folder.
-func writable(folder string) error {
-	if err := unix.Access(folder, unix.W_OK|unix.X_OK); err != nil {
-		return &fs.PathError{Op: "access", Path: folder, Err: err}
-	}
-	return nil
-}
 
 // Unshared returns an error if other users can read the file.
 func Unshared(path string) error {

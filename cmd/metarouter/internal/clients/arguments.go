@@ -30,7 +30,7 @@ func (e NewEntry) Text(path string) string {
 	if e.isRemote && e.all[0].key != "type" && filepath.Base(path) == ".mcp.json" {
 		e.all = slices.Insert(e.all, 0, field{"type", "http"}) // Claude Code, which reads such a file too, takes an entry without it for a command
 	}
-	return alone.write(e.all, "")
+	return alone.write(e.all)
 }
 
 // Entry returns the name of a server and its entry: from a name with a URL, or with a command and its arguments.

@@ -285,7 +285,7 @@ func (c Client) Projects(s Source) (folders []string) {
 		return nil
 	}
 	for _, project := range items(d.at("projects")) {
-		if servers := member(&project.value, "mcpServers"); servers != nil && len(items(&servers.Value)) > 0 {
+		if servers := member(project.value, "mcpServers"); servers != nil && len(items(&servers.Value)) > 0 {
 			folders = append(folders, project.key)
 		}
 	}

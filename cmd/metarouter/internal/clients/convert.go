@@ -102,8 +102,7 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 		return to, fmt.Errorf("%s: server %q must be an object", f.source.Path, f.name)
 	}
 	indent, _ := f.doc.indentAt(f.member.Name.StartOffset)
-	written := string(f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset])
-	written = strings.ReplaceAll(strings.ReplaceAll(written, "\r\n", "\n"), "\n"+indent, "\n")
+	written := strings.ReplaceAll(strings.ReplaceAll(written(&f.member.Value), "\r\n", "\n"), "\n"+indent, "\n")
 	d, err := open(f.source.Path, []byte(written))
 	if err != nil {
 		return to, err
@@ -111,23 +110,20 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 	for v := range d.root.All() {
 		if said, ok := jsonc.Text(*v); ok {
 			if s := c.rewrite(said, f.source, &to); s != said {
-				d.splice(v.StartOffset, v.EndOffset, quoted(s))
+				v.Value = hujson.Literal(quoted(s))
 			}
 		}
 	}
 	if d, err = c.dialect.translate(d, &to); err != nil {
 		return to, err
 	}
-	if d, err = open(f.source.Path, d.bytes()); err != nil {
-		return to, err
-	}
 	to.anchor(d, f.source)
 	to.text = string(d.bytes())
-	text, err := config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	ours, err := config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
 	if err != nil {
 		return to, err
 	}
-	read, _ := text.Expand()   // it is one server
+	read, _ := ours.Expand()   // it is one server
 	if len(read.Servers) > 0 { // else a setting has its name
 		to.server = read.Servers[0]
 	}
@@ -145,7 +141,7 @@ func (to *converted) plain() {
 	if err != nil || v.IsStandard() {
 		return
 	}
-	to.text, to.unit = alone.write(v.Value, ""), alone.unit
+	to.text, to.unit = alone.write(v.Value), alone.unit
 	to.note("has comments, which were left out, because your file is plain JSON and other programs read it too")
 }
 

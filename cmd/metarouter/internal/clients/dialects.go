@@ -44,7 +44,7 @@ func (f dialect) translate(d *document, to *converted) (*document, error) {
 		}
 	}
 	to.unit = alone.unit
-	return open(d.path, []byte(alone.write(all, "")))
+	return open(d.path, []byte(alone.write(all)))
 }
 
 // rename gives values the keys that we have for them, unless the entry has these too. Each name is

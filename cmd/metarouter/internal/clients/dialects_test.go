@@ -130,7 +130,7 @@ func TestInstallDialects(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
-		got, err := Install(c, s, e)
+		got, err := Install(c, s, e, all, nil)
 		if err != nil || !strings.Contains(string(got), tc.want) {
 			t.Errorf("%s: no %q in\n%s\n%v", tc.client, tc.want, got, err)
 			continue
@@ -144,7 +144,7 @@ func TestInstallDialects(t *testing.T) {
 			}
 		}
 		s.Data = got
-		if again, err := Install(c, s, e); err != nil || string(again) != string(got) {
+		if again, err := Install(c, s, e, all, nil); err != nil || string(again) != string(got) {
 			t.Errorf("%s: the second time it says\n%s\n%v", tc.client, again, err)
 		}
 		all, _, err := c.find([]Source{s})
@@ -167,7 +167,7 @@ func TestLines(t *testing.T) {
 		"goose": "extensions:\n  metarouter:\n    enabled: true\n    type: \"stdio\"\n",
 	} {
 		c, _ := Find(client)
-		lines := Lines(c, EntryName, e)
+		lines := Lines(c, e, []Place{{Name: EntryName}})
 		expect.Contains(t, strings.Join(lines, "\n"), want, client)
 		others, err := Others(c, Source{Path: "f", keys: c.keys, Data: []byte(strings.Join(lines, "\n"))}, "/m.json", Ours{})
 		if err != nil || len(others) > 0 {

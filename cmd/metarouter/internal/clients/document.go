@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,17 +17,12 @@ import (
 type document struct {
 	path string
 	bom  []byte
-	data []byte // without bom
-	root hujson.Value
+	data []byte       // without bom, before all edits
+	root hujson.Value // which the edits change
+
+	serversKey string // under which package config finds servers; "" if they are in the root itself
 
 	style
-	splices []splice
-}
-
-// A splice replaces a stretch of the data.
-type splice struct {
-	from, to int
-	text     string
 }
 
 var bom = []byte("\ufeff")
@@ -43,15 +37,11 @@ func open(path string, data []byte) (*document, error) {
 	if len(bytes.TrimSpace(d.data)) == 0 {
 		d.data = []byte("{\n}\n")
 	}
-	if _, err := config.ServersKey(path, d.data); err != nil {
+	var err error
+	if d.root, d.serversKey, err = config.Parse(path, d.data); err != nil {
 		return nil, err
 	}
-	root, err := jsonc.Parse(d.data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	d.root = root
-	text := d.data[root.StartOffset:root.EndOffset]
+	text := d.data[d.root.StartOffset:d.root.EndOffset]
 	if bytes.Contains(d.data, []byte("\r\n")) {
 		d.newline = "\r\n"
 	}
@@ -91,8 +81,7 @@ func member(v *hujson.Value, key string) *hujson.ObjectMember {
 // An item is a member of an object or an element of an array.
 type item struct {
 	key   string // of a member
-	from  int    // where it begins
-	value hujson.Value
+	value *hujson.Value
 }
 
 // items returns the members of an object or the elements of an array; nil for another value.
@@ -102,12 +91,12 @@ func items(v *hujson.Value) (all []item) {
 	}
 	switch value := v.Value.(type) {
 	case *hujson.Object:
-		for _, m := range value.Members {
-			all = append(all, item{jsonc.Key(m), m.Name.StartOffset, m.Value})
+		for i := range value.Members {
+			all = append(all, item{jsonc.Key(value.Members[i]), &value.Members[i].Value})
 		}
 	case *hujson.Array:
-		for _, e := range value.Elements {
-			all = append(all, item{"", e.StartOffset, e})
+		for i := range value.Elements {
+			all = append(all, item{"", &value.Elements[i]})
 		}
 	}
 	return all
@@ -134,88 +123,91 @@ func (d *document) indentAt(offset int) (indent string, alone bool) {
 	return string(line[:len(line)-len(rest)]), len(rest) == 0
 }
 
-// bytes returns the data with all edits done, and clears them.
+// bytes returns the text with all edits.
 func (d *document) bytes() []byte {
-	slices.SortStableFunc(d.splices, func(a, b splice) int { return cmp.Compare(a.from, b.from) })
-	out := slices.Clone(d.bom)
-	done := 0
-	for _, s := range d.splices {
-		out = append(append(out, d.data[done:s.from]...), s.text...)
-		done = s.to
-	}
-	d.splices = nil
-	return append(out, d.data[done:]...)
+	text := d.root.Pack()
+	return append(slices.Clone(d.bom), text[:len(text)-1]...) // without the newline that package jsonc adds
 }
 
-func (d *document) splice(from, to int, text string) {
-	d.splices = append(d.splices, splice{from, to, text})
+// written returns a value as it stands in its file, "" for nil.
+func written(v *hujson.Value) string {
+	if v == nil {
+		return ""
+	}
+	return hujson.Value{Value: v.Value}.String()
 }
 
 // add puts fields behind the last member of an object. They go into its line, if it has members
 // in one line and they have no object.
 func (d *document) add(v *hujson.Value, all ...field) {
-	inLine := len(items(v)) > 0
-	for _, f := range all {
-		_, isObject := f.value.(fields)
-		inLine = inLine && !isObject
+	o := object(v)
+	if o == nil {
+		return
 	}
-	if object(v) != nil {
-		d.insert(v, inLine, len(all), func(i int, indent string) string { return d.writeField(all[i], indent) })
+	inLine := d.isOneLine(v) && (d.compact || !slices.ContainsFunc(all, func(f field) bool { _, isObject := f.value.(fields); return isObject }))
+	for _, f := range all {
+		m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}}
+		name, last := &hujson.Value{}, &hujson.Value{} // of no member
+		if n := len(o.Members); n > 0 {
+			name, last = &o.Members[n-1].Name, &o.Members[n-1].Value
+		}
+		var indent string
+		m.Name.BeforeExtra, m.Value.AfterExtra, indent = d.behind(v, string(name.BeforeExtra), last, &o.AfterExtra, inLine)
+		m.Value.BeforeExtra, m.Value.Value = d.gap(), d.value(f.value, indent).Value
+		o.Members = append(o.Members, m)
 	}
 }
 
-// insert puts n texts behind the last item of an object or an array: each in a line of its own,
-// unless the document is one line, or inLine says so and the present items are in one line.
-func (d *document) insert(v *hujson.Value, inLine bool, n int, text func(i int, indent string) string) {
-	if n == 0 {
-		return
+// addElement puts a string behind the last element of an array.
+func (d *document) addElement(v *hujson.Value, said string) {
+	a, e, last := v.Value.(*hujson.Array), hujson.Value{Value: hujson.Literal(quoted(said))}, &hujson.Value{}
+	if n := len(a.Elements); n > 0 {
+		last = &a.Elements[n-1]
 	}
-	present, closing, trailing := items(v), v.EndOffset-1, ""
+	e.BeforeExtra, e.AfterExtra, _ = d.behind(v, string(last.BeforeExtra), last, &a.AfterExtra, d.isOneLine(v))
+	a.Elements = append(a.Elements, e)
+}
+
+// isOneLine reports whether the next item of an object or an array may go into the line of the others.
+func (d *document) isOneLine(v *hujson.Value) bool {
+	return d.compact || len(items(v)) > 0 && !strings.Contains(written(v), "\n")
+}
+
+// behind returns the text before and behind the next item of an object or an array, and the indentation of the item's lines. last is the
+// present last item, without a value if there is none, with the text before it. end is the text behind it: its comments come before the
+// next item. inLine says that the item goes into the line of the others.
+func (d *document) behind(v *hujson.Value, beforeLast string, last *hujson.Value, end *hujson.Extra, inLine bool) (before, after hujson.Extra, indent string) {
 	base, _ := d.indentAt(v.StartOffset)
-	indent := base + d.unit
-	if len(present) > 0 {
-		last := present[len(present)-1]
-		if own, alone := d.indentAt(last.from); alone {
-			indent = own
-		}
-		if last.value.AfterExtra != nil {
-			trailing = ","
-		}
+	indent = base + d.unit
+	if line := strings.LastIndexByte(beforeLast, '\n'); line >= 0 && strings.TrimSpace(beforeLast[line:]) == "" {
+		indent = beforeLast[line+1:]
 	}
-	var texts []string
-	isLines := bytes.ContainsRune(d.data[v.StartOffset:closing], '\n')
-	if d.compact || inLine && !isLines {
-		if len(present) > 0 {
-			texts = []string{""} // so that a comma comes first, behind a comment on the last one
-		}
-		for i := range n {
-			texts = append(texts, text(i, base))
-		}
-		where := len(bytes.TrimRight(d.data[:closing], " \t"))
-		d.splice(where, where, strings.TrimPrefix(d.joined(texts), trailing)+trailing)
-		return
+	lead := d.newline + indent
+	said := string(*end)
+	comments, closing := said, d.newline+base
+	if inLine {
+		comments, lead, indent = strings.TrimRight(said, " \t"), string(d.gap()), base
+		closing = said[len(comments):]
+	} else if line := strings.LastIndexByte(said, '\n'); line >= 0 && strings.TrimSpace(said[line:]) == "" {
+		comments = strings.TrimSuffix(said[:line], "\r")
+		closing = said[len(comments):]
 	}
-	if len(present) > 0 && trailing == "" {
-		end := present[len(present)-1].value.EndOffset
-		d.splice(end, end, ",")
+	*end = hujson.Extra(closing)
+	switch {
+	case last.AfterExtra != nil: // there is a comma behind the last item, and is again
+		after = hujson.Extra{}
+	case inLine && last.Value == nil:
+		lead = ""
+	case inLine:
+		comments, last.AfterExtra = "", hujson.Extra(comments)
 	}
-	for i := range n {
-		texts = append(texts, d.newline+indent+text(i, indent))
-	}
-	where, end := closing, d.newline+base
-	if _, alone := d.indentAt(closing); alone && isLines {
-		where, end = bytes.LastIndexByte(d.data[:closing], '\n'), ""
-		if bytes.HasSuffix(d.data[:where], []byte("\r")) {
-			where--
-		}
-	}
-	d.splice(where, where, strings.Join(texts, ",")+trailing+end)
+	return hujson.Extra(comments + lead), after, indent
 }
 
 // set replaces a value.
 func (d *document) set(m *hujson.ObjectMember, value any) {
 	indent, _ := d.indentAt(m.Name.StartOffset)
-	d.splice(m.Value.StartOffset, m.Value.EndOffset, d.write(value, indent))
+	m.Value.Value = d.value(value, indent).Value
 }
 
 // put sets the value at keys inside an object, and makes the objects on the way to it.
@@ -235,44 +227,51 @@ func (d *document) put(v *hujson.Value, value any, keys ...string) error {
 	return nil
 }
 
-// remove takes items out of an object or an array, and the lines that they leave empty. Comments
-// before, between and after items stay.
-func (d *document) remove(v *hujson.Value, goes func(item) bool) {
-	all, lastKept := items(v), -1
-	for i, m := range all {
-		if !goes(m) {
-			lastKept = i
-		}
+// remove takes members out of an object, each with its comma and its line. Comments before and behind them stay.
+func (d *document) remove(v *hujson.Value, goes func(key string) bool) {
+	o := object(v)
+	if o == nil {
+		return
 	}
-	last := len(all) - 1
-	comma := func(i int) (at int, is bool) {
-		m := all[i].value
-		return m.EndOffset + len(m.AfterExtra), i < last || m.AfterExtra != nil
+	lastKept := len(o.Members) - 1
+	for lastKept >= 0 && goes(jsonc.Key(o.Members[lastKept])) {
+		lastKept--
 	}
-	for i, m := range all {
-		if !goes(m) {
-			if at, is := comma(i); is && i == lastKept && i < last && all[last].value.AfterExtra == nil {
-				d.splice(at, at+1, "")
-			}
+	var kept []hujson.ObjectMember
+	for i, m := range o.Members {
+		if !goes(jsonc.Key(m)) {
+			kept = append(kept, m)
 			continue
 		}
-		from, to := m.from, m.value.EndOffset
-		if at, is := comma(i); is && at == to {
-			to++
-		} else if is {
-			d.splice(at, at+1, "")
+		next := &o.AfterExtra
+		if i+1 < len(o.Members) {
+			next = &o.Members[i+1].Name.BeforeExtra
 		}
-		after := to + len(d.data[to:]) - len(bytes.TrimLeft(d.data[to:], " \t"))
-		indent, alone := d.indentAt(from)
-		if rest := bytes.TrimLeft(d.data[after:], "\r"); alone && bytes.HasPrefix(rest, []byte("\n")) {
-			from, to = from-len(indent), len(d.data)-len(rest)+1
-		} else if i > lastKept { // the last kept item ends as if the removed one had never been there
-			from = len(bytes.TrimRight(d.data[:from], " \t"))
-		} else {
-			to = after
-		}
-		d.splice(from, to, "")
+		*next = joined(string(m.Name.BeforeExtra), string(m.Value.AfterExtra)+string(*next), i > lastKept)
 	}
+	if n := len(o.Members) - 1; 0 <= lastKept && lastKept < n {
+		last := &kept[len(kept)-1].Value
+		if o.Members[n].Value.AfterExtra != nil { // a comma after the last one
+			last.AfterExtra = append(hujson.Extra{}, last.AfterExtra...)
+		} else {
+			o.AfterExtra = slices.Concat(last.AfterExtra, o.AfterExtra)
+			last.AfterExtra = nil
+		}
+	}
+	o.Members = kept
+}
+
+// joined returns the text that is left where a member was, from the texts before and behind it. At the end, no member comes after it.
+func joined(before, behind string, atEnd bool) hujson.Extra {
+	start, rest := strings.TrimRight(before, " \t"), strings.TrimLeft(behind, " \t")
+	line, startsLine := strings.CutPrefix(strings.TrimPrefix(rest, "\r"), "\n")
+	switch {
+	case startsLine && strings.HasSuffix(start, "\n"):
+		return hujson.Extra(start + line)
+	case atEnd:
+		return hujson.Extra(start + behind)
+	}
+	return hujson.Extra(before + rest)
 }
 
 // servers returns the object of the servers, or nil. A file that has its servers under the
@@ -281,7 +280,7 @@ func (d *document) remove(v *hujson.Value, goes func(item) bool) {
 func (d *document) servers(keys []string) (*hujson.Value, error) {
 	v := d.at(keys...)
 	if v == nil {
-		if key, err := config.ServersKey(d.path, d.data); err == nil && len(keys) == 1 && key != "" && d.at(key) != nil {
+		if key := d.serversKey; len(keys) == 1 && key != "" && d.at(key) != nil {
 			return nil, fmt.Errorf("%s has its servers under %q, where this client has them under %q; rename the key, or name the client whose file it is", d.path, key, keys[0])
 		}
 		return nil, nil

@@ -123,7 +123,7 @@ func TestAddAndRemove(t *testing.T) {
 		"crlf":             {"{\"s\": {\r\n\t\"x\": 1,\r\n\t\"a\": 2\r\n}}", "{\"s\": {\r\n\t\"a\": 2\r\n}}"},
 	} {
 		t.Run("without "+name, func(t *testing.T) {
-			got, err := without(Client{}, Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, []string{"x", "y"})
+			got, err := Install(Client{}, Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, RouterEntry{}, nil, []string{"x", "y"})
 			if err != nil || string(got) != test.want {
 				t.Errorf("got %v\n%s\nwant\n%s", err, got, test.want)
 			}
@@ -165,7 +165,7 @@ func FuzzEdits(f *testing.F) {
 		}
 		for _, c := range table {
 			s := Source{Path: "/f.json", Data: data, keys: c.keys}
-			installed, err := Install(c, s, e)
+			installed, err := Install(c, s, e, all, nil)
 			if err != nil || !c.Rewrites() {
 				continue // the servers are no object
 			}
@@ -190,7 +190,7 @@ func FuzzEdits(f *testing.F) {
 				t.Errorf("%s: plain JSON no more:\n%s", c.Name, installed)
 			}
 			s.Data = installed
-			if again, err := Install(c, s, e); err != nil || !bytes.Equal(again, installed) {
+			if again, err := Install(c, s, e, all, nil); err != nil || !bytes.Equal(again, installed) {
 				t.Errorf("%s: the second time: %v\n%s\nafter\n%s", c.Name, err, again, installed)
 			}
 			Diff("/f.json", data, installed)
@@ -201,7 +201,7 @@ func FuzzEdits(f *testing.F) {
 						names = append(names, jsonc.Key(m))
 					}
 				}
-				less, err := without(Client{}, s, names)
+				less, err := Install(Client{}, s, RouterEntry{}, nil, names)
 				expect.OK(t, err)
 				left := tree(t, less)
 				if before := tree(t, installed); before.IsStandard() && !left.IsStandard() {

@@ -19,10 +19,11 @@ func onlyOf(s config.Server) string {
 	return ""
 }
 
-// A Place is an entry of a client that shows one server of ours as itself.
+// A Place is an entry of ours in a client's file.
 type Place struct {
-	Name, Server string
-	theirs       bool // it takes the place of an entry of the client's own
+	Name   string
+	Server string // of ours, which the entry shows as itself; "" for all servers
+	theirs bool   // it takes the place of an entry of the client's own
 }
 
 // Places returns the entries that show each of the servers. A server that the client has in entries of its own, or of ours, keeps
@@ -30,7 +31,7 @@ type Place struct {
 func Places(servers []string, others []Other) (places []Place) {
 	for _, server := range servers {
 		for _, o := range others {
-			if o.Goes() && (o.Only == server || o.Ours == server) {
+			if o.goes() && (o.Only == server || o.Ours == server) {
 				places = append(places, Place{o.Name, server, o.Only == ""})
 			}
 		}
@@ -39,20 +40,6 @@ func Places(servers []string, others []Other) (places []Place) {
 		}
 	}
 	return places
-}
-
-// InPlace writes the entries at the places into a client's file, and takes the stale ones and our entry for all servers out of it.
-func InPlace(c Client, s Source, e RouterEntry, places []Place, stale []string) (data []byte, err error) {
-	if s.Data, err = without(c, s, append(stale, EntryName)); err != nil {
-		return nil, err
-	}
-	for _, p := range places {
-		e.Only = p.Server
-		if s.Data, err = putEntry(c, s, p.Name, e, p.theirs); err != nil {
-			return nil, err
-		}
-	}
-	return s.Data, nil
 }
 
 // HasURL reports whether the client reaches a router by a URL, which may be on another machine: the entry of our name has one.
@@ -64,15 +51,49 @@ func HasURL(c Client, s Source) bool {
 
 // A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
 type Record struct {
-	Missing       bool             // there was no file
-	Depth         int              // how many keys lead to the value that Before and After have; 0 is the whole file
-	Before, After string           // its text before and after; "" if it was not there
-	Entries       map[string]Entry // those that changed, by name
+	Missing       bool // there was no file
+	Depth         int  // of Before and After: 0 for whole files, else how many keys lead to the object of the servers
+	Before, After string
+	Entries       map[string]Entry // that could not come back earlier, by name; in records of earlier builds, all that changed
 }
 
-// An Entry is an entry of a client's file that changed.
+// An Entry is an entry of a client's file.
 type Entry struct {
 	Before string // its text, "" if it was not there
+}
+
+// Empty reports whether there is nothing to go back to.
+func (r Record) Empty() bool { return r.Before == r.After && len(r.Entries) == 0 }
+
+// changed returns the entries before that the record changed. left are the others that could not come back earlier.
+func (r Record) changed(c Client, s Source) (all, left map[string]Entry) {
+	entries := func(servers string) map[string]Entry {
+		all, root := make(map[string]Entry), hujson.Value{}
+		v := &root
+		if r.Depth == 0 {
+			_, v, _ = serversOf(c, Source{Path: s.Path, Data: []byte(servers), keys: s.keys})
+		} else {
+			root, _ = hujson.Parse([]byte(servers))
+		}
+		for _, i := range items(v) {
+			all[i.key] = Entry{written(i.value)}
+		}
+		return all
+	}
+	all, left = entries(r.Before), make(map[string]Entry)
+	for name, after := range entries(r.After) {
+		if before := all[name]; before == after {
+			delete(all, name)
+		} else {
+			all[name] = before
+		}
+	}
+	for name, e := range r.Entries {
+		if _, again := all[name]; !again {
+			left[name] = e
+		}
+	}
+	return all, left
 }
 
 // Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
@@ -84,34 +105,15 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 		return was, err
 	}
 	s.Data = base
-	d, old, err := serversOf(c, s)
+	_, old, err := serversOf(c, s)
 	if err != nil {
 		return was, err
 	}
-	next, v, err := serversOf(c, now)
+	d, v, err := serversOf(c, now)
 	if err != nil {
 		return was, err
 	}
-	r := Record{Missing: missing || was.Missing && len(base) == 0, Entries: make(map[string]Entry)}
-	for _, i := range items(old) {
-		if m := member(v, i.key); m == nil || next.text(&m.Value) != d.text(&i.value) {
-			r.Entries[i.key] = Entry{Before: d.text(&i.value)}
-		}
-	}
-	for _, i := range items(v) {
-		if member(old, i.key) == nil {
-			r.Entries[i.key] = Entry{}
-		}
-	}
-	for name, e := range left {
-		if _, again := r.Entries[name]; !again {
-			r.Entries[name] = e
-		}
-	}
-	keys := keysIn(c, d, s.keys)
-	for r.Depth = 1; r.Depth < len(keys) && object(d.at(keys[:r.Depth]...)) != nil; r.Depth++ {
-	}
-	r.Before, r.After = d.text(d.at(keys[:r.Depth]...)), next.text(next.at(keys[:r.Depth]...))
+	r := Record{missing || was.Missing && len(base) == 0, len(keysIn(c, d, s.keys)), written(old), written(v), left}
 	if back, _, err := Undo(c, now, r); err != nil || string(back) != string(base) {
 		r.Depth, r.Before, r.After = 0, string(base), string(data)
 	}
@@ -123,62 +125,57 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 // back, since the file has others of their names.
 func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, err error) {
 	d, v, err := serversOf(c, s)
-	if err != nil || len(was.Entries) == 0 {
+	if err != nil || was.Empty() {
 		return s.Data, nil, err
 	}
-	keys := keysIn(c, d, s.keys)
-	depth := min(was.Depth, len(keys))
-	switch at := d.at(keys[:depth]...); {
-	case was.After == "": // no more than entries
-	case depth == 0 && string(s.Data) == was.After:
-		return []byte(was.Before), nil, nil
-	case depth > 0 && d.text(at) == was.After && was.Before == "":
-		return cut(d, keys[:depth]), nil, nil
-	case depth > 0 && d.text(at) == was.After:
-		d.splice(at.StartOffset, at.EndOffset, was.Before)
-		return d.bytes(), nil, nil
+	changed, left := was.changed(c, s)
+	switch {
+	case was.Depth == 0 && string(s.Data) == was.After:
+		return []byte(was.Before), left, nil
+	case was.Depth > 0 && written(v) == was.After && was.Before != "":
+		v.Value = hujson.Literal(was.Before)
+		return d.bytes(), left, nil
 	}
-	left = make(map[string]Entry)
+	maps.Copy(changed, left)
+	clear(left)
+	keys := keysIn(c, d, s.keys)
 	var added []string
 	var lost fields
-	for _, name := range slices.Sorted(maps.Keys(was.Entries)) {
-		e, m := was.Entries[name], member(v, name)
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		before, m := changed[name].Before, member(v, name)
 		switch {
-		case m == nil && e.Before != "":
-			lost = append(lost, field{name, excerpt{e.Before, ""}})
-		case m == nil || equal(m.Value, e.Before):
+		case m == nil && before != "":
+			lost = append(lost, field{name, hujson.Literal(before)})
+		case m == nil || equal(m.Value, before):
 		case !serverOf(c, d, s, name, m.Value).Self:
-			if e.Before != "" {
-				left[name] = e
+			if before != "" {
+				left[name] = Entry{before}
 			}
-		case e.Before == "":
+		case before == "":
 			added = append(added, name)
 		default:
-			d.splice(m.Value.StartOffset, m.Value.EndOffset, e.Before)
+			m.Value.Value = hujson.Literal(before)
 		}
 	}
-	if len(d.splices) > 0 {
-		s.Data = d.bytes()
-	}
-	if s.Data, err = without(c, s, added); err != nil {
-		return s.Data, left, err
-	}
-	if d, v, err = serversOf(c, s); err == nil && lost != nil {
-		err = d.addServers(keysIn(c, d, s.keys), lost...)
-		s.Data = d.bytes()
-	} else if err == nil && v != nil && len(items(v)) == 0 && strings.TrimSpace(was.Before) == "" {
-		s.Data = cut(d, keys[:max(depth, 1)])
-		if d, err = open(s.Path, s.Data); err == nil && depth == 0 && len(items(&d.root)) == 0 {
+	d.remove(v, func(key string) bool { return slices.Contains(added, key) })
+	switch {
+	case lost != nil:
+		err = d.addServers(keys, lost...)
+	case v == nil:
+		return s.Data, left, nil
+	case len(items(v)) == 0 && strings.TrimSpace(was.Before) == "": // the file had no servers
+		if s.Data = cut(d, keys); len(items(&d.root)) == 0 && was.Depth == 0 {
 			s.Data = []byte(was.Before)
 		}
+		return s.Data, left, nil
 	}
-	return s.Data, left, err
+	return d.bytes(), left, err
 }
 
 // cut returns the document without the member to which keys lead.
 func cut(d *document, keys []string) []byte {
 	last := len(keys) - 1
-	d.remove(d.at(keys[:last]...), func(i item) bool { return i.key == keys[last] })
+	d.remove(d.at(keys[:last]...), func(key string) bool { return key == keys[last] })
 	return d.bytes()
 }
 
@@ -199,12 +196,4 @@ func serversOf(c Client, s Source) (*document, *hujson.Value, error) {
 	}
 	v, err := d.servers(keysIn(c, d, s.keys))
 	return d, v, err
-}
-
-// text returns a value as it is written, "" for nil.
-func (d *document) text(v *hujson.Value) string {
-	if v == nil {
-		return ""
-	}
-	return string(d.data[v.StartOffset:v.EndOffset])
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
+// all is our entry for all servers.
+var all = []Place{{Name: EntryName}}
+
 // An entry for each server takes the place of the client's own, and the file comes back byte for byte, also after a second time, or if
 // another program has changed an entry in between.
 func TestEach(t *testing.T) {
@@ -41,7 +44,7 @@ func TestEach(t *testing.T) {
 			expect.OK(t, err, name)
 			places := Places(servers, others)
 			expect.Equal(t, len(servers)-len(places), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
-			data, err := InPlace(c, s, e, places, nil)
+			data, err := Install(c, s, e, places, []string{EntryName})
 			expect.OK(t, err, name)
 			record, err = Replaced(c, s, tc.before == "", data, record)
 			expect.OK(t, err, name)
@@ -76,6 +79,7 @@ func TestUndo(t *testing.T) {
 		{`"a":` + linear, `"a":` + ours + `,"b":` + ours, `"a": ` + ours + `, "b": ` + linear, `"a": ` + linear + `, "b": ` + linear, ""},
 		{`"a":` + linear, `"a":` + ours, `"a": {"url": "https://a/mcp"}`, `"a": {"url": "https://a/mcp"}`, "a"},
 		{`"a":` + linear, `"a":` + ours, `"a":` + linear, `"a":` + linear, ""},
+		{"\r\n  \"a\": {\r\n    \"command\": \"x\"\r\n  }\r\n", `"metarouter":` + ours, "\r\n  \"b\": {},\r\n  \"metarouter\": " + ours + "\r\n", "\r\n  \"b\": {},\r\n  \"a\": {\r\n    \"command\": \"x\"\r\n  }\r\n", ""},
 	} {
 		file := func(servers string) []byte { return []byte(`{"mcpServers": {` + servers + `}}`) }
 		r, err := Replaced(c, Source{Path: "/f", Data: file(tc.before), keys: c.keys}, false, file(tc.after), Record{})
@@ -118,10 +122,10 @@ func TestModeOfEntry(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		s := Source{Path: "/f.json", Data: []byte(tc.data), keys: c.keys}
-		data, err := Install(c, s, RouterEntry{Command: "metarouter"})
+		data, err := Install(c, s, RouterEntry{Command: "metarouter"}, all, nil)
 		expect.OK(t, err, tc.client)
 		expect.Contains(t, string(data), tc.want, tc.client)
-		data, err = Install(c, s, RouterEntry{Command: "metarouter", Chosen: true})
+		data, err = Install(c, s, RouterEntry{Command: "metarouter", Chosen: true}, all, nil)
 		expect.OK(t, err, tc.client)
 		expect.Equal(t, strings.Contains(string(data), "direct"), false, tc.client+" with a mode of the configuration")
 	}
@@ -160,4 +164,32 @@ func TestHasURL(t *testing.T) {
 		expect.Equal(t, HasURL(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {` + servers + `}}`), keys: c.keys}), want, "%s", servers)
 	}
 	expect.Equal(t, HasURL(c, Source{Path: "/f", keys: c.keys}), false, "no file")
+}
+
+// A record of an earlier build has all entries that changed, also if the file comes back as a whole.
+func TestUndoEarlier(t *testing.T) {
+	const before = `{"mcpServers": {"a": {"command": "x"}}}`
+	const after = `{"mcpServers": {"a": {"command": "metarouter", "args": ["serve", "--only", "a"]}, "b": {"command": "metarouter", "args": ["serve", "--only", "b"]}}}`
+	c, _ := Find("cursor")
+	_, old, err := serversOf(c, Source{Data: []byte(before), keys: c.keys})
+	expect.OK(t, err)
+	_, now, err := serversOf(c, Source{Data: []byte(after), keys: c.keys})
+	expect.OK(t, err)
+	for _, r := range []Record{{Depth: 1, Before: written(old), After: written(now)}, {Before: before, After: after}, {}} {
+		r.Entries = map[string]Entry{"a": {`{"command": "x"}`}, "b": {}}
+		got, left, err := Undo(c, Source{Path: "/f", Data: []byte(after), keys: c.keys}, r)
+		if string(got) != before || len(left) > 0 || err != nil {
+			t.Errorf("%+v: %s, %v, %v", r, got, left, err)
+		}
+	}
+}
+
+// Comments and trailing commas stay where our entry takes the place of all others.
+func TestInstallInPlaceOfAll(t *testing.T) {
+	c, _ := Find("cursor")
+	s := Source{Path: "/f", Data: []byte("{\n  \"mcpServers\": {\n    // a\n    \"a\": {\"command\": \"x\"}, // b\n  },\n}\n"), keys: c.keys}
+	got, err := Install(c, s, RouterEntry{Command: "metarouter"}, all, []string{"a", EntryName})
+	expect.OK(t, err)
+	want := "{\n  \"mcpServers\": {\n    // a\n    // b\n    \"metarouter\": {\n      \"type\": \"stdio\",\n      \"command\": \"metarouter\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n"
+	expect.Equal(t, string(got), want)
 }

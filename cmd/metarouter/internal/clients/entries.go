@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -25,11 +24,7 @@ func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, key
 	if d, err = open(path, data); err != nil {
 		return nil, nil, nil, err
 	}
-	key, err := config.ServersKey(path, d.data)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if key == "" { // the servers are in the file's object itself
+	if d.serversKey == "" {
 		return d, []*hujson.Value{&d.root}, nil, nil
 	}
 	o := object(&d.root)
@@ -38,7 +33,7 @@ func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, key
 			homes = append(homes, &m.Value)
 		}
 	}
-	return d, homes, []string{key}, nil
+	return d, homes, []string{d.serversKey}, nil
 }
 
 // entryOf returns the entry of that name that counts: the last one of the file.
@@ -115,7 +110,7 @@ func RemoveServer(path string, data []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	for _, home := range homes {
-		d.remove(home, func(i item) bool { return i.key == name })
+		d.remove(home, func(key string) bool { return key == name })
 	}
 	return d.bytes(), nil
 }
@@ -132,7 +127,7 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 			return d.put(entry, true, "disabled")
 		}
 		if !disabled {
-			d.remove(entry, func(i item) bool { return i.key == "disabled" })
+			d.remove(entry, func(key string) bool { return key == "disabled" })
 		}
 		return nil
 	})
@@ -147,8 +142,8 @@ func SetArgument(path string, data []byte, name, old, argument string) ([]byte, 
 		}
 		if args != nil {
 			for _, i := range items(&args.Value) {
-				if said, ok := jsonc.Text(i.value); ok && said == old {
-					d.splice(i.value.StartOffset, i.value.EndOffset, quoted(argument))
+				if said, ok := jsonc.Text(*i.value); ok && said == old {
+					i.value.Value = hujson.Literal(quoted(argument))
 					return nil
 				}
 			}

@@ -133,7 +133,7 @@ func TestHasServer(t *testing.T) {
 // All keys that package config reads servers from are known here.
 func TestRoots(t *testing.T) {
 	for _, key := range roots {
-		if got, err := config.ServersKey("f", []byte(`{"`+key+`": {}}`)); got != key || err != nil {
+		if _, got, err := config.Parse("f", []byte(`{"`+key+`": {}}`)); got != key || err != nil {
 			t.Error(key, got, err)
 		}
 	}

@@ -55,13 +55,13 @@ func TestInstallLosesNothing(t *testing.T) {
 		for name, data := range e.variants(t) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
-				installed, err := Install(c, s, entry)
+				installed, err := Install(c, s, entry, all, nil)
 				expect.OK(t, err)
 				s.Data = installed
-				if again, err := Install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
+				if again, err := Install(c, s, entry, all, nil); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
 				}
-				out, err := without(c, s, []string{EntryName})
+				out, err := Install(c, s, RouterEntry{}, nil, []string{EntryName})
 				if err != nil || !bytes.Equal(out, data) {
 					t.Errorf("without our entry it says\n%s\nwas\n%s\n%v", out, data, err)
 				}
@@ -143,7 +143,7 @@ func TestImportLosesNothing(t *testing.T) {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}
-				less, err := without(c, s, e.servers)
+				less, err := Install(c, s, RouterEntry{}, nil, e.servers)
 				expect.OK(t, err)
 				left, _ := open(e.file, less)
 				if n := len(object(left.at(e.keys...)).Members); n != 0 {

@@ -86,18 +86,26 @@ func readTOML(s Source) (root map[string]any, err error) {
 // bareKey matches a key that TOML and YAML have without quotes.
 var bareKey = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// Lines returns the lines of our entry of this name for a client's file in TOML or YAML, which a person writes there.
-func Lines(c Client, name string, e RouterEntry) []string {
-	colon, indent := ": ", "    "
-	if !bareKey().MatchString(name) {
-		name = quoted(name)
+// Lines returns the lines of our entries for a client's file in TOML or YAML, which a person writes there.
+func Lines(c Client, e RouterEntry, places []Place) (lines []string) {
+	colon, indent := " = ", ""
+	if c.format == inYAML {
+		colon, indent = ": ", "    "
 	}
-	lines := []string{c.keys[0] + ":", "  " + name + ":"}
-	if c.format == inTOML {
-		lines, colon, indent = []string{"[" + c.keys[0] + "." + name + "]"}, " = ", ""
-	}
-	for _, one := range c.written(e, nil) { // a string or an array of JSON is one of TOML and of YAML too
-		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
+	for _, p := range places {
+		name := p.Name
+		if !bareKey().MatchString(name) {
+			name = quoted(name)
+		}
+		if c.format == inYAML {
+			lines = append(lines, c.keys[0]+":", "  "+name+":")
+		} else {
+			lines = append(lines, "["+c.keys[0]+"."+name+"]")
+		}
+		e.Only = p.Server
+		for _, one := range c.written(e, nil) { // a string or an array of JSON is one of TOML and of YAML too
+			lines = append(lines, indent+one.key+colon+oneLine.write(one.value))
+		}
 	}
 	return lines
 }

@@ -3,8 +3,6 @@ package clients
 import (
 	"fmt"
 	"path/filepath"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Imported is our file with a client's servers, and says which of them were added. The names are
@@ -30,18 +28,17 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 	if err != nil {
 		return Imported{}, err
 	}
-	d, err := open(path, data)
+	d, _, keys, err := openOurs(path, data)
 	if err != nil {
 		return Imported{}, err
 	}
-	key, err := config.ServersKey(path, d.data)
-	if err != nil {
+	if _, err := d.servers(keys); err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
-	if key != "" {
-		m.keys = []string{key}
+	if len(data) == 0 {
+		d.add(&d.root, field{"$schema", schemaURL})
 	}
+	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
 	for _, f := range all {
@@ -59,7 +56,10 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
 		}
 	}
-	return m.finish(data)
+	if len(m.done.Added)+len(m.done.Replaced) > 0 {
+		m.done.Data = d.bytes()
+	}
+	return m.done, nil
 }
 
 // A merge is the import of entries into our file.
@@ -69,7 +69,6 @@ type merge struct {
 	ours      Ours
 	overwrite bool
 
-	added fields          // entries to add to doc
 	taken map[string]bool // names of imported entries
 	done  Imported
 }
@@ -97,13 +96,13 @@ func (m *merge) put(theirs converted, router bool) bool {
 		done.Same = append(done.Same, theirs.name)
 		return false
 	case !m.ours.has(theirs.name):
-		m.added = append(m.added, write)
+		_ = m.doc.addServers(m.keys, write) // there is an object, or room for one
 		done.Added = append(done.Added, theirs.name)
 	case m.overwrite:
 		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
 			m.doc.set(member(servers, theirs.name), write.value)
 		} else {
-			m.added = append(m.added, write)
+			_ = m.doc.addServers(m.keys, write)
 		}
 		done.Replaced = append(done.Replaced, theirs.name)
 	default:
@@ -115,20 +114,4 @@ func (m *merge) put(theirs converted, router bool) bool {
 		done.Login = append(done.Login, write.key)
 	}
 	return true
-}
-
-// finish writes the added entries into our file. data is its old content.
-func (m *merge) finish(data []byte) (Imported, error) {
-	var err error
-	switch {
-	case len(m.added) > 0 && len(data) == 0:
-		m.doc.add(&m.doc.root, field{"$schema", schemaURL}, field{m.keys[0], m.added})
-	case len(m.added) > 0:
-		err = m.doc.addServers(m.keys, m.added...)
-	}
-	m.done.Data = data
-	if len(m.doc.splices) > 0 {
-		m.done.Data = m.doc.bytes()
-	}
-	return m.done, err
 }

@@ -149,7 +149,7 @@ func TestInstallUpdates(t *testing.T) {
 		},
 	} {
 		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": ` + test.old + `}}`)}
-		got, err := Install(c, s, e)
+		got, err := Install(c, s, e, all, nil)
 		if want := `{"mcpServers": {"metarouter": ` + test.want + `}}`; err != nil || string(got) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", name, err, got, want)
 		}
@@ -177,12 +177,12 @@ func TestGemini(t *testing.T) {
 		`{"mcpServers":{"metarouter":{"command":"metarouter","args":["serve"],"env":{"OTHER":"mine","X":"y"},"trust":true}}}`: `{"mcpServers":{"metarouter":{"command":"/bin/metarouter","args":["serve"],"env":{"OTHER":"mine","X":"y","MY_KEY":"${MY_KEY}"},"trust":true}}}`,
 	} {
 		s := Source{Path: "f", keys: claudeKeys, Data: []byte(old)}
-		got, err := Install(c, s, e)
+		got, err := Install(c, s, e, all, nil)
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", old, err, got, want)
 		}
 		s.Data = got
-		if again, err := Install(c, s, e); err != nil || string(again) != want {
+		if again, err := Install(c, s, e, all, nil); err != nil || string(again) != want {
 			t.Errorf("the second time: %v\n%s", err, again)
 		}
 	}
@@ -197,7 +197,7 @@ func TestInstallRefuses(t *testing.T) {
 	} {
 		c, _ := Find(client)
 		s := Source{Path: "f", keys: c.keys, Data: []byte(test.text)}
-		if got, err := Install(c, s, RouterEntry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
+		if got, err := Install(c, s, RouterEntry{Command: "/bin/metarouter"}, all, nil); err == nil || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: got %s, %v", test.text, got, err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestOthersAfterImport(t *testing.T) {
 	now := source(strings.Replace(string(before.Data), `{"command": "z"}`, `{"command": "z",  "args": ["new"]}`, 1))
 	got, err := Others(c, now, "/m.json", own)
 	expect.OK(t, err)
-	less, err := WithoutOthers(c, now, got)
+	less, err := Install(c, now, RouterEntry{}, nil, Needless(got))
 	expect.OK(t, err)
 	left, _ := open("f", less)
 	var names []string
@@ -357,7 +357,7 @@ func TestInstallByNPX(t *testing.T) {
 		s := Source{Path: "/mcp.json", Data: []byte("{}"), keys: c.keys}
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			command, before := byNPX(system, version)
-			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}})
+			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}}, all, nil)
 			expect.OK(t, err)
 			s.Data = data
 			entry := string(data)

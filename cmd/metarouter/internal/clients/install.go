@@ -63,48 +63,51 @@ var (
 	starting  = append(slices.Clone(compared), "environment", "envFile", "http_headers", "oauth", "auth", "authProviderType", "source")
 )
 
-// Install adds our entry to the servers of a client's file, or updates it. It returns the
-// data unchanged if the entry is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
+// Install puts our entries at the places of a client's file, or updates them, and takes the others of the names in gone out. It returns the
+// data unchanged if all is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
-func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
-	return putEntry(c, s, EntryName, e, false)
-}
-
-// putEntry adds an entry of ours under a name, or updates it. If anew is set, the present entry is a server of the client's own: of it
-// stay the keys that say nothing of how the server starts.
-func putEntry(c Client, s Source, name string, e RouterEntry, anew bool) ([]byte, error) {
+func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) ([]byte, error) {
 	d, v, err := serversOf(c, s)
 	if err != nil {
 		return nil, err
 	}
 	s.keys = keysIn(c, d, s.keys)
 	c = inFile(c, s.keys)
+	for _, p := range places {
+		e.Only = p.Server
+		if err := d.putEntry(c, s, p, e); err != nil {
+			return nil, err
+		}
+	}
+	d.remove(v, func(key string) bool {
+		return slices.Contains(gone, key) && !slices.ContainsFunc(places, func(p Place) bool { return p.Name == key })
+	})
+	return d.bytes(), nil
+}
+
+// putEntry adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
+// starts.
+func (d *document) putEntry(c Client, s Source, p Place, e RouterEntry) error {
 	fresh := c.written(e, nil)
-	m := member(v, name)
+	m := member(d.at(s.keys...), p.Name)
 	switch {
 	case m == nil:
-		err := d.addServers(s.keys, field{name, fresh})
-		return d.bytes(), err
-	case anew || object(&m.Value) == nil:
+		return d.addServers(s.keys, field{p.Name, fresh})
+	case p.theirs || object(&m.Value) == nil:
 		for _, i := range items(&m.Value) {
 			if !slices.Contains(starting, i.key) {
 				fresh = append(fresh, field{i.key, i.value.Value})
 			}
 		}
 		d.set(m, fresh)
-		return d.bytes(), nil
+		return nil
 	}
 	if err := notOurs(c, s, d, *m); err != nil {
-		return nil, err
+		return err
 	}
-	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
-		d.remove(&m.Value, func(i item) bool { return slices.Contains(elsewhere, i.key) })
-		return putEntry(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, name, e, false)
-	}
-	if d.update(m, c, e); len(d.splices) == 0 {
-		return s.Data, nil
-	}
-	return d.bytes(), nil
+	d.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
+	d.update(m, c, e)
+	return nil
 }
 
 // update brings an entry of ours that starts metarouter up to date.
@@ -123,7 +126,7 @@ func (d *document) update(m *hujson.ObjectMember, c Client, e RouterEntry) {
 			missing = append(missing, f)
 		case f.key == "env" && object(&old.Value) != nil:
 			d.add(&old.Value, slices.DeleteFunc(passed(e.Variables), func(f field) bool { return member(&old.Value, f.key) != nil })...)
-		case !equal(old.Value, d.write(f.value, "")):
+		case !equal(old.Value, d.write(f.value)):
 			d.set(old, f.value)
 		}
 	}
@@ -193,7 +196,7 @@ func stringsOf(m *hujson.ObjectMember) (all []string) {
 		return nil
 	}
 	for _, i := range items(&m.Value) {
-		s, ok := jsonc.Text(i.value)
+		s, ok := jsonc.Text(*i.value)
 		if !ok {
 			return nil
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -29,8 +28,8 @@ func masked(path string, data []byte, from, to int) []string {
 		return all
 	}
 	shown := stretch{document: d, from: lineStart(d.data, from), to: lineStart(d.data, to)}
-	if key, err := config.ServersKey(path, d.data); err == nil && key != "" {
-		shown.servers = d.at(key)
+	if d.serversKey != "" {
+		shown.servers = d.at(d.serversKey)
 	}
 	shown.mask(&d.root, "", false)
 	shown.comments()
@@ -114,10 +113,10 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		all = all || secret.Maybe(key)
 		switch s := value.String(); {
 		case value.Kind() == '0' && all:
-			d.splice(v.StartOffset, v.EndOffset, quoted(hidden+mark(value.String())))
+			v.Value = hujson.Literal(quoted(hidden + mark(value.String())))
 		case value.Kind() != '"' || s == "" || secret.Reference(s):
 		case all, secret.Begins(s), len(s) > 1000:
-			d.splice(v.StartOffset, v.EndOffset, quoted(hidden+mark(s)))
+			v.Value = hujson.Literal(quoted(hidden + mark(s)))
 		default:
 			d.show(v, s)
 		}
@@ -127,31 +126,32 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 // show hides the secrets in a string.
 func (d stretch) show(v *hujson.Value, s string) {
 	if shown := secret.HideMaybe(s, hidden); shown != s {
-		d.splice(v.StartOffset, v.EndOffset, quoted(shown+mark(s)))
+		v.Value = hujson.Literal(quoted(shown + mark(s)))
 	}
 }
 
-// comments hides the secrets in comments, which may be entries that somebody has turned off. Comments
-// are between names and values.
+// comments hides the secrets in comments, which may be entries that somebody has turned off.
 func (d stretch) comments() {
-	end := 0 // of the one before
-	between := func(to int) {
-		at := max(end, d.from)
-		if to = min(to, d.to); at >= to || !bytes.Contains(d.data[at:to], []byte("/")) {
+	hide := func(extra *hujson.Extra, at int) {
+		if at+len(*extra) <= d.from || at >= d.to || !bytes.Contains(*extra, []byte("/")) {
 			return
 		}
-		for line := range strings.SplitSeq(string(d.data[at:to]), "\n") {
+		lines := strings.Split(string(*extra), "\n")
+		for i, line := range lines {
 			if shown := secret.HideMaybe(line, hidden); shown != line {
-				d.splice(at, at+len(line), shown+mark(line))
+				lines[i] = shown + mark(line)
 			}
-			at += len(line) + 1
 		}
+		*extra = hujson.Extra(strings.Join(lines, "\n"))
 	}
 	for v := range d.root.All() {
-		if _, ok := v.Value.(hujson.Literal); ok {
-			between(v.StartOffset)
-			end = v.EndOffset
+		hide(&v.BeforeExtra, v.StartOffset-len(v.BeforeExtra))
+		hide(&v.AfterExtra, v.EndOffset)
+		switch in := v.Value.(type) {
+		case *hujson.Object:
+			hide(&in.AfterExtra, v.EndOffset-1-len(in.AfterExtra))
+		case *hujson.Array:
+			hide(&in.AfterExtra, v.EndOffset-1-len(in.AfterExtra))
 		}
 	}
-	between(len(d.data))
 }

@@ -25,10 +25,10 @@ func TrustNode(path string, data []byte, key string) ([]byte, error) {
 		err = d.put(&d.root, []string{key}, trusted...)
 	case all.Value.Kind() != '[':
 		err = fmt.Errorf(`%s: "trusted" of "cluster" must be an array; write ["U…"] there`, path)
-	case slices.ContainsFunc(items(all), func(i item) bool { said, _ := jsonc.Text(i.value); return said == key }):
+	case slices.ContainsFunc(items(all), func(i item) bool { said, _ := jsonc.Text(*i.value); return said == key }):
 		return data, nil
 	default:
-		d.insert(all, true, 1, func(int, string) string { return quoted(key) })
+		d.addElement(all, key)
 	}
 	return d.bytes(), err
 }

@@ -20,8 +20,18 @@ type Other struct {
 	Stale   bool     // it shows a server that is ours no more
 }
 
-// Goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
-func (o Other) Goes() bool { return o.Only != "" || o.Stale || o.Ours != "" && o.Stays == "" }
+// goes reports whether the client needs no entry for the server: metarouter has it, or it was one of ours.
+func (o Other) goes() bool { return o.Only != "" || o.Stale || o.Ours != "" && o.Stays == "" }
+
+// Needless returns the names of the servers for which the client needs no entry of its own.
+func Needless(others []Other) (names []string) {
+	for _, o := range others {
+		if o.goes() {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
 
 // Others returns the servers in a client's file other than our entry. path is the path of
 // our file.
@@ -85,7 +95,7 @@ var compared = []string{"type", "transport", "transportType", "command", "args",
 func lacks(our *hujson.Value, text string) (keys []string) {
 	their, err := hujson.Parse([]byte(text))
 	for _, i := range items(&their) {
-		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, member(&their, i.key).Value.String())) {
+		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, written(&member(&their, i.key).Value))) {
 			keys = append(keys, i.key)
 		}
 	}
@@ -102,27 +112,6 @@ func (o Ours) entry(name string) *hujson.Value {
 		}
 	}
 	return nil
-}
-
-// WithoutOthers returns the content of s without the client's other servers that metarouter has.
-func WithoutOthers(c Client, s Source, others []Other) ([]byte, error) {
-	var names []string
-	for _, o := range others {
-		if o.Goes() {
-			names = append(names, o.Name)
-		}
-	}
-	return without(c, s, names)
-}
-
-// without returns a client's file without the servers of those names.
-func without(c Client, s Source, names []string) ([]byte, error) {
-	d, v, err := serversOf(c, s)
-	if err != nil || v == nil || len(names) == 0 {
-		return s.Data, err
-	}
-	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })
-	return d.bytes(), nil
 }
 
 // same returns our entry that starts the same server, preferably the one of that name.

@@ -34,11 +34,11 @@ func literals(server string, entry *hujson.Value) (all []literal) {
 		}
 		option := "" // the argument before
 		for _, i := range items(&m.Value) {
-			said, ok := jsonc.Text(i.value)
+			said, ok := jsonc.Text(*i.value)
 			if !ok || strings.Contains(said, "${") {
 				continue
 			}
-			l := literal{at: &i.value, value: said, key: i.key}
+			l := literal{at: i.value, value: said, key: i.key}
 			before, after, found := strings.Cut(said, map[string]string{"headers": " ", "args": "="}[kind])
 			if kind == "args" {
 				l.key, option = option, ""
@@ -82,7 +82,7 @@ func MoveSecret(path string, data []byte, server, name string) (text []byte, val
 		value = found[0].value
 		for _, l := range all {
 			if l.value == value {
-				d.splice(l.at.StartOffset, l.at.EndOffset, quoted(l.before+"${keyring:"+name+"}"))
+				l.at.Value = hujson.Literal(quoted(l.before + "${keyring:" + name + "}"))
 			}
 		}
 		return nil

@@ -64,14 +64,14 @@ func (c Client) count(s Source) (n int) {
 		return 0
 	}
 	for _, f := range all {
-		entry := f.doc.text(&f.member.Value)
+		entry := written(&f.member.Value)
 		if d, err := open(s.Path, []byte(entry)); err == nil {
 			if d, err = c.dialect.translate(d, new(converted)); err == nil {
 				entry = string(d.bytes())
 			}
 		}
-		text, err := config.ReadText(s.Path, []byte(`{"mcpServers": {"": `+entry+"}}"))
-		if err == nil && len(text.Servers) == 1 && !text.Servers[0].Self && f.name != EntryName {
+		c, err := config.ReadText(s.Path, []byte(`{"mcpServers": {"": `+entry+"}}"))
+		if err == nil && len(c.Servers) == 1 && !c.Servers[0].Self && f.name != EntryName {
 			n++
 		}
 	}
@@ -116,7 +116,7 @@ func Misfits(p System, used config.Config) (all []Misfit) {
 		}
 		right := inFile(c, keysIn(c, d, source.keys)).mode
 		for _, i := range items(v) {
-			s := serverOf(c, d, source, i.key, i.value)
+			s := serverOf(c, d, source, i.key, *i.value)
 			if !s.Self {
 				continue
 			}

@@ -1,13 +1,11 @@
 package clients
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -17,7 +15,7 @@ func quoted(s string) string { return string(wire.Marshal(s)) }
 // A field is a member of an object that is to be written.
 type field struct {
 	key   string
-	value any // fields, an excerpt, a value as package hujson or package json reads it, or one that has such elements
+	value any // fields, an excerpt, a value as package hujson reads it, or one that package json writes
 }
 
 // fields is an object.
@@ -41,78 +39,75 @@ var (
 	oneLine = style{compact: true, spaced: true}
 )
 
-// write returns a value as JSON in the style of the document: objects in lines of which the ones
+// gap returns the space after a colon, and after a comma within a line.
+func (s style) gap() hujson.Extra {
+	if s.spaced {
+		return hujson.Extra(" ")
+	}
+	return nil
+}
+
+// write returns a value as JSON in the style of the document.
+func (s style) write(value any) string { return s.value(value, "").String() }
+
+// value returns a value in the style of the document: objects in lines of which the ones
 // after the first begin with indent, and arrays in one line.
-func (s style) write(value any, indent string) string {
-	inLine := style{compact: true, spaced: s.spaced}
-	switch v := value.(type) {
+func (s style) value(value any, indent string) (v hujson.Value) {
+	switch said := value.(type) {
 	case excerpt:
-		lines := strings.Split(v.text, "\n")
-		for i, line := range lines[1:] {
-			depth := 0
-			for v.unit != "" && strings.HasPrefix(line, v.unit) {
-				line, depth = line[len(v.unit):], depth+1
-			}
-			lines[i+1] = indent + strings.Repeat(s.unit, depth) + line
-		}
-		return strings.Join(lines, s.newline)
+		return hujson.Value{Value: hujson.Literal(said.in(s, indent))} // any text of a literal is written as it is
 	case fields:
-		var members []string
-		for _, f := range v {
-			members = append(members, s.writeField(f, indent+s.unit))
+		o := new(hujson.Object)
+		for _, f := range said {
+			o.Members = append(o.Members, hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}, Value: s.value(f.value, indent+s.unit)})
 		}
-		if s.compact {
-			return "{" + s.joined(members) + "}"
+		v.Value = o
+	case hujson.ValueTrimmed:
+		v = hujson.Value{Value: said}.Clone()
+		v.Minimize()
+	default:
+		v, _ = hujson.Parse(wire.Marshal(value))
+	}
+	s.space(&v, indent)
+	return v
+}
+
+// in returns the text in a document with a style.
+func (e excerpt) in(s style, indent string) string {
+	lines := strings.Split(e.text, "\n")
+	for i, line := range lines[1:] {
+		depth := 0
+		for e.unit != "" && strings.HasPrefix(line, e.unit) {
+			line, depth = line[len(e.unit):], depth+1
 		}
-		between := s.newline + indent + s.unit
-		return "{" + between + strings.Join(members, ","+between) + s.newline + indent + "}"
-	case map[string]any:
-		var all fields
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			all = append(all, field{key, v[key]})
-		}
-		return s.write(all, indent)
+		lines[i+1] = indent + strings.Repeat(s.unit, depth) + line
+	}
+	return strings.Join(lines, s.newline)
+}
+
+// space sets the white space in a value without comments.
+func (s style) space(v *hujson.Value, indent string) {
+	switch in := v.Value.(type) {
 	case *hujson.Object:
-		var all fields
-		for _, m := range v.Members {
-			all = append(all, field{jsonc.Key(m), m.Value.Value})
+		for i := range in.Members {
+			m := &in.Members[i]
+			if m.Value.BeforeExtra = s.gap(); !s.compact {
+				m.Name.BeforeExtra = hujson.Extra(s.newline + indent + s.unit)
+				in.AfterExtra = hujson.Extra(s.newline + indent)
+			} else if i > 0 {
+				m.Name.BeforeExtra = s.gap()
+			}
+			s.space(&m.Value, indent+s.unit)
 		}
-		return s.write(all, indent)
 	case *hujson.Array:
-		return inLine.writeArray(len(v.Elements), func(i int) any { return v.Elements[i].Value })
-	case []string:
-		return inLine.writeArray(len(v), func(i int) any { return v[i] })
-	case []any:
-		return inLine.writeArray(len(v), func(i int) any { return v[i] })
-	case hujson.Literal:
-		return string(v)
+		s.compact = true
+		for i := range in.Elements {
+			if i > 0 {
+				in.Elements[i].BeforeExtra = s.gap()
+			}
+			s.space(&in.Elements[i], "")
+		}
 	}
-	return string(wire.Marshal(value))
-}
-
-// writeField returns a field as a member of an object.
-func (s style) writeField(f field, indent string) string {
-	if s.spaced {
-		return quoted(f.key) + ": " + s.write(f.value, indent)
-	}
-	return quoted(f.key) + ":" + s.write(f.value, indent)
-}
-
-// writeArray returns an array with n elements.
-func (s style) writeArray(n int, element func(int) any) string {
-	var all []string
-	for i := range n {
-		all = append(all, s.write(element(i), ""))
-	}
-	return "[" + s.joined(all) + "]"
-}
-
-// joined joins items of one line.
-func (s style) joined(all []string) string {
-	if s.spaced {
-		return strings.Join(all, ", ")
-	}
-	return strings.Join(all, ",")
 }
 
 // nested returns objects with one key each, the last of which has the value.

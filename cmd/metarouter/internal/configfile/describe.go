@@ -75,14 +75,11 @@ type page struct {
 	lines int  // with those above maxLines, which are not written
 	cut   bool // something is not shown that should be
 
-	title    string            // of the part that has no line yet
-	name     string            // of a server that is no object
 	marks    map[string]string // of the servers that differ from the approved text, by name
 	settings bool              // "metarouter" differs
 }
 
 func (p *page) line(format string, args ...any) {
-	p.begin()
 	if p.lines++; p.lines <= maxLines {
 		fmt.Fprintf(&p.text, "  "+format+"\n", args...)
 	}
@@ -98,7 +95,6 @@ func (p *page) file(root *hujson.Object) {
 				mark = "edited"
 			}
 			p.section(key, "metarouter:", mark, m.Value)
-			p.title = "" // it has none without a key
 		case isObject && (key == "mcpServers" || key == "servers" || key == "context_servers"):
 			for _, s := range servers.Members {
 				p.server(jsonc.Key(s), s.Value)
@@ -109,10 +105,7 @@ func (p *page) file(root *hujson.Object) {
 	}
 }
 
-func (p *page) server(name string, v hujson.Value) {
-	p.section(name, Quote(name), p.marks[name], v)
-	p.begin() // if it has no key
-}
+func (p *page) server(name string, v hujson.Value) { p.section(name, Quote(name), p.marks[name], v) }
 
 // script shows a stored script without its code.
 func (p *page) script(s stored.Script) {
@@ -120,23 +113,16 @@ func (p *page) script(s stored.Script) {
 	p.line("  (a script of %d bytes that runs with the rights of each caller; you approve all of it: read the file)", len(s.Code))
 }
 
-// begin writes the title of a part that has no line yet.
-func (p *page) begin() {
-	if title := p.title; title != "" {
-		p.title = ""
-		p.line("%s", title)
-	}
-}
-
-// section writes a part, with its title before the first line.
+// section writes a part below its title.
 func (p *page) section(key, title, mark string, v hujson.Value) {
-	if p.title = title; mark != "" {
-		p.title += " (" + mark + ")"
+	if mark != "" {
+		title += " (" + mark + ")"
 	}
-	if p.name = key; v.Value.Kind() == '{' {
-		p.name = ""
+	p.line("%s", title)
+	if v.Value.Kind() == '{' {
+		key = ""
 	}
-	p.value("", "", v)
+	p.value(key, "", v)
 }
 
 // value shows the value at a path of keys. within is the first key of the path.
@@ -164,7 +150,7 @@ func (p *page) value(path, within string, v hujson.Value) {
 		}
 		words, before := make([]string, len(value.Elements)), ""
 		for i, e := range value.Elements {
-			words[i] = p.word(masking(p.name+path, within, before), e)
+			words[i] = p.word(masking(path, within, before), e)
 			before = e.Value.(hujson.Literal).String()
 		}
 		if len(words) == 0 {
@@ -176,13 +162,13 @@ func (p *page) value(path, within string, v hujson.Value) {
 		}
 		p.show(path, strings.Join(words, " "))
 	case hujson.Literal:
-		p.show(path, p.word(masking(p.name+path, within, ""), v))
+		p.show(path, p.word(masking(path, within, ""), v))
 	}
 }
 
 // show writes the line of a value.
 func (p *page) show(path, text string) {
-	if path == "" { // a server that is no object
+	if path == "" { // a script
 		path = "is"
 	}
 	p.line("  %-14s %s", p.short(Quote(path)), text)

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -12,10 +14,15 @@ import (
 // buildPath begins the paths at which a router answers commands of the same build of the program.
 const buildPath = "/build/"
 
+// pathOf returns the path at which a router of a [Program] answers.
+func pathOf(program string) string {
+	return fmt.Sprintf("%s%x", buildPath, sha256.Sum256([]byte(program)))
+}
+
 // Answer has h answer the requests of commands of the same program. A command of another build may
 // mean something else by the same request.
 func Answer(mux *http.ServeMux, program string, h http.Handler) {
-	path := buildPath + Hash(program)
+	path := pathOf(program)
 	mux.Handle(path+"/", http.StripPrefix(path, h))
 	mux.HandleFunc("HEAD "+path+"/{$}", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc(buildPath, func(w http.ResponseWriter, _ *http.Request) {
@@ -26,7 +33,7 @@ func Answer(mux *http.ServeMux, program string, h http.Handler) {
 // Routers returns the running routers that answer this program, the newest first.
 func Routers(ctx context.Context, s Sockets, program string) (all []http.RoundTripper) {
 	for _, socket := range s.running("") {
-		r := running{path: buildPath + Hash(program), transport: transportTo(func() []string { return []string{socket} })}
+		r := running{path: pathOf(program), transport: transportTo(func() []string { return []string{socket} })}
 		q, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://router/", nil)
 		if err != nil {
 			continue

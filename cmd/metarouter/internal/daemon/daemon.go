@@ -75,12 +75,12 @@ func (s Sockets) newSocket(kind string) (path string, err error) {
 	return filepath.Join(s.dir, s.prefix+kind+rand.Text()[:12]), s.open()
 }
 
-func (s Sockets) listen(kind string) (net.Listener, error) {
-	path, err := s.newSocket(kind)
-	if err != nil {
-		return nil, err
+// listen listens at a new socket.
+func (s Sockets) listen(kind string) (l net.Listener, path string, err error) {
+	if path, err = s.newSocket(kind); err == nil {
+		l, err = listenAt(path)
 	}
-	return listenAt(path)
+	return l, path, err
 }
 
 func listenAt(path string) (net.Listener, error) {
@@ -147,7 +147,7 @@ const staleAfter = 2 * time.Second
 // Serve answers the requests of other processes with the same files, until ctx ends.
 func Serve(ctx context.Context, s Sockets, h http.Handler) error {
 	defer s.running("") // which removes the sockets of dead routers
-	l, err := s.listen("")
+	l, _, err := s.listen("")
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -23,9 +22,7 @@ func TestGreeting(t *testing.T) {
 	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	got, err := readGreeting(httptest.NewRecorder(), q)
 	expect.OK(t, err)
-	if !reflect.DeepEqual(got, sent) {
-		t.Errorf("got %+v", got)
-	}
+	expect.Deep(t, got, sent)
 	q = httptest.NewRequest("PUT", "/log", strings.NewReader("text="+strings.Repeat("x", maxJoin)))
 	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	_, err = readGreeting(httptest.NewRecorder(), q)

@@ -94,11 +94,7 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 		}
 		conn.Close()
 	}
-	socket, err := s.newSocket(shared)
-	var l net.Listener
-	if err == nil {
-		l, err = listenAt(socket)
-	}
+	l, socket, err := s.listen(shared)
 	if unlock(); err != nil {
 		return err
 	}

@@ -2,9 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -83,16 +80,6 @@ func Namespaces() (all []string) {
 		all = append(all, name)
 	}
 	return all
-}
-
-// Hash returns a hash of values that JSON can encode.
-func Hash(values ...any) string {
-	encoded, err := json.Marshal(values)
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:])
 }
 
 // During returns a handler that ends its requests when ctx ends.

@@ -13,10 +13,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// each writes an entry for each server of our configuration, or for those of --only, into the client's file.
-func (in *Installation) each(records storedFile[clients.Record]) error {
+// each is [Installation.plan] for an entry for each server of our configuration, or for those of --only.
+func (in *Installation) each() (places []clients.Place, gone []string, err error) {
 	if clients.HasURL(in.client, in.source) {
-		return console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))
+		return nil, nil, console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))
 	}
 	var names, unfit, stale []string
 	for _, s := range in.own.Config.Servers {
@@ -30,7 +30,7 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 	}
 	for _, name := range in.Only {
 		if !slices.Contains(names, name) {
-			return console.Usage(fmt.Errorf("--only: there is no server %q that runs; the servers are %s", name, prose.List(names, 20)))
+			return nil, nil, console.Usage(fmt.Errorf("--only: there is no server %q that runs; the servers are %s", name, prose.List(names, 20)))
 		}
 	}
 	if in.Only != nil {
@@ -42,22 +42,8 @@ func (in *Installation) each(records storedFile[clients.Record]) error {
 		}
 	}
 	in.say("these servers get no entry", unfit, fmt.Sprintf("rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
-	places := clients.Places(names, in.others)
-	if !in.client.Rewrites() {
-		var all []string
-		for _, p := range places {
-			in.entry.Only = p.Server
-			all = append(all, clients.Lines(in.client, p.Name, in.entry)...)
-		}
-		return in.printLines(all, fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName))
-	}
-	result, err := clients.InPlace(in.client, in.source, in.entry, places, stale)
-	if err != nil {
-		return err
-	}
-	in.noteEntry()
 	in.say("these entries go", stale, "metarouter has no such servers any more")
-	return in.record(records, result)
+	return clients.Places(names, in.others), append(stale, clients.EntryName), nil
 }
 
 // record writes the client's file, and stores what undo needs to go back.
@@ -85,7 +71,7 @@ func (in *Installation) record(records storedFile[clients.Record], result []byte
 func (in *Installation) undo(records storedFile[clients.Record]) error {
 	id := in.file.ID(in.source)
 	was := records.all[id]
-	if len(was.Entries) == 0 {
+	if was.Empty() {
 		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", in.source.Path))
 	}
 	result, left, err := clients.Undo(in.client, in.source, was)
@@ -107,9 +93,9 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	return keep(records, id, clients.Record{Entries: left})
 }
 
-// keep stores the record of a client's file, unless it has no entries.
+// keep stores the record of a client's file, unless there is nothing to go back to.
 func keep(records storedFile[clients.Record], id string, r clients.Record) error {
-	if records.all[id] = r; len(r.Entries) == 0 {
+	if records.all[id] = r; r.Empty() {
 		delete(records.all, id)
 	}
 	return records.write()

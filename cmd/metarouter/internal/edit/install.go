@@ -64,24 +64,31 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
 	}
-	switch {
-	case in.Each:
-		return in.each(records)
-	case !in.client.Rewrites():
-		in.noteEntry()
-		return in.printLines(clients.Lines(in.client, clients.EntryName, in.entry), fmt.Sprintf("an entry %q", clients.EntryName))
-	}
-	result, err := clients.Install(in.client, in.source, in.entry)
-	if err == nil && in.Replace {
-		now := in.source
-		now.Data = result
-		result, err = clients.WithoutOthers(in.client, now, in.others)
-	}
+	places, gone, err := in.plan()
 	if err != nil {
 		return err
 	}
-	in.noteEntry()
+	in.noteOwnConfiguration()
+	in.noteOtherServers()
+	if !in.client.Rewrites() {
+		return in.printLines(clients.Lines(in.client, in.entry, places))
+	}
+	result, err := clients.Install(in.client, in.source, in.entry, places, gone)
+	if err != nil {
+		return err
+	}
 	return in.record(records, result)
+}
+
+// plan returns the entries of ours that the client's file gets, and the names of those that go.
+func (in *Installation) plan() (places []clients.Place, gone []string, err error) {
+	if in.Each {
+		return in.each()
+	}
+	if in.Replace {
+		gone = clients.Needless(in.others)
+	}
+	return []clients.Place{{Name: clients.EntryName}}, gone, nil
 }
 
 // readOurs reads the files of our configuration, and what was imported into the last of them.
@@ -118,20 +125,18 @@ func (in *Installation) put(result []byte) error {
 }
 
 // printLines prints the lines of entries, which a person puts in place of the present ones.
-func (in *Installation) printLines(lines []string, present string) error {
+func (in *Installation) printLines(lines []string) error {
 	fmt.Fprintln(in.e.Console.Results(), strings.Join(lines, "\n"))
+	present := fmt.Sprintf("an entry %q", clients.EntryName)
+	if in.Each {
+		present = fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName)
+	}
 	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.client.Restart)
 	if in.e.Write {
 		return errors.New(todo)
 	}
 	in.e.Console.Note("%s", todo)
 	return nil
-}
-
-// noteEntry prints notes on our entry and the client's others.
-func (in *Installation) noteEntry() {
-	in.noteOwnConfiguration()
-	in.noteOtherServers()
 }
 
 // clientSource returns the file of a client that is to be changed.
