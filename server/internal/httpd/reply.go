@@ -24,8 +24,7 @@ type reply struct {
 	written chan struct{}         // closed when the stream is written; may be nil
 }
 
-// send handles the request, and answers it. A client that prefers events always gets events,
-// unless the answer has a status of its own.
+// send handles the request, and answers it.
 func (p *reply) send() {
 	soon := lazily
 	if p.session == nil {
@@ -38,9 +37,6 @@ func (p *reply) send() {
 	code := http.StatusOK
 	if p.session == nil && answer != nil {
 		code = answerStatus(answer, p.call.ID)
-	}
-	if answer != nil && code == http.StatusOK && prefersStream(p.r) {
-		p.open()
 	}
 	alone := p.conclude(answer)
 	if p.session != nil {
