@@ -10,7 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -18,18 +17,13 @@ const (
 	// notifyEvery the least time between two notifications.
 	gatherTime  = 100 * time.Millisecond
 	notifyEvery = 500 * time.Millisecond
-
-	// sameEvery is how often clients are notified of a list that is the same, and sameBurst how often at once.
-	sameEvery = time.Minute
-	sameBurst = 4
 )
 
-// changes are the notifications that a list has changed, and the member by which a
-// modern client asks for them.
-var changes = []struct{ notification, member string }{
-	{"notifications/tools/list_changed", "toolsListChanged"},
-	{"notifications/prompts/list_changed", "promptsListChanged"},
-	{"notifications/resources/list_changed", "resourcesListChanged"},
+// changes are the notifications that a list has changed, each with the member by which a modern client asks for it.
+var changes = map[string]string{
+	"notifications/tools/list_changed":     "toolsListChanged",
+	"notifications/prompts/list_changed":   "promptsListChanged",
+	"notifications/resources/list_changed": "resourcesListChanged",
 }
 
 type eventSource interface {
@@ -47,12 +41,6 @@ type eventSource interface {
 	subscriber
 }
 
-type subscriber interface {
-	// Subscribe has a server say when a resource changes. done is closed when the
-	// server has forgotten the subscription; cancel ends it.
-	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
-}
-
 // A notifier notifies clients of events that belong to no request: changes of lists and
 // resources, and log messages of servers.
 type notifier struct {
@@ -60,14 +48,13 @@ type notifier struct {
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	touches       chan struct{} // holds a signal when a list was touched, or the first client has come
+	touches       chan struct{} // holds a signal when the lists were touched, or the first client has come
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex               // guards the fields below
-	base    *baseline                // the state that the first client found; may be nil
-	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
-	same    map[string]*rate.Limiter // of notifications of a list that is the same
+	mu      sync.Mutex // guards the fields below
+	base    *baseline  // the state that the first client found; may be nil
+	touched bool       // clients are notified of all lists, even if they are the same
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -79,7 +66,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
+		touches: make(chan struct{}, 1), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -102,8 +89,7 @@ func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.base = nil
-		clear(n.touched)
+		n.base, n.touched = nil, false
 	}
 	return n.base
 }
@@ -158,24 +144,19 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates) || !now.Skills.Equal(last.Skills), // the extension has no notification of its own
 	}
 	n.mu.Lock()
-	for member, always := range n.touched {
-		if n.same[member] == nil {
-			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
-		}
-		differ[member] = differ[member] || always || n.same[member].Allow()
-	}
-	clear(n.touched)
+	touched := n.touched
+	n.touched = false
 	n.mu.Unlock()
-	for _, change := range changes {
-		if !differ[change.member] {
+	for notification, member := range changes {
+		if !touched && !differ[member] {
 			continue
 		}
 		any = true
-		m := session.Message{Method: change.notification}
+		m := session.Message{Method: notification}
 		for _, c := range n.clients.All() {
 			c.Notify("", m)
 		}
-		n.subscriptions.changed(change.member, m)
+		n.subscriptions.changed(member, m)
 	}
 	return any
 }
@@ -184,7 +165,7 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 // goroutine that reads from the server.
 func (n *notifier) pass(server string, owner session.Client, m session.Message) {
 	if m.Method == "notifications/resources/updated" {
-		n.subscriptions.watches.updated(server, owner, m)
+		n.subscriptions.updated(server, owner, m)
 		return
 	}
 	if owner != nil {
@@ -195,16 +176,8 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 		}
 		return
 	}
-	for _, change := range changes {
-		if m.Method == change.notification {
-			if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
-				n.touch(change.member, false)
-			}
-			return
-		}
-	}
 	clients := n.clients.All()
-	if len(clients) == 0 || n.others() {
+	if len(clients) == 0 || n.others() || changes[m.Method] != "" { // a list is listed again, and compared
 		return
 	}
 	for _, c := range clients {
@@ -217,20 +190,12 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 }
 
-// touch has clients notified that a list has changed, even if it has not: its server
-// says so. Without always, they hear less and less of a list that is the same: some servers say so without end.
-func (n *notifier) touch(member string, always bool) {
+// touch has clients notified of all lists, even if they are the same: nothing has notified them of changes meanwhile.
+func (n *notifier) touch() {
 	n.mu.Lock()
-	n.touched[member] = n.touched[member] || always
+	n.touched = true
 	n.mu.Unlock()
 	signal.Leave(n.touches)
-}
-
-// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
-func (n *notifier) touchAll() {
-	for _, change := range changes {
-		n.touch(change.member, true)
-	}
 }
 
 // sleep reports false if ctx ends before d has passed.
