@@ -28,7 +28,7 @@ type display struct {
 	router  Router
 	live    func() (*Options, <-chan struct{})
 	version string // of the router
-	runs    bool   // scripts can be run
+	runs    bool   // scripts can be run, if the options allow it
 	log     *zap.Logger
 
 	mu  sync.Mutex // one goroutine at a time replaces now
@@ -72,14 +72,11 @@ func (d *display) decision() *decision { return &d.current().decision }
 
 // mode returns the mode of the options. Clients that may run no scripts see the search tools in mode "code".
 func (d *display) mode(o *Options) string {
-	if o.Mode == exposure.Code && !d.scripts(o) {
+	if o.Mode == exposure.Code && !(d.runs && o.Scripts) {
 		return exposure.Search
 	}
 	return o.Mode
 }
-
-// scripts reports whether clients may run scripts.
-func (d *display) scripts(o *Options) bool { return d.runs && o.Scripts }
 
 // catalogOptions returns how clients see the catalog under the options in force.
 func (d *display) catalogOptions() *catalog.Options { return d.current().catalog }
@@ -214,7 +211,7 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 
 // listedOwn returns the router's own tools that are listed.
 func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTool) {
-	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Direct: !next.decision.search, Scripts: d.scripts(o)}
+	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Direct: !next.decision.search, Scripts: d.runs && o.Scripts}
 	for _, own := range tools.Own() {
 		lists, definition := next.decision.search, mine.Definition(own)
 		switch own.Name {
