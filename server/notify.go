@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -17,6 +18,10 @@ const (
 	// notifyEvery the least time between two notifications.
 	gatherTime  = 100 * time.Millisecond
 	notifyEvery = 500 * time.Millisecond
+
+	// sameEvery is how often clients are notified of a list that is the same, and sameBurst how often at once.
+	sameEvery = time.Minute
+	sameBurst = 4
 )
 
 // changes are the notifications that a list has changed, each with the member by which a modern client asks for it.
@@ -52,9 +57,10 @@ type notifier struct {
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex // guards the fields below
-	base    *baseline  // the state that the first client found; may be nil
-	touched bool       // clients are notified of all lists, even if they are the same
+	mu      sync.Mutex               // guards the fields below
+	base    *baseline                // the state that the first client found; may be nil
+	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
+	same    map[string]*rate.Limiter // of notifications of a list that is the same
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -66,7 +72,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), display: d, others: others,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -89,7 +95,8 @@ func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.base, n.touched = nil, false
+		n.base = nil
+		clear(n.touched)
 	}
 	return n.base
 }
@@ -144,11 +151,16 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates) || !now.Skills.Equal(last.Skills), // the extension has no notification of its own
 	}
 	n.mu.Lock()
-	touched := n.touched
-	n.touched = false
+	for member, always := range n.touched {
+		if n.same[member] == nil {
+			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
+		}
+		differ[member] = differ[member] || always || n.same[member].Allow()
+	}
+	clear(n.touched)
 	n.mu.Unlock()
 	for notification, member := range changes {
-		if !touched && !differ[member] {
+		if !differ[member] {
 			continue
 		}
 		any = true
@@ -176,8 +188,14 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 		}
 		return
 	}
+	if member := changes[m.Method]; member != "" {
+		if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
+			n.touch(member, false)
+		}
+		return
+	}
 	clients := n.clients.All()
-	if len(clients) == 0 || n.others() || changes[m.Method] != "" { // a list is listed again, and compared
+	if len(clients) == 0 || n.others() {
 		return
 	}
 	for _, c := range clients {
@@ -190,12 +208,20 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 }
 
-// touch has clients notified of all lists, even if they are the same: nothing has notified them of changes meanwhile.
-func (n *notifier) touch() {
+// touch has clients notified that a list has changed, even if it has not: its server
+// says so. Without always, they hear less and less of a list that is the same: some servers say so without end.
+func (n *notifier) touch(member string, always bool) {
 	n.mu.Lock()
-	n.touched = true
+	n.touched[member] = n.touched[member] || always
 	n.mu.Unlock()
 	signal.Leave(n.touches)
+}
+
+// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
+func (n *notifier) touchAll() {
+	for _, member := range changes {
+		n.touch(member, true)
+	}
 }
 
 // sleep reports false if ctx ends before d has passed.

@@ -280,6 +280,9 @@ func TestHear(t *testing.T) {
 	expect.Contains(t, c.receive(), "elicitation/complete", "heard")
 	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/unsubscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)
 	expect.Equal(t, <-r.unsubscribed, "a x:a", "unsubscribed from")
+	// That a list has changed is passed on, though it is what it was.
+	hear("notifications/prompts/list_changed", "")
+	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`, "heard")
 	// A modern client hears what it has subscribed to.
 	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"],"other":true},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":4}}}`)

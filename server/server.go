@@ -204,7 +204,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 // ServeFrom is Serve for a client whose folder and variables need processes of their own of some servers; see
 // [supervisor.Place]. It may be nil.
 func (s *Server) ServeFrom(ctx context.Context, from any, in io.Reader, out io.Writer) error {
-	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touch}, in, out)
+	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 
 // run notifies clients of changes, until ctx ends. It must run while clients are
