@@ -21,7 +21,7 @@ const (
 
 	// sameEvery is how often clients are notified of a list that is the same, and sameBurst how often at once.
 	sameEvery = time.Minute
-	sameBurst = 4
+	sameBurst = 4 // not 0: the conformance suite (SEP-2575) announces a list that is the same, and wants its client to hear it
 )
 
 // changes are the notifications that a list has changed, each with the member by which a modern client asks for it.
