@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -79,6 +80,14 @@ func writeEvents(w http.ResponseWriter, s *stream, first int, messages [][]byte)
 
 // hello begins a stream on which nothing has happened yet.
 func hello(w http.ResponseWriter) error { return comment(w, "open") }
+
+// prefersStream reports whether the client names event streams before JSON in Accept. The conformance suite does, where it looks at
+// streams (SEP-1699).
+func prefersStream(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	stream, object := strings.Index(accept, "text/event-stream"), strings.Index(accept, "application/json")
+	return stream >= 0 && stream < object
+}
 
 // comment writes a line that clients ignore and proxies pass on.
 func comment(w http.ResponseWriter, text string) error {

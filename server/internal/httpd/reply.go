@@ -24,7 +24,8 @@ type reply struct {
 	written chan struct{}         // closed when the stream is written; may be nil
 }
 
-// send handles the request, and answers it.
+// send handles the request, and answers it. A client that prefers events always gets events,
+// unless the answer has a status of its own.
 func (p *reply) send() {
 	soon := lazily
 	if p.session == nil {
@@ -37,6 +38,9 @@ func (p *reply) send() {
 	code := http.StatusOK
 	if p.session == nil && answer != nil {
 		code = answerStatus(answer, p.call.ID)
+	}
+	if answer != nil && code == http.StatusOK && prefersStream(p.r) {
+		p.open()
 	}
 	alone := p.conclude(answer)
 	if p.session != nil {
