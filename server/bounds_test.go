@@ -284,6 +284,7 @@ const (
 	maxInFlight        = 1000
 	maxID              = 1024
 	maxBatch           = 100
+	batchWidth         = 16
 	maxAnswers         = wire.MaxLine
 	suspendTime        = 10 * time.Minute
 	readerCheck        = time.Second

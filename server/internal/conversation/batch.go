@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -16,6 +19,9 @@ import (
 const (
 	// MaxBatch bounds the messages of a batch.
 	MaxBatch = 100
+
+	// batchWidth is how many requests of one batch are carried out at a time.
+	batchWidth = 16
 
 	// maxAnswers bounds the bytes of the answers to a batch: they are one message.
 	maxAnswers = wire.MaxLine
@@ -112,20 +118,26 @@ func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer
 	return b, nil
 }
 
-// Run handles the requests, one after the other, and returns the array of answers, nil if there are no
+// Run handles the requests and returns the array of answers, nil if there are no
 // answers. Those that were cancelled because ctx has ended are refused.
 func (b *Batch) Run(ctx context.Context) (array []byte) {
 	const short = 1 << 10 // such answers are errors, or as small
-	size := 0
+	var size atomic.Int64
+	var all errgroup.Group
+	all.SetLimit(batchWidth)
 	for i, r := range b.Requests {
-		answer := r.Run()
-		if answer == nil && ctx.Err() != nil {
-			answer = Refusal(r.ID, ErrClosed)
-		}
-		if size += len(answer); size > maxAnswers && len(answer) > short {
-			answer = Refusal(r.ID, errLeftOut)
-		}
-		b.answers[b.places[i]] = answer
+		all.Go(func() error {
+			answer := r.Run()
+			switch {
+			case answer == nil && ctx.Err() != nil:
+				answer = Refusal(r.ID, ErrClosed)
+			case size.Add(int64(len(answer))) > maxAnswers && len(answer) > short:
+				answer = Refusal(r.ID, errLeftOut)
+			}
+			b.answers[b.places[i]] = answer
+			return nil
+		})
 	}
+	_ = all.Wait() // no function returns an error
 	return join(b.answers)
 }
