@@ -46,14 +46,17 @@ func (r *relay) pass(ctx context.Context, c conversation.Call, server string, pa
 // that differs from one of the names only in case: many servers ignore that difference, and would take another value than the one
 // that the router has judged.
 func once(object json.RawMessage, names ...string) json.RawMessage {
-	out := []byte("{")
+	out, values := []byte("{"), make([]json.RawMessage, len(names))
 	err := wire.Members(object, func(key string, value []byte) bool {
 		at := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, key) })
 		switch {
 		case at >= 0 && names[at] != key:
 			return true
 		case at >= 0:
-			value = wire.Member(object, key)
+			if values[at] == nil { // looked for once: it may stand there a million times
+				values[at] = wire.Member(object, key)
+			}
+			value = values[at]
 		}
 		if len(out) > 1 {
 			out = append(out, ',')

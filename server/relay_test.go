@@ -343,3 +343,12 @@ func TestLinkedResources(t *testing.T) {
 	other := initialized(t, r, Options{Mode: exposure.Direct})
 	expect.Contains(t, other.ask(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":"jira://issue/7"}}`), `"server":"a"`, "another client's link")
 }
+
+// A name that stands in an object very often takes no time that grows with the square of that: this test would not end.
+func TestOnceOfManyNames(t *testing.T) {
+	many := strings.Repeat(`"uri":1,`, 100_000)
+	got := once(json.RawMessage("{"+many+`"URI":3,"uri":2}`), "name", "uri")
+	if want := "{" + strings.ReplaceAll(many, "1", "2") + `"uri":2}`; string(got) != want {
+		t.Errorf("got %d bytes, want %d: %.100s", len(got), len(want), got)
+	}
+}
