@@ -144,13 +144,16 @@ func (r *results) forget(some func(*keptText) bool) {
 
 // find returns a text that the client may read: the tool that gave it must still exist for it.
 func (r *results) find(client any, uri string) (text string, ok bool) {
+	var found *keptText
 	r.store.mu.Lock()
-	defer r.store.mu.Unlock()
-	i := slices.IndexFunc(r.texts, func(k *keptText) bool { return k.uri == uri && k.owner == client })
-	if i < 0 || !r.exists(r.texts[i].tool) {
+	if i := slices.IndexFunc(r.texts, func(k *keptText) bool { return k.uri == uri && k.owner == client }); i >= 0 {
+		found = r.texts[i]
+	}
+	r.store.mu.Unlock()
+	if found == nil || !r.exists(found.tool) {
 		return "", false
 	}
-	return r.texts[i].text, true
+	return found.text, true
 }
 
 // A Truncation is the member of _meta about a result with a text that was cut.

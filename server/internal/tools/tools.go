@@ -198,7 +198,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	switch {
 	case err == nil:
 		return t.runner.run(ctx, tool, c.Args, call)
-	case errors.As(err, new(*session.Error)), ctx.Err() != nil && !errors.Is(err, session.ErrNotSent):
+	case !errors.Is(err, session.ErrNotSent) && (errors.As(err, new(*session.Error)) || ctx.Err() != nil):
 		return nil, err
 	}
 	return t.reporter.unanswered(name, err, call)
