@@ -9,7 +9,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -77,7 +79,7 @@ type PageWaiter interface {
 const (
 	maxQuestion = 4 << 10  // bytes of the arguments in a question
 	maxListed   = 16 << 10 // bytes of the arguments on the page
-	maxValue    = 200      // bytes of each key and value, if not all arguments can be shown
+	maxValue    = 200      // bytes of each string, or of each value if there are many, if not all arguments can be shown
 	maxName     = 200      // bytes of a name
 )
 
@@ -122,10 +124,11 @@ func shown(object json.RawMessage, limit int) string {
 func hashOf(object json.RawMessage) [sha256.Size]byte { return sha256.Sum256(canonical(object)) }
 
 // canonical returns a JSON value without white space, and with the members of each object in the order of their keys. A value that
-// is too large for that stays as it is, and so does one with escapes of surrogates: servers may differ in how they read them.
+// is too large for that stays as it is, and so does one with escapes of surrogates, or that is no UTF-8: servers may differ in how
+// they read them.
 func canonical(value []byte) []byte {
 	v, err := jsonc.Parse(value)
-	if err != nil || bytes.Contains(bytes.ToLower(value), []byte(`\ud`)) {
+	if err != nil || !utf8.Valid(value) || bytes.Contains(bytes.ToLower(value), []byte(`\ud`)) {
 		return value
 	}
 	return jsonc.AppendCanonical(nil, v.Value)
@@ -135,11 +138,11 @@ func canonical(value []byte) []byte {
 func name(s string) string { return prose.Cut(plain.Line(s), maxName) }
 
 // indented returns an object as text of about limit bytes, with a line for each member and hidden characters escaped.
-// If all of it is longer, its values are cut, and then its end is left out.
+// If all of it is longer, each value is cut that is longer than its share, and then the end is left out.
 func indented(object json.RawMessage, limit int) (text string, whole bool) {
 	longest := limit
 	if whole = len(object) <= limit; !whole {
-		longest = maxValue
+		longest = max(maxValue, limit/max(1, len(wire.Keys(object))))
 	}
 	if !wire.Valid(object) || !wire.IsObject(object) {
 		return string(plain.JSON([]byte(cut(object, longest)))), whole
@@ -157,15 +160,26 @@ func indented(object json.RawMessage, limit int) (text string, whole bool) {
 	return string(plain.JSON([]byte("{" + strings.Join(lines, ",") + "\n}"))), whole
 }
 
-// cut returns a JSON value in one line, of at most so many bytes.
+// texts matches the strings of a JSON value.
+var texts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// cut returns a JSON value in one line, of at most so many bytes. Its long strings are cut first, so that they do not hide the others.
 func cut(value []byte, most int) string {
 	line := plain.Line(string(value))
 	var compact bytes.Buffer
 	if json.Compact(&compact, value) == nil {
 		line = compact.String()
 	}
-	if more := len(line) - most; more > 0 {
-		return fmt.Sprintf("%s (%d more bytes)", prose.Cut(line, most), more)
+	if len(line) > most {
+		line = texts.ReplaceAllStringFunc(line, func(s string) string { return shortened(s, maxValue, `"`) })
 	}
-	return line
+	return shortened(line, most, "")
+}
+
+// shortened returns the beginning of a text, with an end and how much is left out, if it is longer than most bytes.
+func shortened(s string, most int, end string) string {
+	if more := len(s) - most; more > 0 {
+		return fmt.Sprintf("%s%s (%d more bytes)", prose.Cut(s, most), end, more)
+	}
+	return s
 }

@@ -53,6 +53,10 @@ func TestQuestionIsBounded(t *testing.T) {
 			t.Errorf("%q is not in %q", want, text)
 		}
 	}
+	r.Arguments = json.RawMessage(`{"text":"` + strings.Repeat("x", 9000) + `","do":["` + strings.Repeat("y", 3000) + `","rm -rf /"]}`)
+	if text := r.Question(); !strings.Contains(text, `yy…" (2802 more bytes),"rm -rf /"]`) {
+		t.Errorf("a long text hides the one after it: %s", text)
+	}
 	r.Arguments = json.RawMessage("[" + strings.Repeat("[", 9000) + strings.Repeat("]", 9001))
 	if text := r.Question(); len(text) > 2*maxQuestion || !strings.Contains(text, "only a part") {
 		t.Errorf("%d bytes: %.300s", len(text), text)
@@ -75,6 +79,8 @@ func TestCanonical(t *testing.T) {
 		{`{"a":1}`, `{"a":1.0}`},
 		{`{"a":"\ud800"}`, `{"a":"\ufffd"}`},
 		{`{"\ud800":1}`, `{"\ufffd":1}`},
+		{"{\"a\":\"\xff\"}", "{\"a\":\"\xfe\"}"},
+		{`{"a":1e400}`, `{"a":1e401}`},
 		{`[1,2]`, `[2,1]`},
 		{`["1"]`, `[1]`},
 		{`[[1],2]`, `[[1,2]]`},
