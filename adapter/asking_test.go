@@ -141,7 +141,7 @@ func TestApprovedOnThePage(t *testing.T) {
 			if len(all) != 1 || all[0].Principal != "build" || all[0].Profile != "work" || all[0].Client != "test" {
 				t.Fatalf("on the desk: %+v", all)
 			}
-			expect.OK(t, desk.Approve(all[0].ID, "ada"))
+			expect.OK(t, desk.Decide(all[0].ID, approval.Accept, "ada"))
 			if tc.rule != nil {
 				edit(tc.rule)
 			}

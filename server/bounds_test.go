@@ -139,7 +139,7 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 				t.Errorf("%s: %s", profile, answer)
 			}
 			of, _ := s.Of(profile)
-			if of.notifier.subscriptions.quota != s.bounds.subscriptions.listeners {
+			if of.notifier.subscriptions.quotas.listeners != s.bounds.subscriptions.listeners {
 				t.Errorf("%s has subscriptions of its own", profile)
 			}
 		}
@@ -259,7 +259,7 @@ func TestIdleServerIsDropped(t *testing.T) {
 			io.Copy(io.Discard, stream.Body)
 		}()
 		of, _ := s.Of("open")
-		c := of.clients.Open(nil, "stdio", conversation.Identity{})
+		c := of.clients.Open(nil, nil, "stdio", conversation.Identity{})
 		before, _ := s.Of("idle")
 		want := func(after time.Duration, want int) {
 			t.Helper()

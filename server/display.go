@@ -26,33 +26,32 @@ const defaultName = "metarouter"
 // A display decides how clients see the catalog, and follows the options.
 type display struct {
 	router  Router
-	decider *decider
 	live    func() (*Options, <-chan struct{})
 	version string // of the router
-	runs    bool   // scripts can be run
+	runs    bool   // scripts can be run, if the options allow it
 	log     *zap.Logger
 
 	mu  sync.Mutex // one goroutine at a time replaces now
 	now atomic.Pointer[displayed]
 }
 
-// displayed follows from the options and the decision. It is replaced, not modified.
+// displayed follows from the options and the catalog. It is replaced, not modified.
 type displayed struct {
 	options  *Options
-	decision *decision
-	snapshot *registry.Snapshot // when the servers were looked at
-	finds    bool               // whether find_tools is listed
-	servers  []string           // that it names
+	snapshot *registry.Snapshot
+	decision decision
+	finds    bool     // whether find_tools is listed
+	servers  []string // that it names
 	catalog  *catalog.Options
 	info     json.RawMessage // our serverInfo
 }
 
 func newDisplay(r Router, o Options, log *zap.Logger) *display {
-	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, runs: o.Runner != nil, log: log}
+	d := &display{router: r, live: o.Live, version: o.Version, runs: o.Runner != nil, log: log}
 	if d.live == nil {
 		d.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
-	d.catalogOptions() // decides the mode
+	d.current() // decides the mode
 	return d
 }
 
@@ -69,21 +68,15 @@ func (d *display) changed() <-chan struct{} {
 }
 
 // decision returns the decision between Direct and Search under the options in force.
-func (d *display) decision() *decision {
-	o := d.options()
-	return d.decider.decide(d.mode(o), o.ToolBudget)
-}
+func (d *display) decision() *decision { return &d.current().decision }
 
 // mode returns the mode of the options. Clients that may run no scripts see the search tools in mode "code".
 func (d *display) mode(o *Options) string {
-	if o.Mode == exposure.Code && !d.scripts(o) {
+	if o.Mode == exposure.Code && !(d.runs && o.Scripts) {
 		return exposure.Search
 	}
 	return o.Mode
 }
-
-// scripts reports whether clients may run scripts.
-func (d *display) scripts(o *Options) bool { return d.runs && o.Scripts }
 
 // catalogOptions returns how clients see the catalog under the options in force.
 func (d *display) catalogOptions() *catalog.Options { return d.current().catalog }
@@ -91,19 +84,58 @@ func (d *display) catalogOptions() *catalog.Options { return d.current().catalog
 // info returns our serverInfo under the options in force.
 func (d *display) info() json.RawMessage { return d.current().info }
 
-// current returns the view that follows from the options in force.
+// current returns the view that follows from the options in force and the latest catalog.
 func (d *display) current() *displayed {
-	o, snapshot := d.options(), d.router.Snapshot()
-	if now := d.now.Load(); now.is(o, snapshot, d.decider.now.Load()) && now.decision.isFinal() {
+	if now := d.now.Load(); now.is(d.options(), d.router.Snapshot()) {
 		return now // each call comes here
-	}
-	decided := d.decider.decide(d.mode(o), o.ToolBudget)
-	if now := d.now.Load(); now.is(o, snapshot, decided) {
-		return now
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next := &displayed{options: o, decision: decided, snapshot: snapshot}
+	o, snapshot, now := d.options(), d.router.Snapshot(), d.now.Load()
+	if now.is(o, snapshot) {
+		return now // another goroutine has made it
+	}
+	return d.show(o, snapshot, d.decide(o, now))
+}
+
+// is reports whether d follows from the options and the catalog. Nil does not.
+func (d *displayed) is(o *Options, s *registry.Snapshot) bool {
+	return d != nil && d.options == o && d.snapshot == s
+}
+
+// decide returns the decision after now, which may be nil. d.mu must be held.
+func (d *display) decide(o *Options, now *displayed) decision {
+	var before *decision
+	if now != nil {
+		before = &now.decision
+	}
+	mode := d.mode(o)
+	if before.isOf(mode, o.ToolBudget) && before.isFinal() {
+		return *before
+	}
+	unlisted, cost := d.router.Unlisted(), d.cost()
+	next := before.next(mode, o.ToolBudget, unlisted, cost)
+	if next.isFinal() && (mode == exposure.Auto || mode == "") {
+		d.log.Info("mode decided by what the list of tools costs",
+			zap.Bool("search", next.search), zap.Int("tokens", cost), zap.Int("budget", o.ToolBudget))
+	}
+	return next
+}
+
+// waited notes that clients have waited for late servers.
+func (d *display) waited() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.now.Load(); len(now.decision.late) > 0 && len(now.snapshot.Tools()) == 0 {
+		next := now.decision
+		next.search, next.vain = true, true
+		d.show(now.options, now.snapshot, next)
+	}
+}
+
+// show puts a view into force. d.mu must be held.
+func (d *display) show(o *Options, snapshot *registry.Snapshot, decided decision) *displayed {
+	next := &displayed{options: o, snapshot: snapshot, decision: decided, info: d.serverInfo(o)}
 	if next.finds = decided.search || o.FindTools && o.Itself == "" && d.cost() > o.FindAbove; next.finds {
 		next.servers = namesOf(d.router.Servers())
 	}
@@ -118,14 +150,8 @@ func (d *display) current() *displayed {
 			next.catalog.Pinned = slices.Clone(o.Pinned)
 		}
 	}
-	next.info = d.serverInfo(o)
 	d.now.Store(next)
 	return next
-}
-
-// is reports whether d follows from the options, the catalog and the decision. Nil does not.
-func (d *displayed) is(o *Options, s *registry.Snapshot, decision *decision) bool {
-	return d != nil && d.options == o && d.snapshot == s && d.decision == decision
 }
 
 // serverInfo returns the serverInfo of the router, or of the server that is shown as itself. Clients show the title, so a
@@ -167,7 +193,7 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 	waiting.Go(func() {
 		defer cancel()
 		if c.Settle(ctx, nil); ctx.Err() == nil {
-			d.decider.waited()
+			d.waited()
 		}
 	})
 	for {
@@ -185,7 +211,7 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 
 // listedOwn returns the router's own tools that are listed.
 func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTool) {
-	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Direct: !next.decision.search, Scripts: d.scripts(o)}
+	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Direct: !next.decision.search, Scripts: d.runs && o.Scripts}
 	for _, own := range tools.Own() {
 		lists, definition := next.decision.search, mine.Definition(own)
 		switch own.Name {

@@ -20,12 +20,9 @@ import (
 
 // A greeting answers a client's first request: the router's name and capabilities.
 type greeting struct {
-	router  Router
-	info    func() json.RawMessage // our serverInfo
+	*display
 	catalog *catalog.Catalog
-	decided func() bool           // whether it is certain which tools the client will see
-	itself  string                // the server that is shown as itself; "" shows the router
-	settle  func(context.Context) // waits for that server, for a while
+	itself  string // the server that is shown as itself; "" shows the router
 }
 
 // initialize answers a client of the legacy era.
@@ -52,7 +49,7 @@ func (g *greeting) discover(ctx context.Context, _ conversation.Call) (json.RawM
 // await waits for the server that is shown as itself, whose version and instructions the answer has.
 func (g *greeting) await(ctx context.Context) {
 	if g.itself != "" {
-		g.settle(ctx)
+		g.settle(ctx, g.catalog)
 	}
 }
 
@@ -136,7 +133,7 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 
 // instructions tell a model which servers are behind the router, and how to find their tools.
 func (g *greeting) instructions() string {
-	view := g.catalog.View()
+	view, decided := g.catalog.View(), len(g.decision().late) == 0 // whether it is certain which tools the client will see
 	snapshot, o := view.Snapshot, view.Options
 	if g.itself != "" {
 		return snapshot.Offer(g.itself).Instructions
@@ -154,9 +151,9 @@ func (g *greeting) instructions() string {
 	switch {
 	case o.Code:
 		fmt.Fprintf(&b, codeInstructions, tools, of)
-	case o.Search && g.decided():
+	case o.Search && decided:
 		fmt.Fprintf(&b, searchInstructions, tools, of)
-	case g.decided():
+	case decided:
 		fmt.Fprintf(&b, directInstructions, tools, of, naming)
 		if slices.ContainsFunc(o.Own, func(own catalog.OwnTool) bool { return own.Name == "find_tools" }) {
 			b.WriteString(findInstructions)
@@ -183,7 +180,7 @@ func (g *greeting) instructions() string {
 	// Servers say more than capabilities, but may take no more than two thirds.
 	enumerate(&b, "Servers, with their number of tools: ", names, (maxInstructions-b.Len())*2/3)
 	enumerate(&b, "Capabilities: ", tags, maxInstructions-b.Len())
-	if g.decided() && !o.Search && !o.Code {
+	if decided && !o.Search && !o.Code {
 		g.quote(&b, servers)
 	}
 	return b.String()

@@ -123,7 +123,7 @@ func TestPrincipals(t *testing.T) {
 	r.say("s", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert","data":"secret"}`)})
 	stream := reading(t, w.get(theirs))
 	defer stream.body.Close()
-	r.replace("t", tool("t", "u"))
+	r.say("s", nil, session.Message{Method: "notifications/tools/list_changed"})
 	stream.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`)
 
 	w.session(one...) // in the place of an own one

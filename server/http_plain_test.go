@@ -83,7 +83,6 @@ func TestRest(t *testing.T) {
 		"subscribing":                {"subscriptions/listen", `{}`, 400, `{"error":{"code":-32600,`},
 		"another method":             {"tools/list", `{"method":"tools/call","params":{}}`, 400, `{"error":{"code":-32600,`},
 		"no method":                  {"tools/list", `{"method":1,"params":{}}`, 400, `{"error":{"code":-32600,`},
-		"wrong version":              {"tools/list", `{"jsonrpc":"1.0","params":{}}`, 400, `{"error":{"code":-32600,`},
 		"array":                      {"tools/list", `[]`, 400, `{"error":{"code":-32602,`},
 		"text":                       {"tools/list", `"x"`, 400, `{"error":{"code":-32602,`},
 		"no text":                    {"tools/list", "{\"cursor\":\"\xff\"}", 400, `{"error":{"code":-32700,`},

@@ -83,6 +83,14 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
+// A client that names event streams before JSON gets one, as the conformance suite wants.
+func TestStreamNamedFirst(t *testing.T) {
+	w := serveWeb(t, newFake(), Options{}, HTTPOptions{})
+	response := w.do(http.MethodPost, "/mcp", rpc("ping", ""), append(w.session(), "Accept", "text/event-stream, application/json")...)
+	response.Body.Close()
+	expect.Equal(t, response.Header.Get("Content-Type"), "text/event-stream", "the type of the answer")
+}
+
 // Plain JSON-RPC knows nothing of sessions, headers and streams.
 func TestPlain(t *testing.T) {
 	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBody: 10_000})

@@ -76,7 +76,7 @@ type nodeServers struct {
 
 func newNodeServers(log *zap.Logger) *nodeServers {
 	return &nodeServers{
-		clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(),
+		clients: conversation.NewBudgets(), subscriptions: newSubscriptionQuotas(maxNodeSubscriptions),
 		quota: conversation.NewQuota(maxNodeRequests, maxAllNodeRequests, maxNodeBytes, maxAllNodeBytes),
 
 		log: log, byKey: make(map[string]*nodeServer),
@@ -158,12 +158,10 @@ func (s *nodeServers) end(idle time.Duration) {
 
 func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
 	n := &nodeServer{view: v, quota: all.quota}
-	n.subscriptions = newSubscriptions(&watches{
-		router: nodeSubscriber{}, log: all.log, exists: func(string) bool { return true },
-		locate: func(_ context.Context, uri string) ([]catalog.Address, error) {
-			return []catalog.Address{{Server: v.Server(), URI: uri}}, nil
-		},
-	}, all.subscriptions)
+	at := func(_ context.Context, uri string) ([]catalog.Address, error) {
+		return []catalog.Address{{Server: v.Server(), URI: uri}}, nil
+	}
+	n.subscriptions = newSubscriptions(nodeSubscriber{}, at, all.subscriptions, all.log)
 	n.clients = conversation.New(conversation.Options{
 		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules,
 		Log: all.log, Budgets: all.clients,
@@ -235,18 +233,6 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	return r, v.NotSent(err)
 }
 
-// once returns an object in which the names have one value each, whichever of equal names a server takes:
-// the value that rules are applied to.
-func once(object json.RawMessage, names ...string) json.RawMessage {
-	object = exactly(object, names...)
-	for _, name := range names {
-		if value := wire.Member(object, name); value != nil {
-			object = wire.SetMember(object, name, value)
-		}
-	}
-	return object
-}
-
 // errNodeBusy says that the node sends more requests than are carried out at once.
 var errNodeBusy = errors.Join(session.ErrNotSent, errors.New("the node is busy"))
 
@@ -285,15 +271,11 @@ func (n *nodeServer) setLevel(ctx context.Context, c conversation.Call) (json.Ra
 func (n *nodeServer) hear(server string, owner session.Client, m session.Message) {
 	switch {
 	case m.Method == "notifications/resources/updated":
-		n.subscriptions.watches.updated(server, owner, m)
+		n.subscriptions.updated(server, owner, m)
 	case n.clients.Has(owner):
 		owner.Notify(server, m)
-	case owner == nil:
-		for _, change := range changes {
-			if m.Method == change.notification {
-				n.subscriptions.changed(change.member, m)
-			}
-		}
+	case owner == nil && changes[m.Method] != "":
+		n.subscriptions.changed(changes[m.Method], m)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -17,14 +18,17 @@ const (
 	// notifyEvery the least time between two notifications.
 	gatherTime  = 100 * time.Millisecond
 	notifyEvery = 500 * time.Millisecond
+
+	// sameEvery is how often clients are notified of a list that is the same, and sameBurst how often at once.
+	sameEvery = time.Minute
+	sameBurst = 4 // not 0: the conformance suite (SEP-2575) announces a list that is the same, and wants its client to hear it
 )
 
-// changes are the notifications that a list has changed, and the member by which a
-// modern client asks for them.
-var changes = []struct{ notification, member string }{
-	{"notifications/tools/list_changed", "toolsListChanged"},
-	{"notifications/prompts/list_changed", "promptsListChanged"},
-	{"notifications/resources/list_changed", "resourcesListChanged"},
+// changes are the notifications that a list has changed, each with the member by which a modern client asks for it.
+var changes = map[string]string{
+	"notifications/tools/list_changed":     "toolsListChanged",
+	"notifications/prompts/list_changed":   "promptsListChanged",
+	"notifications/resources/list_changed": "resourcesListChanged",
 }
 
 type eventSource interface {
@@ -42,12 +46,6 @@ type eventSource interface {
 	subscriber
 }
 
-type subscriber interface {
-	// Subscribe has a server say when a resource changes. done is closed when the
-	// server has forgotten the subscription; cancel ends it.
-	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
-}
-
 // A notifier notifies clients of events that belong to no request: changes of lists and
 // resources, and log messages of servers.
 type notifier struct {
@@ -55,13 +53,14 @@ type notifier struct {
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	touches       chan struct{} // holds a signal when a list was touched, or the first client has come
+	touches       chan struct{} // holds a signal when the lists were touched, or the first client has come
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex // guards the fields below
-	base    *baseline  // the state that the first client found; may be nil
-	touched bool       // clients are to be notified of all lists, even if they are the same
+	mu      sync.Mutex               // guards the fields below
+	base    *baseline                // the state that the first client found; may be nil
+	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
+	same    map[string]*rate.Limiter // of notifications of a list that is the same
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -73,7 +72,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), display: d, others: others,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -96,7 +95,8 @@ func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.base, n.touched = nil, false
+		n.base = nil
+		clear(n.touched)
 	}
 	return n.base
 }
@@ -151,19 +151,24 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 		"resourcesListChanged": !now.Resources.Equal(last.Resources) || !now.Templates.Equal(last.Templates) || !now.Skills.Equal(last.Skills), // the extension has no notification of its own
 	}
 	n.mu.Lock()
-	touched := n.touched
-	n.touched = false
+	for member, always := range n.touched {
+		if n.same[member] == nil {
+			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
+		}
+		differ[member] = differ[member] || always || n.same[member].Allow()
+	}
+	clear(n.touched)
 	n.mu.Unlock()
-	for _, change := range changes {
-		if !touched && !differ[change.member] {
+	for notification, member := range changes {
+		if !differ[member] {
 			continue
 		}
 		any = true
-		m := session.Message{Method: change.notification}
+		m := session.Message{Method: notification}
 		for _, c := range n.clients.All() {
 			c.Notify("", m)
 		}
-		n.subscriptions.changed(change.member, m)
+		n.subscriptions.changed(member, m)
 	}
 	return any
 }
@@ -172,7 +177,7 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 // goroutine that reads from the server.
 func (n *notifier) pass(server string, owner session.Client, m session.Message) {
 	if m.Method == "notifications/resources/updated" {
-		n.subscriptions.watches.updated(server, owner, m)
+		n.subscriptions.updated(server, owner, m)
 		return
 	}
 	if owner != nil {
@@ -183,10 +188,11 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 		}
 		return
 	}
-	for _, change := range changes {
-		if m.Method == change.notification {
-			return // run notifies the clients if the list differs once the server was listed again
+	if member := changes[m.Method]; member != "" {
+		if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
+			n.touch(member, false)
 		}
+		return
 	}
 	clients := n.clients.All()
 	if len(clients) == 0 || n.others() {
@@ -202,12 +208,20 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 	}
 }
 
-// touch has clients notified that all lists have changed, even if they have not: nothing has notified them of changes meanwhile.
-func (n *notifier) touch() {
+// touch has clients notified that a list has changed, even if it has not: its server
+// says so. Without always, they hear less and less of a list that is the same: some servers say so without end.
+func (n *notifier) touch(member string, always bool) {
 	n.mu.Lock()
-	n.touched = true
+	n.touched[member] = n.touched[member] || always
 	n.mu.Unlock()
 	signal.Leave(n.touches)
+}
+
+// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
+func (n *notifier) touchAll() {
+	for _, member := range changes {
+		n.touch(member, true)
+	}
 }
 
 // sleep reports false if ctx ends before d has passed.

@@ -38,20 +38,25 @@ type relay struct {
 
 // pass sends the request to a server, with these parameters, which have no _meta.
 func (r *relay) pass(ctx context.Context, c conversation.Call, server string, params json.RawMessage) (json.RawMessage, error) {
-	params = exactly(params, "name", "uri", "ref", "taskId", "_meta")
+	params = once(params, "name", "uri", "ref", "taskId", "_meta")
 	return r.router.Relay(ctx, server, session.Request{Method: c.Method, Params: params, Meta: c.ServerMeta(), From: c.From})
 }
 
-// exactly returns an object without the members with a key that differs from one of the names only in
-// case: many servers ignore that difference, and would take another value than the one that the
-// router has judged.
-func exactly(object json.RawMessage, names ...string) json.RawMessage {
-	out := []byte("{")
-	found := false
+// once returns an object in which each of the names has one value, also if it stands there twice, and without the members with a key
+// that differs from one of the names only in case: many servers ignore that difference, and would take another value than the one
+// that the router has judged.
+func once(object json.RawMessage, names ...string) json.RawMessage {
+	out, values := []byte("{"), make([]json.RawMessage, len(names))
 	err := wire.Members(object, func(key string, value []byte) bool {
-		if slices.ContainsFunc(names, func(name string) bool { return key != name && strings.EqualFold(key, name) }) {
-			found = true
+		at := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, key) })
+		switch {
+		case at >= 0 && names[at] != key:
 			return true
+		case at >= 0:
+			if values[at] == nil { // looked for once: it may stand there a million times
+				values[at] = wire.Member(object, key)
+			}
+			value = values[at]
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
@@ -59,7 +64,7 @@ func exactly(object json.RawMessage, names ...string) json.RawMessage {
 		out = append(append(wire.AppendString(out, key), ':'), value...)
 		return true
 	})
-	if err != nil || !found {
+	if err != nil {
 		return object
 	}
 	return append(out, '}')
@@ -86,9 +91,8 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 // complete completes an argument of a prompt or of a resource template.
 func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	params := c.BareParams()
-	ref := exactly(wire.Member(params, "ref"), "type", "name", "uri")
+	ref := once(wire.Member(params, "ref"), "type", "name", "uri")
 	kind, _ := wire.String(wire.Member(ref, "type"))
-	ref = wire.SetMember(ref, "type", wire.AppendString(nil, kind)) // also where it stands twice
 	switch kind {
 	case "ref/prompt":
 		name, _ := wire.String(wire.Member(ref, "name"))

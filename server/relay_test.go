@@ -280,7 +280,9 @@ func TestHear(t *testing.T) {
 	expect.Contains(t, c.receive(), "elicitation/complete", "heard")
 	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/unsubscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)
 	expect.Equal(t, <-r.unsubscribed, "a x:a", "unsubscribed from")
-	hear("notifications/prompts/list_changed", "") // the list is the same, so the client does not hear it
+	// That a list has changed is passed on, though it is what it was.
+	hear("notifications/prompts/list_changed", "")
+	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`, "heard")
 	// A modern client hears what it has subscribed to.
 	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"],"other":true},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":4}}}`)
@@ -340,4 +342,13 @@ func TestLinkedResources(t *testing.T) {
 	expect.Contains(t, ask("resources/read", `{"uri":"jira://issue/8"}`), `"server":"b"`, "the link of a prompt is read")
 	other := initialized(t, r, Options{Mode: exposure.Direct})
 	expect.Contains(t, other.ask(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":"jira://issue/7"}}`), `"server":"a"`, "another client's link")
+}
+
+// A name that stands in an object very often takes no time that grows with the square of that: this test would not end.
+func TestOnceOfManyNames(t *testing.T) {
+	many := strings.Repeat(`"uri":1,`, 100_000)
+	got := once(json.RawMessage("{"+many+`"URI":3,"uri":2}`), "name", "uri")
+	if want := "{" + strings.ReplaceAll(many, "1", "2") + `"uri":2}`; string(got) != want {
+		t.Errorf("got %d bytes, want %d: %.100s", len(got), len(want), got)
+	}
 }

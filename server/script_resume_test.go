@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -335,11 +336,11 @@ func TestScriptsThatWait(t *testing.T) {
 
 	mute := scriptCall{who: "eve", tool: "run_script", arguments: map[string]any{"code": "\n\n" + strings.Replace(pay, "[1, 2]", "[1]", 1)}, mute: true}
 	desk := w.parts.Approvals()
-	answer := func(one func(id, by string) error) {
+	answer := func(said approval.Answer) {
 		t.Helper()
 		for _, waiting := range desk.List() {
 			if waiting.Principal == "eve" && waiting.Tool == "ledger_charge" {
-				if err := one(waiting.ID, "ops"); err != nil {
+				if err := desk.Decide(waiting.ID, said, "ops"); err != nil {
 					t.Error(err)
 				}
 				return
@@ -349,7 +350,7 @@ func TestScriptsThatWait(t *testing.T) {
 	}
 	held := w.run(mute)
 	held.wants(t, "The script is held", "/#approvals", `call run_script with {"resume": "`, "No call took effect so far.")
-	answer(desk.Approve)
+	answer(approval.Accept)
 	resume := mute
 	resume.arguments = map[string]any{"resume": held.Result.Meta["metarouter/script"]}
 	w.run(resume).wants(t, "before,after")
@@ -359,9 +360,9 @@ func TestScriptsThatWait(t *testing.T) {
 
 	mute.arguments = map[string]any{"code": `let done = 0; for (const i of [1, 2, 3]) { await call("s:ledger_charge", {id: "all" + i}); done++ } return done + " are done"`}
 	w.run(mute).wants(t, "The script is held")
-	answer(desk.Approve)
+	answer(approval.Accept)
 	w.run(mute).wants(t, "The script is held", "These calls took effect so far, in order: s:ledger_charge") // the same call goes on, too
-	answer(desk.ApproveAll)
+	answer(approval.AcceptAll)
 	w.run(mute).wants(t, "3 are done")
 	s.executed(map[string]int{"at once1": 1, "at once2": 1, "before": 1, "x": 1, "after": 1, "all1": 1, "all2": 1, "all3": 1})
 }

@@ -148,11 +148,8 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
-	subscriptions := newSubscriptions(&watches{router: r, locate: find, exists: s.catalog.HasServer, log: s.log}, servers.bounds.subscriptions)
-	greeting := &greeting{
-		router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 },
-		itself: s.display.options().Itself, settle: func(ctx context.Context) { s.display.settle(ctx, s.catalog) },
-	}
+	subscriptions := newSubscriptions(r, find, servers.bounds.subscriptions, s.log)
+	greeting := &greeting{s.display, s.catalog, s.display.options().Itself}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Log: s.log, Budgets: servers.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
@@ -207,7 +204,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 // ServeFrom is Serve for a client whose folder and variables need processes of their own of some servers; see
 // [supervisor.Place]. It may be nil.
 func (s *Server) ServeFrom(ctx context.Context, from any, in io.Reader, out io.Writer) error {
-	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touch}, in, out)
+	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 
 // run notifies clients of changes, until ctx ends. It must run while clients are

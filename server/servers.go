@@ -103,7 +103,7 @@ func NewServers(p Profiles) *Servers {
 	s := &Servers{
 		profiles: p, secret: make([]byte, sha256.Size), byPlace: make(map[place]*Server), retired: make(map[*Server]bool),
 		dials:  make(chan struct{}, maxDials),
-		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
+		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas(maxSubscriptions)},
 	}
 	rand.Read(s.secret)
 	s.base = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)

@@ -130,7 +130,7 @@ func TestServersAreBounded(t *testing.T) {
 		p.servers[string(rune('A'+i))] = "a"
 	}
 	first, _ := s.Of("A")
-	c := first.clients.Open(nil, "stdio", conversation.Identity{})
+	c := first.clients.Open(nil, nil, "stdio", conversation.Identity{})
 	for i := range maxServers + 20 {
 		s.Of(string(rune('A' + i)))
 	}

@@ -8,8 +8,11 @@ import (
 	"slices"
 	"sync"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -28,16 +31,18 @@ const (
 	maxEarly = 100
 )
 
-// subscriptions are the resources and lists about changes of which clients want to be
+// subscriptions are the resources and lists about changes of which clients of one server want to be
 // notified.
 type subscriptions struct {
-	watches *watches
-	ending  chan struct{}       // closed when the router ends
-	quota   *conversation.Quota // of listeners
-	each    int                 // bounds the resources of one client
-	joined  func()              // called when a client is to be notified
+	router subscriber
+	locate func(ctx context.Context, uri string) ([]catalog.Address, error)
+	log    *zap.Logger
+	quotas *subscriptionQuotas
+	ending chan struct{} // closed when the router ends
+	joined func()        // called when a client is to be notified
 
 	mu        sync.Mutex // guards the fields below
+	watches   map[*watch]bool
 	listeners map[*listener]bool
 	legacy    map[*conversation.Conversation]*legacySubscriptions
 }
@@ -48,22 +53,15 @@ type subscriptionQuotas struct {
 	each               int // bounds the resources of one client
 }
 
-func newSubscriptionQuotas() *subscriptionQuotas {
-	return &subscriptionQuotas{conversation.NewQuota(maxListeners, maxListeners, 0, 0), conversation.NewQuota(maxWatches, maxWatches, 0, 0), maxSubscriptions}
+func newSubscriptionQuotas(each int) *subscriptionQuotas {
+	return &subscriptionQuotas{conversation.NewQuota(maxListeners, maxListeners, 0, 0), conversation.NewQuota(maxWatches, maxWatches, 0, 0), each}
 }
 
-func newNodeSubscriptionQuotas() *subscriptionQuotas {
-	q := newSubscriptionQuotas()
-	q.each = maxNodeSubscriptions
-	return q
-}
-
-// newSubscriptions returns the subscriptions of the clients of a server. w has the resources.
-func newSubscriptions(w *watches, q *subscriptionQuotas) *subscriptions {
-	w.quota, w.all = q.watches, make(map[*watch]bool)
+// newSubscriptions returns the subscriptions of the clients of a server. locate returns where to ask for a resource.
+func newSubscriptions(r subscriber, locate func(ctx context.Context, uri string) ([]catalog.Address, error), q *subscriptionQuotas, log *zap.Logger) *subscriptions {
 	return &subscriptions{
-		watches: w, ending: make(chan struct{}), quota: q.listeners, each: q.each, listeners: make(map[*listener]bool), joined: func() {},
-		legacy: make(map[*conversation.Conversation]*legacySubscriptions),
+		router: r, locate: locate, log: log, quotas: q, ending: make(chan struct{}), joined: func() {},
+		watches: make(map[*watch]bool), listeners: make(map[*listener]bool), legacy: make(map[*conversation.Conversation]*legacySubscriptions),
 	}
 }
 
@@ -123,21 +121,21 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		return nil, conversation.InvalidParams("subscriptions/listen needs notifications")
 	}
 	var uris []string
-	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > s.each {
-		return nil, conversation.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", s.each))
+	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > s.quotas.each {
+		return nil, conversation.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", s.quotas.each))
 	}
 	l := &listener{request: c.Request, filter: make(map[string]bool)}
 	agreed := make(map[string]any)
-	for _, change := range changes {
-		if string(wire.Member(wanted, change.member)) == "true" {
-			l.filter[change.member] = true
-			agreed[change.member] = true
+	for _, member := range changes {
+		if string(wire.Member(wanted, member)) == "true" {
+			l.filter[member] = true
+			agreed[member] = true
 		}
 	}
-	if !s.quota.Take("", 0) {
+	if !s.quotas.listeners.Take("", 0) {
 		return nil, conversation.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", maxListeners))
 	}
-	defer s.quota.Release("", 0)
+	defer s.quotas.listeners.Release("", 0)
 	s.mu.Lock()
 	s.listeners[l] = true
 	s.mu.Unlock()
@@ -147,28 +145,15 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		s.mu.Unlock()
 	}()
 	s.joined()
-	var watching, waiting sync.WaitGroup
-	defer waiting.Wait()
+	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	nothing := make(chan struct{}) // closed when there is nothing left of which to notify the client
-	if known := s.watches.addAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
+	if known := s.watchAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
-		if len(l.filter) == 0 {
-			waiting.Go(func() {
-				watching.Wait()
-				close(nothing)
-			})
-		}
 	}
 	l.acknowledge(wire.Marshal(agreed))
 	select {
-	case <-nothing:
-		if ctx.Err() == nil {
-			return json.RawMessage("{}"), nil
-		}
-		return nil, context.Cause(ctx)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-s.ending:
@@ -198,7 +183,7 @@ func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (jso
 		return json.RawMessage("{}"), err
 	}
 	notify := func(m session.Message) { c.Conversation.Notify("", m) }
-	if err := s.watches.add(ctx, life, &own.running, c.Conversation, uri, notify, func() { s.remove(c.Conversation, uri) }); err != nil {
+	if err := s.watch(ctx, life, &own.running, c.Conversation, uri, notify); err != nil {
 		s.remove(c.Conversation, uri)
 		return nil, err
 	}
@@ -227,8 +212,8 @@ func (s *subscriptions) add(c *conversation.Conversation, uri string, stop conte
 	if _, known := own.stop[uri]; known {
 		return own, false, nil
 	}
-	if len(own.stop) >= s.each {
-		return own, false, conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", s.each))
+	if len(own.stop) >= s.quotas.each {
+		return own, false, conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", s.quotas.each))
 	}
 	own.stop[uri] = stop
 	return own, true, nil

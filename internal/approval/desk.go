@@ -86,16 +86,16 @@ type Desk struct {
 	requests map[string]*deskRequest
 	posted   map[Key]*deskRequest   // requests without a call that waits
 	recent   map[string][]time.Time // when each principal put requests on the desk, for a Lifetime
-	scripts  agreements
+	scripts  map[Key]agreement
 	changed  signal.Change
 }
 
 // NewDesk returns an empty desk, which logs each approval and refusal with its author, without arguments.
-// It records the answers of clients' persons; the callers of Approve and Deny record those answers.
+// It records the answers of clients' persons; the callers of Decide record those answers.
 func NewDesk(log *zap.Logger, recorder audit.Recorder) *Desk {
 	return &Desk{
 		log: log.Named("approval"), audit: recorder, requests: make(map[string]*deskRequest), posted: make(map[Key]*deskRequest),
-		recent: make(map[string][]time.Time), scripts: make(agreements),
+		recent: make(map[string][]time.Time), scripts: make(map[Key]agreement),
 	}
 }
 
@@ -158,9 +158,7 @@ var (
 	errDecided = errors.New("an admin has answered")
 )
 
-// Agreements are persons' to all calls of a tool by a script: who agreed, and until when.
-type agreements map[Key]agreement
-
+// An agreement is a person's, to all calls of a tool by a script: who agreed, and until when.
 type agreement struct {
 	by   string
 	ends time.Time
@@ -169,21 +167,18 @@ type agreement struct {
 // maxScript is longer than a script lives.
 const maxScript = time.Hour
 
-func (a agreements) add(key Key, by string) {
-	maps.DeleteFunc(a, func(_ Key, old agreement) bool { return time.Now().After(old.ends) })
-	if len(a) < maxRequests {
-		a[key] = agreement{by, time.Now().Add(maxScript)}
-	}
-}
-
 // agree has all calls of the tool by the script run: those that wait, and further ones.
-func agree(d *Desk, r *Request, by string) {
+func (d *Desk) agree(r *Request, by string) {
 	if r.Script == "" {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.scripts.add(r.scriptKey(), by)
+	now := time.Now()
+	maps.DeleteFunc(d.scripts, func(_ Key, old agreement) bool { return now.After(old.ends) })
+	if len(d.scripts) < maxRequests {
+		d.scripts[r.scriptKey()] = agreement{by, now.Add(maxScript)}
+	}
 	for _, e := range d.requests {
 		if e.script == r.scriptKey() && e.verdict == "" && e.decided != nil {
 			e.verdict, e.by = Accept, by
@@ -198,7 +193,7 @@ func (d *Desk) outcome(r *Request, said Answer, by string) error {
 	d.log.Info("a person was asked about a call", append(r.fields(), zap.String("answer", string(said)), zap.String("by", cmp.Or(by, "the client's person")))...)
 	switch said {
 	case AcceptAll:
-		agree(d, r, by)
+		d.agree(r, by)
 		return nil
 	case Accept:
 		return nil
@@ -352,17 +347,9 @@ func (d *Desk) List() []Pending {
 // ErrGone is the error for a request that no longer waits.
 var ErrGone = errors.New("this request was answered already, was withdrawn, or has expired")
 
-// Approve lets the call of a request be made once: at once if it waits, else when the client
-// sends it again within a [Lifetime]. by is the admin.
-func (d *Desk) Approve(id, by string) error { return d.decide(id, Accept, by) }
-
-// ApproveAll is Approve, also for further calls of the tool by the same script.
-func (d *Desk) ApproveAll(id, by string) error { return d.decide(id, AcceptAll, by) }
-
-// Deny has the call of a request fail. by is the admin.
-func (d *Desk) Deny(id, by string) error { return d.decide(id, Decline, by) }
-
-func (d *Desk) decide(id string, said Answer, by string) error {
+// Decide answers a request. With Accept its call is made once: at once if it waits, else when the client sends it again within a
+// [Lifetime]; AcceptAll is so for further calls of the tool by the same script, too. With another answer, the call fails. by is the admin.
+func (d *Desk) Decide(id string, said Answer, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sweep()

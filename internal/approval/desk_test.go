@@ -88,11 +88,11 @@ func TestPageApproves(t *testing.T) {
 		}
 		id := d.List()[0].ID
 		time.Sleep(Lifetime - 1)
-		expect.OK(t, d.Approve(id, "ada"))
+		expect.OK(t, d.Decide(id, Accept, "ada"))
 		if n := len(d.List()); n != 0 {
 			t.Fatalf("%d requests wait after the approval", n)
 		}
-		if err := d.Approve(id, "ada"); !errors.Is(err, ErrGone) {
+		if err := d.Decide(id, Accept, "ada"); !errors.Is(err, ErrGone) {
 			t.Fatalf("approved twice: %v", err)
 		}
 		time.Sleep(Lifetime - 1)
@@ -111,11 +111,11 @@ func TestExpires(t *testing.T) {
 		expect.Equal(t, time.Until(d.List()[0].Expires), Lifetime, "expires in")
 		time.Sleep(Lifetime)
 		expect.Equal(t, len(d.List()), 0, "requests are listed after they expired")
-		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) {
+		if err := d.Decide(id, Accept, ""); !errors.Is(err, ErrGone) {
 			t.Errorf("approved after it expired: %v", err)
 		}
 		d.Ask(t.Context(), request(), nil)
-		expect.OK(t, d.Approve(d.List()[0].ID, ""))
+		expect.OK(t, d.Decide(d.List()[0].ID, Accept, ""))
 		time.Sleep(Lifetime)
 		expect.Equal(t, why(d.Ask(t.Context(), request(), nil)), Waits, "an expired approval")
 	})
@@ -127,7 +127,7 @@ func TestPageDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		d.Ask(t.Context(), request(), nil)
-		expect.OK(t, d.Deny(d.List()[0].ID, "ada"))
+		expect.OK(t, d.Decide(d.List()[0].ID, Decline, "ada"))
 		for range 2 {
 			if err := d.Ask(t.Context(), request(), nil); why(err) != Declined || !strings.Contains(err.Error(), "ada") {
 				t.Errorf("got %v", err)
@@ -141,9 +141,9 @@ func TestPageDenies(t *testing.T) {
 // Who answers first counts, and the other question ends.
 func TestPageAnswersWhileThePersonIsAsked(t *testing.T) {
 	for _, tc := range []struct {
-		decide func(d *Desk, id, by string) error
-		want   Why
-	}{{(*Desk).Approve, -1}, {(*Desk).Deny, Declined}} {
+		said Answer
+		want Why
+	}{{Accept, -1}, {Decline, Declined}} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk()
 			done, began := make(chan error), time.Now()
@@ -159,7 +159,7 @@ func TestPageAnswersWhileThePersonIsAsked(t *testing.T) {
 			if len(all) != 1 || !all[0].Asking {
 				t.Fatalf("on the desk: %+v", all)
 			}
-			expect.OK(t, tc.decide(d, all[0].ID, "ada"))
+			expect.OK(t, d.Decide(all[0].ID, tc.said, "ada"))
 			if err := <-done; why(err) != tc.want || !ended || time.Since(began) > 0 {
 				t.Errorf("got %v after %v, question ended: %v", err, time.Since(began), ended)
 			}
@@ -186,7 +186,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		id := d.List()[0].ID
 		cancel(left)
 		expect.Equal(t, <-done, left)
-		if err := d.Approve(id, ""); !errors.Is(err, ErrGone) || len(d.List()) != 0 {
+		if err := d.Decide(id, Accept, ""); !errors.Is(err, ErrGone) || len(d.List()) != 0 {
 			t.Errorf("approved after the call has ended: %v", err)
 		}
 	})
@@ -210,7 +210,7 @@ func TestApprovalIsForOneRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk()
 			d.Ask(t.Context(), request(), nil)
-			d.Approve(d.List()[0].ID, "")
+			d.Decide(d.List()[0].ID, Accept, "")
 			other := request()
 			edit(&other)
 			expect.Equal(t, why(d.Ask(t.Context(), other, nil)), Waits, "another request passes")
@@ -239,7 +239,7 @@ func TestBounds(t *testing.T) {
 		}
 		expect.Equal(t, why(d.Ask(t.Context(), numbered("a", -1), nil)), Full, "the principal's next request")
 		for _, p := range d.List() {
-			d.Approve(p.ID, "")
+			d.Decide(p.ID, Accept, "")
 		}
 		for n := range maxOfPrincipal {
 			expect.OK(t, d.Ask(t.Context(), numbered("a", n), nil))
@@ -282,7 +282,7 @@ func TestChanged(t *testing.T) {
 		}
 	}
 	step("put", func() { d.Ask(t.Context(), request(), nil) })
-	step("approve", func() { d.Approve(d.List()[0].ID, "") })
+	step("approve", func() { d.Decide(d.List()[0].ID, Accept, "") })
 	step("redeem", func() { d.Ask(t.Context(), request(), nil) })
 	step("withdraw", func() { d.Ask(t.Context(), request(), says(Decline, nil)) })
 }
@@ -333,7 +333,7 @@ func TestAgreementToAScript(t *testing.T) {
 		if len(waiting) != 2 || w.waits.Load() != 2 || waiting[0].Script != "run" || waiting[0].Asking {
 			t.Fatalf("%d calls wait: %+v", w.waits.Load(), waiting)
 		}
-		expect.OK(t, d.ApproveAll(waiting[0].ID, "ada"))
+		expect.OK(t, d.Decide(waiting[0].ID, AcceptAll, "ada"))
 		for range 2 {
 			if err := <-done; err != nil {
 				t.Error(err)

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -8,13 +9,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A Request is a call that a person is asked about.
@@ -74,7 +79,7 @@ type PageWaiter interface {
 const (
 	maxQuestion = 4 << 10  // bytes of the arguments in a question
 	maxListed   = 16 << 10 // bytes of the arguments on the page
-	maxString   = 200      // bytes of each string, if not all arguments can be shown
+	maxValue    = 200      // bytes of each string, or of each value if there are many, if not all arguments can be shown
 	maxName     = 200      // bytes of a name
 )
 
@@ -118,97 +123,63 @@ func shown(object json.RawMessage, limit int) string {
 // hashOf returns the hash of an object in its one form.
 func hashOf(object json.RawMessage) [sha256.Size]byte { return sha256.Sum256(canonical(object)) }
 
+// canonical returns a JSON value without white space, and with the members of each object in the order of their keys. A value that
+// is too large for that stays as it is, and so does one with escapes of surrogates, or that is no UTF-8: servers may differ in how
+// they read them.
+func canonical(value []byte) []byte {
+	v, err := jsonc.Parse(value)
+	if err != nil || !utf8.Valid(value) || bytes.Contains(bytes.ToLower(value), []byte(`\ud`)) {
+		return value
+	}
+	return jsonc.AppendCanonical(nil, v.Value)
+}
+
 // name returns a name of others for one line.
 func name(s string) string { return prose.Cut(plain.Line(s), maxName) }
 
-// indented returns a JSON value as text of about limit bytes, with hidden characters escaped.
-// If all of it is longer, its strings are shortened, and then its end is left out.
-func indented(value json.RawMessage, limit int) (text string, whole bool) {
-	text, whole = indent(value, limit, limit)
-	if !whole {
-		text, _ = indent(value, limit, maxString)
+// indented returns an object as text of about limit bytes, with a line for each member and hidden characters escaped.
+// If all of it is longer, each value is cut that is longer than its share, and then the end is left out.
+func indented(object json.RawMessage, limit int) (text string, whole bool) {
+	longest := limit
+	if whole = len(object) <= limit; !whole {
+		longest = max(maxValue, limit/max(1, len(wire.Keys(object))))
 	}
-	return string(plain.JSON([]byte(text))), whole
-}
-
-// maxIndent is the depth from which on lines begin at the same column, so that deep values do
-// not consist of spaces.
-const maxIndent = 20
-
-// indent writes a JSON value with a line for each member and element. Its strings end after
-// longest bytes, and the text after limit bytes; whole reports whether all are complete.
-func indent(value []byte, limit, longest int) (text string, whole bool) {
-	var b strings.Builder
-	depth := 0
-	line := func() { b.WriteString("\n" + strings.Repeat("  ", min(depth, maxIndent))) }
-	whole = true
-	for i := 0; i < len(value); i++ {
-		if b.Len() >= limit {
-			return b.String() + "…", false
+	if !wire.Valid(object) || !wire.IsObject(object) {
+		return string(plain.JSON([]byte(cut(object, longest)))), whole
+	}
+	var lines []string
+	size := 0
+	for key, value := range wire.All(object) {
+		if size >= limit {
+			lines, whole = append(lines, "\n  …"), false
+			break
 		}
-		switch c := value[i]; c {
-		case ' ', '\t', '\r', '\n':
-		case '"':
-			end := stringEnd(value, i)
-			if s := value[i:end]; len(s) <= longest {
-				b.Write(s)
-			} else {
-				whole = false
-				kept := begin(s, longest)
-				fmt.Fprintf(&b, `%s…" (%d more bytes)`, kept, len(s)-1-len(kept))
-			}
-			i = end - 1
-		case '{', '[':
-			b.WriteByte(c)
-			if next := skipSpace(value, i+1); next < len(value) && (value[next] == '}' || value[next] == ']') {
-				b.WriteByte(value[next])
-				i = next
-				break
-			}
-			depth++
-			line()
-		case '}', ']':
-			depth--
-			line()
-			b.WriteByte(c)
-		case ',':
-			b.WriteByte(c)
-			line()
-		case ':':
-			b.WriteString(": ")
-		default:
-			b.WriteByte(c)
-		}
+		line := "\n  " + cut(wire.AppendString(nil, key), longest) + ": " + cut(value, longest)
+		lines, size = append(lines, line), size+len(line)
 	}
-	return b.String(), whole
+	return string(plain.JSON([]byte("{" + strings.Join(lines, ",") + "\n}"))), whole
 }
 
-// begin returns about n bytes from the beginning of a JSON string, without a part of an
-// escape or of a character at the end.
-func begin(s []byte, n int) []byte {
-	s = s[:n]
-	if i := strings.LastIndexByte(string(s), '\\'); i > n-6 {
-		s = s[:i]
+// texts matches the strings of a JSON value.
+var texts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// cut returns a JSON value in one line, of at most so many bytes. Its long strings are cut first, so that they do not hide the others.
+func cut(value []byte, most int) string {
+	line := plain.Line(string(value))
+	var compact bytes.Buffer
+	if json.Compact(&compact, value) == nil {
+		line = compact.String()
 	}
-	return s[:len(s)-plain.Unfinished(s)]
+	if len(line) > most {
+		line = texts.ReplaceAllStringFunc(line, func(s string) string { return shortened(s, maxValue, `"`) })
+	}
+	return shortened(line, most, "")
 }
 
-// stringEnd returns the end of the JSON string that begins at i.
-func stringEnd(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
+// shortened returns the beginning of a text, with an end and how much is left out, if it is longer than most bytes.
+func shortened(s string, most int, end string) string {
+	if more := len(s) - most; more > 0 {
+		return fmt.Sprintf("%s%s (%d more bytes)", prose.Cut(s, most), end, more)
 	}
-	return len(b)
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && strings.IndexByte(" \t\r\n", b[i]) >= 0 {
-		i++
-	}
-	return i
+	return s
 }

@@ -17,13 +17,7 @@ func TestQuestion(t *testing.T) {
 Arguments:
 {
   "title": "x",
-  "n": [
-    1,
-    {
-      "b": 1,
-      "a": 2
-    }
-  ]
+  "n": [1,{"b":1,"a":2}]
 }
 Other parameters:
 {
@@ -39,12 +33,12 @@ Other parameters:
 func TestQuestionHidesNothing(t *testing.T) {
 	r := request()
 	r.Tool = "del\u202e\nArguments: {}"
-	r.Arguments = json.RawMessage("{\"a\\n}\\nArguments:\":\"x\u200by\u202e\x1b[2J\"}")
+	r.Arguments = json.RawMessage("{\"a\\n}\\nArguments:\":\"x\u200by\u202e\u009b2J\"}")
 	text := r.Question()
-	if want := `x\u200by\u202e\u001b[2J`; !strings.Contains(text, want) {
+	if want := `x\u200by\u202e\u009b2J`; !strings.Contains(text, want) {
 		t.Errorf("%q is not in %q", want, text)
 	}
-	if strings.ContainsAny(text, "\u200b\u202e\x1b") || strings.Count(text, "\n") != 4 {
+	if strings.ContainsAny(text, "\u200b\u202e\u009b") || strings.Count(text, "\n") != 4 {
 		t.Errorf("the text is %q", text)
 	}
 }
@@ -58,6 +52,10 @@ func TestQuestionIsBounded(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}
+	}
+	r.Arguments = json.RawMessage(`{"text":"` + strings.Repeat("x", 9000) + `","do":["` + strings.Repeat("y", 3000) + `","rm -rf /"]}`)
+	if text := r.Question(); !strings.Contains(text, `yy…" (2802 more bytes),"rm -rf /"]`) {
+		t.Errorf("a long text hides the one after it: %s", text)
 	}
 	r.Arguments = json.RawMessage("[" + strings.Repeat("[", 9000) + strings.Repeat("]", 9001))
 	if text := r.Question(); len(text) > 2*maxQuestion || !strings.Contains(text, "only a part") {
@@ -81,6 +79,8 @@ func TestCanonical(t *testing.T) {
 		{`{"a":1}`, `{"a":1.0}`},
 		{`{"a":"\ud800"}`, `{"a":"\ufffd"}`},
 		{`{"\ud800":1}`, `{"\ufffd":1}`},
+		{"{\"a\":\"\xff\"}", "{\"a\":\"\xfe\"}"},
+		{`{"a":1e400}`, `{"a":1e401}`},
 		{`[1,2]`, `[2,1]`},
 		{`["1"]`, `[1]`},
 		{`[[1],2]`, `[[1,2]]`},
@@ -91,7 +91,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// The one form of a value is its own one form, and means the same; the shown text is bounded.
+// The shown text is bounded, and means the same if it is whole.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{`{"a":{"c":[1,"x\"\\",null]},"a":2}`, `{"é":"\ud83d\ude00"}`, `{"a":"` + strings.Repeat("\\u0041", 100) + `"}`, `[`, `"`} {
 		f.Add([]byte(seed))
@@ -99,15 +99,6 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if !wire.Valid(value) {
 			return
-		}
-		once := canonical(value)
-		if twice := canonical(once); !bytes.Equal(once, twice) {
-			t.Errorf("%s becomes %s, then %s", value, once, twice)
-		}
-		before, err1 := wire.Decode(value)
-		after, err2 := wire.Decode(once)
-		if err1 != nil || err2 != nil || !bytes.Equal(wire.Marshal(before), wire.Marshal(after)) {
-			t.Errorf("%s means another value than %s", value, once)
 		}
 		const limit = 100
 		text, whole := indented(value, limit)

@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -69,8 +69,11 @@ func (c *compiled) fixedFor(i item) map[string]json.RawMessage {
 	return values
 }
 
-// maxBranches bounds how many parts of a schema are searched for properties.
-const maxBranches = 256
+// maxBranches bounds how many parts of a schema are searched for properties, and maxRead the bytes that references lead through.
+const (
+	maxBranches = 256
+	maxRead     = 64 << 20
+)
 
 // declares returns a function that reports whether an object schema declares a property, also by
 // way of allOf, anyOf, oneOf, if, then, else and references to its own definitions. Of a schema
@@ -78,9 +81,9 @@ const maxBranches = 256
 func declares(schema json.RawMessage) func(name string) bool {
 	names := make(map[string]bool)
 	seen := make(map[string]bool) // references
-	parts := []json.RawMessage{schema}
+	parts, left := []json.RawMessage{schema}, maxRead
 	for n := 0; n < len(parts); n++ {
-		if n == maxBranches {
+		if n == maxBranches || left < 0 {
 			return func(string) bool { return true }
 		}
 		for key, value := range wire.All(parts[n]) {
@@ -99,26 +102,10 @@ func declares(schema json.RawMessage) func(name string) bool {
 				var pointer string
 				if json.Unmarshal(value, &pointer) == nil && !seen[pointer] {
 					seen[pointer] = true
-					parts = append(parts, definition(schema, pointer))
+					parts = append(parts, schemas.Target(schema, pointer, &left))
 				}
 			}
 		}
 	}
 	return func(name string) bool { return names[name] }
-}
-
-// definition returns the part of a schema to which a reference such as "#/$defs/path" points, or
-// nil.
-func definition(schema json.RawMessage, reference string) json.RawMessage {
-	pointer, local := strings.CutPrefix(reference, "#")
-	if !local {
-		return nil
-	}
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer != "" {
-			schema = wire.Member(schema, unescape.Replace(step))
-		}
-	}
-	return schema
 }

@@ -61,7 +61,7 @@ func (s *sampler) value(name string, schema json.RawMessage, depth int) json.Raw
 		return json.RawMessage("null")
 	}
 	if ref, ok := wire.String(wire.Member(schema, "$ref")); ok {
-		return s.value(name, s.resolve(ref), depth+1)
+		return s.value(name, Target(s.root, ref, &s.read), depth+1)
 	}
 	if named := namedValue(schema); named != nil {
 		return named
@@ -100,15 +100,15 @@ func describedText(schema json.RawMessage) string {
 	return strings.Join(found[min(len(found), 1):], "")
 }
 
-// resolve returns the target of a reference within the schema; nil for any other.
-func (s *sampler) resolve(ref string) json.RawMessage {
-	path, ok := strings.CutPrefix(ref, "#/")
-	if !ok {
+// Target returns the part of a schema to which a reference such as "#/$defs/path" leads; nil if it leads elsewhere, or once
+// left, the bytes that may still be read, is used up.
+func Target(schema json.RawMessage, ref string, left *int) json.RawMessage {
+	steps := strings.Split(ref, "/")
+	if steps[0] != "#" {
 		return nil
 	}
-	schema := s.root
-	for step := range strings.SplitSeq(path, "/") {
-		if s.read -= len(schema); schema == nil || s.read < 0 {
+	for _, step := range steps[1:] {
+		if *left -= len(schema); schema == nil || *left < 0 {
 			return nil
 		}
 		schema = wire.Member(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))

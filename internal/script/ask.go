@@ -71,16 +71,10 @@ func (r *run) send() {
 		r.active++
 		r.clock.add(1, 0)
 		r.Progress(r.done, q.Tool)
-		if r.workers < r.active {
-			r.workers++
-			r.calls.Go(func() { // a goroutine for each question would grow its stack again
-				for q := range r.sending {
-					value, err := q.answer(r.ctx, r.host)
-					r.answers <- reply{q, value, err} // has room for it
-				}
-			})
-		}
-		r.sending <- q // has room for it
+		r.calls.Go(func() {
+			value, err := q.answer(r.ctx, r.host)
+			r.answers <- reply{q, value, err} // has room for it
+		})
 	}
 }
 

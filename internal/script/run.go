@@ -19,7 +19,6 @@ type hostKey struct{}
 // A run is a script that runs. One goroutine uses it; others make its calls, one at a time each.
 type run struct {
 	Options
-	engine *Engine
 	script Script
 	host   Host
 
@@ -39,8 +38,6 @@ type run struct {
 	queue   []*question       // not sent yet
 	active  int               // sent
 	done    int               // answered
-	workers int               // goroutines
-	sending chan *question
 	answers chan reply
 	calls   sync.WaitGroup
 
@@ -64,8 +61,8 @@ type reply struct {
 }
 
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
-	r := &run{engine: e, script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
-		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
+	r := &run{script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
+		open: map[int]*question{}, answers: make(chan reply, o.Limits.Concurrent), handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
 	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
 		r.Waiting = func(begins bool) { outer.add(0, map[bool]int{true: 1, false: -1}[begins]) }
 	}
@@ -86,7 +83,6 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 // close ends the calls and frees the memory. The script does not get the answers that are there, but they count as made.
 func (r *run) close() {
 	r.cancel(context.Canceled)
-	close(r.sending)
 	r.calls.Wait()
 	for len(r.answers) > 0 {
 		if a := <-r.answers; a.made >= 0 && a.err == nil {
@@ -164,9 +160,7 @@ func (r *run) interpret(do func()) error {
 		err = r.vm.catch(func() { panic(failure{r.exception(err)}) })
 	}
 	r.cpu.release()
-	if len(r.engine.slots) > keepStacks {
-		clear(r.vm.functions) // each has a stack
-	}
+	clear(r.vm.functions) // each has a stack, of up to 15 MiB
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}

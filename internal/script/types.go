@@ -156,26 +156,11 @@ func (w *writer) target(ref string, depth int) []string {
 		return anything
 	}
 	if _, ok := w.seen[ref]; !ok {
-		w.seen[ref] = w.resolve(ref)
+		w.seen[ref] = schemas.Target(w.root, ref, &w.work)
 	}
 	w.open = append(w.open, ref)
 	defer func() { w.open = w.open[:len(w.open)-1] }()
 	return w.alternatives(w.seen[ref], depth)
-}
-
-// resolve returns the schema to which a reference within the root leads; nil for any other.
-func (w *writer) resolve(ref string) []byte {
-	steps, schema := strings.Split(ref, "/"), w.root
-	if steps[0] != "#" {
-		return nil
-	}
-	for _, step := range steps[1:] {
-		if w.work -= len(schema); w.work < 0 {
-			return nil
-		}
-		schema = wire.Member(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
-	}
-	return schema
 }
 
 // own returns the type that a schema says itself, without other schemas for the same value.

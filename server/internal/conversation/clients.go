@@ -75,8 +75,7 @@ func NewBudgets() *Budgets { return &Budgets{NewQuota(maxSuspended, maxAllSuspen
 type Clients struct {
 	Options
 	suspended *suspensions
-	modern    *visitors // clients of the modern era without a session
-	plain     *visitors
+	visitors  *visitors
 
 	mu   sync.Mutex // guards open
 	open map[*Conversation]bool
@@ -90,20 +89,14 @@ func New(o Options) *Clients {
 	}
 	return &Clients{
 		Options: o, suspended: &suspensions{prefix: prefix, quota: o.Budgets.suspended, byState: make(map[string]*suspension)}, open: make(map[*Conversation]bool),
-		modern: newVisitors(HTTP, session.Modern, described),
-		plain:  newVisitors(Plain, "", agent),
+		visitors: &visitors{byID: make(map[visitorID]*ClientInfo)},
 	}
 }
 
 // Open begins the conversation with a client that has a session. w takes the
 // messages that belong to no request; who is the identity that the client has proved. transport is
-// Stdio, HTTP or Node. It must be closed.
-func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation {
-	return cs.OpenAt(nil, w, transport, who)
-}
-
-// OpenAt is Open for a client with a place; see [session.Caller].
-func (cs *Clients) OpenAt(place any, w Writer, transport string, who Identity) *Conversation {
+// Stdio, HTTP or Node; place is that of [session.Caller], and may be nil. It must be closed.
+func (cs *Clients) Open(place any, w Writer, transport string, who Identity) *Conversation {
 	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who}
 	c.Requests = &c.own
 	cs.mu.Lock()
@@ -171,8 +164,7 @@ func (cs *Clients) Suspended() int {
 // without a session. Requests that run go on.
 func (cs *Clients) End() {
 	cs.suspended.end()
-	cs.modern.clear()
-	cs.plain.clear()
+	cs.visitors.clear()
 }
 
 // AbandonVisitorsOf gives up the suspended requests of these clients without a session.

@@ -99,9 +99,9 @@ func (cs *Clients) count(r *Request) {
 	c, calls := r.Conversation, r.Method == "tools/call"
 	switch {
 	case c.Plain:
-		cs.plain.note(c.PrincipalName, []byte(c.agent), calls)
+		cs.visitors.note(true, c.PrincipalName, []byte(c.agent), calls)
 	case c.Visitor:
-		r.visitorName = cs.modern.note(c.PrincipalName, r.clientInfo, calls)
+		r.visitorName = cs.visitors.note(false, c.PrincipalName, r.clientInfo, calls)
 	case calls:
 		c.calls.Add(1)
 	}

@@ -34,7 +34,7 @@ type ClientInfo struct {
 // last minutes, in no order. Of the latter, those that describe themselves in the same way count
 // as one.
 func (cs *Clients) Infos() []ClientInfo {
-	all := append(cs.modern.all(), cs.plain.all()...)
+	all := cs.visitors.all()
 	for _, c := range cs.All() {
 		c.mu.Lock()
 		if c.begun { // its first request came
@@ -63,39 +63,41 @@ func agent(header []byte) (name, version string) {
 }
 
 const (
-	maxVisitors = 100              // clients without a session of one kind that a server remembers
+	maxVisitors = 100              // clients without a session that a server remembers
 	visitorTime = 10 * time.Minute // for which they are, after their last request
 	maxIdentity = 1 << 10          // bytes by which they are told apart
 )
 
 // visitors are the clients without a session, by their principal and how they describe themselves.
 type visitors struct {
-	transport, revision string
-	read                func(identity []byte) (name, version string)
-
 	mu   sync.Mutex // guards byID
 	byID map[visitorID]*ClientInfo
 }
 
-// A visitorID tells visitors apart. principal is a name.
-type visitorID struct{ principal, identity string }
-
-func newVisitors(transport, revision string, read func(identity []byte) (name, version string)) *visitors {
-	return &visitors{transport: transport, revision: revision, read: read, byID: make(map[visitorID]*ClientInfo)}
+// A visitorID tells visitors apart. principal is a name. A client of plain JSON-RPC describes itself by its User-Agent, another
+// one by its clientInfo.
+type visitorID struct {
+	plain               bool
+	principal, identity string
 }
 
 // note counts a request of the client with the principal and the identity. It returns the client's name; "" if
 // the identity is too long.
-func (v *visitors) note(principal string, identity []byte, calls bool) (name string) {
+func (v *visitors) note(plain bool, principal string, identity []byte, calls bool) (name string) {
 	cut := identity[:min(len(identity), maxIdentity)]
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	info := v.byID[visitorID{principal, string(cut)}] // without a copy of cut
+	info := v.byID[visitorID{plain, principal, string(cut)}] // without a copy of cut
 	if info == nil {
 		v.makeRoom()
-		info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
-		info.Name, info.Version = v.read(identity)
-		v.byID[visitorID{principal, string(cut)}] = info
+		info = &ClientInfo{Revision: session.Modern, Transport: HTTP, Principal: principal, Since: time.Now()}
+		if plain {
+			info.Revision, info.Transport = "", Plain
+			info.Name, info.Version = agent(identity)
+		} else {
+			info.Name, info.Version = described(identity)
+		}
+		v.byID[visitorID{plain, principal, string(cut)}] = info
 	}
 	if info.Last = time.Now(); calls {
 		info.Calls++

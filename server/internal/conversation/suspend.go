@@ -84,18 +84,10 @@ func askThrough(r *Request, s *suspension) {
 
 // suspend answers the client with the open questions of the server, nil if they are answered meanwhile, or held.
 func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
-	all.mu.Lock()
-	if all.ended {
-		all.mu.Unlock()
-		all.giveUp(ErrClosed, s)
-		return nil, ErrClosed
+	if err := all.enter(s); err != nil {
+		all.giveUp(err, s)
+		return nil, err
 	}
-	if !all.enter(s) {
-		all.mu.Unlock()
-		all.giveUp(errBusy, s)
-		return nil, errBusy
-	}
-	all.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.questions) == 0 || s.held {
@@ -113,16 +105,18 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 
 var errBusy = Internal("busy: too many requests wait for their clients' input")
 
-// enter takes in a suspended request, unless there are too many. all.mu must be held.
-func (all *suspensions) enter(s *suspension) bool {
-	if all.byState[s.state] == s {
-		return true
-	}
-	if !all.quota.Take(s.principal, 0) {
-		return false
+// enter takes in a suspended request, unless there are too many.
+func (all *suspensions) enter(s *suspension) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	switch {
+	case all.ended:
+		return ErrClosed
+	case all.byState[s.state] != s && !all.quota.Take(s.principal, 0):
+		return errBusy
 	}
 	all.byState[s.state] = s
-	return true
+	return nil
 }
 
 // resume returns the suspended request that this one goes on with, nil if it is a

@@ -16,7 +16,8 @@ type endpoints struct {
 	streamable *streamable
 	plain      *plain
 	backends   *Backends
-	page       *page
+	pages      *http.ServeMux // may be nil
+	clients    *identity.Identifier
 }
 
 // ServeHTTP implements [http.Handler].
@@ -30,7 +31,7 @@ func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case target.route == routeMesh, target.route == routeHealth:
 		notAllowed(w, r, http.MethodGet, r.URL.Path+" takes GET")
 	case target.route == routePage:
-		h.page.ServeHTTP(w, r)
+		h.page(w, r)
 	case strings.TrimRight(target.path, "/") != "/mcp":
 		nothingThere(w, r)
 	case r.Method == http.MethodPost && isPlain(r):
@@ -66,15 +67,9 @@ func isPage(pages *http.ServeMux, r *http.Request) bool {
 	return pattern != ""
 }
 
-// A page serves pages, at most until the handler is closed.
-type page struct {
-	pages   *http.ServeMux // may be nil
-	clients *identity.Identifier
-}
-
-// ServeHTTP implements [http.Handler]. The body is read before, since the time for that is bounded
+// page serves a page, at most until the handler is closed. The body is read before, since the time for that is bounded
 // and the time for an answer is not.
-func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *endpoints) page(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	if isBare(r) {
 		http.Redirect(w, r, q.rules.clients.At("/"), http.StatusSeeOther)
@@ -87,8 +82,8 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	ctx, stop := p.clients.During(r, &q.client, isRead(r))
+	ctx, stop := h.clients.During(r, &q.client, isRead(r))
 	defer stop()
 	ctx = clientauth.WithPrincipal(ctx, q.client.Principal, q.client.LoggedIn())
-	p.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))
+	h.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))
 }

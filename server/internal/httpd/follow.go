@@ -81,8 +81,8 @@ func writeEvents(w http.ResponseWriter, s *stream, first int, messages [][]byte)
 // hello begins a stream on which nothing has happened yet.
 func hello(w http.ResponseWriter) error { return comment(w, "open") }
 
-// prefersStream reports whether the client names event streams before JSON in
-// Accept, as few do.
+// prefersStream reports whether the client names event streams before JSON in Accept. The conformance suite does, where it looks at
+// streams (SEP-1699).
 func prefersStream(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	stream, object := strings.Index(accept, "text/event-stream"), strings.Index(accept, "application/json")

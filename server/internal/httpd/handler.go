@@ -148,7 +148,7 @@ func (h *Handler) chain(o Options, log *zap.Logger) http.Handler {
 	views := &views{h.backends, standard}
 	var next http.Handler = &endpoints{
 		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, views: views},
-		plain:      &plain{h.work, views}, backends: h.backends, page: &page{o.Pages, h.clients},
+		plain:      &plain{h.work, views}, backends: h.backends, pages: o.Pages, clients: h.clients,
 	}
 	next = authorizer(views, next)
 	next = browsers(h.clients, o.Logins != nil, next)

@@ -226,18 +226,8 @@ func restParams(method string, body []byte) (json.RawMessage, error) {
 	if slices.ContainsFunc(keys, isOther) || !slices.ContainsFunc(keys, func(key string) bool { return key != "id" }) {
 		return body, nil
 	}
-	var params json.RawMessage
-	var err error
-	for key, value := range wire.All(body) {
-		said, isString := wire.String(value)
-		switch {
-		case key == "params":
-			params = value
-		case key == "jsonrpc" && said != "2.0":
-			err = conversation.ErrVersion
-		case key == "method" && (!isString || said != "" && said != method):
-			err = conversation.InvalidRequest("the body names another method than the path, " + method)
-		}
+	if said := wire.Member(body, "method"); said != nil && !wire.IsString(said, "") && !wire.IsString(said, method) {
+		return nil, conversation.InvalidRequest("the body names another method than the path, " + method)
 	}
-	return params, err
+	return wire.Member(body, "params"), nil
 }

@@ -81,7 +81,7 @@ func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 		}
 		h.drop(idle)
 	}
-	s.conversation = b.Clients.Open(s.standing, conversation.HTTP, g.Identity())
+	s.conversation = b.Clients.Open(nil, s.standing, conversation.HTTP, g.Identity())
 	h.byID[s.id] = s
 	unretire := context.AfterFunc(b.Retired, func() { h.remove(s) })
 	unrevoke := context.AfterFunc(g.Context, func() { h.remove(s) })

@@ -44,26 +44,19 @@ func newQueue(out io.Writer, failed func(error)) *queue {
 // send has a message written. If too much waits already, a notification is lost, and any
 // other message waits. send fails if out failed, or the queue was closed.
 func (q *queue) send(message []byte) error {
-	patient := !conversation.IsNotification(message)
-	return q.put(message, putOptions{patient: patient, mayWrite: patient})
-}
-
-// putOptions limit a goroutine that puts a message into the queue.
-type putOptions struct {
-	patient  bool // wait for room if too much waits already; otherwise the message is lost
-	mayWrite bool // write to the client; otherwise a new goroutine writes
+	return q.put(message, !conversation.IsNotification(message))
 }
 
 // put has a message written. If a goroutine writes already, it writes this message too,
-// and put returns at once; else the caller or a new goroutine begins to write.
+// and put returns at once; else the caller begins to write if it may, or a new goroutine.
 //
 // The wait for room has no time limit: it lasts while the client does not read, and ends
 // when Serve ends, which waits no longer than stuck for such a client. Only answers to
 // this client and questions to it wait; a call that asks has released its permit.
-func (q *queue) put(message []byte, options putOptions) error {
+func (q *queue) put(message []byte, mayWrite bool) error {
 	q.mu.Lock()
 	for q.err == nil && q.full(len(message)) {
-		if !options.patient {
+		if conversation.IsNotification(message) {
 			q.mu.Unlock()
 			return nil
 		}
@@ -79,7 +72,7 @@ func (q *queue) put(message []byte, options putOptions) error {
 	q.writing = true
 	q.mu.Unlock()
 	switch {
-	case idle && options.mayWrite:
+	case idle && mayWrite:
 		q.write()
 	case idle:
 		go q.write() // close waits for it

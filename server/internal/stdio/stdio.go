@@ -68,9 +68,9 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	c := &connection{end: end, resumed: o.Resumed, node: o.Node}
 	c.queue = newQueue(out, c.failed)
 	if o.Node != nil {
-		c.conversation = o.Clients.Open(c, conversation.Node, o.Node.Identity)
+		c.conversation = o.Clients.Open(nil, c, conversation.Node, o.Node.Identity)
 	} else {
-		c.conversation = o.Clients.OpenAt(o.Place, c, conversation.Stdio, conversation.Identity{})
+		c.conversation = o.Clients.Open(o.Place, c, conversation.Stdio, conversation.Identity{})
 		o.Attached(c.conversation)
 	}
 	go c.read(ctx, wire.NewReader(in, wire.MaxLine))
@@ -211,7 +211,7 @@ func (c *connection) begin(ctx context.Context, m conversation.Message) (*conver
 func (c *connection) answer(r *conversation.Request, mayWrite bool) {
 	defer c.answers.Done()
 	if line := r.Run(); line != nil {
-		c.queue.put(line, putOptions{patient: true, mayWrite: mayWrite})
+		c.queue.put(line, mayWrite)
 	}
 }
 
@@ -231,7 +231,7 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte) (taken bool)
 	}
 	c.answers.Go(func() {
 		if array := b.Run(context.Background()); array != nil {
-			c.queue.put(array, putOptions{patient: true, mayWrite: true})
+			c.queue.put(array, true)
 		}
 	})
 	return true
@@ -241,7 +241,7 @@ func (c *connection) receiveBatch(ctx context.Context, line []byte) (taken bool)
 // does not wait for the write. It waits while the queue is full: then no more is read
 // from a client that reads nothing.
 func (c *connection) reply(message []byte) {
-	c.queue.put(message, putOptions{patient: true})
+	c.queue.put(message, false)
 }
 
 // Send implements [conversation.Writer].

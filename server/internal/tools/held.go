@@ -92,9 +92,9 @@ func (h *heldScript) add(n int) {
 	h.changed.Notify()
 }
 
-// note notes a call that has ended.
-func (h *heldScript) note(t *registry.NormalizedTool, err error) {
-	if err != nil || t.Reads() {
+// called notes a call of the script that has ended.
+func (h *heldScript) called(_ context.Context, t *registry.NormalizedTool, r selector.Result, err error) {
+	if err != nil || r.Err != nil || t.Reads() {
 		return
 	}
 	h.mu.Lock()
@@ -250,16 +250,4 @@ func (s *held) leave(owner any) {
 func (s *held) close() {
 	s.leave(nil)
 	s.running.Wait()
-}
-
-// cannotAsk reports whether the client of a script can't ask its person about calls.
-func cannotAsk(c *toolCall) bool { return approval.PersonAt(c.From, "") == nil && !c.WasSuspended() }
-
-// heldRun is the run of a held script.
-func (h *heldScript) heldRun(one selector.ScriptRun) selector.ScriptRun {
-	one.Call.From = h
-	one.Called = func(_ context.Context, t *registry.NormalizedTool, r selector.Result, err error) {
-		h.note(t, errors.Join(err, r.Err))
-	}
-	return one
 }

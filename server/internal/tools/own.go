@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -67,11 +66,10 @@ func Own() []*registry.NormalizedTool {
 // callOwn runs one of our own tools, in a span if there is a tracer. The observer is
 // notified unless a server's tool was executed: then it was notified of that.
 func (t *Tools) callOwn(ctx context.Context, own ownTool, c *toolCall) (json.RawMessage, error) {
-	began := time.Now()
 	ctx, span := execute.StartSpan(ctx, t.Tracer, "tools/call", own.Name, c.Meta)
 	c.tracedBy(span)
 	result, err := t.runOwn(ctx, own, c.Args, c)
-	t.reporter.ended(own, c, began, span, result, err)
+	t.reporter.ended(own, c, span, result, err)
 	return result, err
 }
 
@@ -91,7 +89,6 @@ func (o ownTool) most() int {
 
 // runOwn runs one of our own tools if it is known that its arguments fit the tool's schema.
 func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
-	began := time.Now()
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -104,7 +101,7 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 		args, inner = wire.DeleteMember(args, "arguments"), nil
 	}
 	if n := len(args) - len(inner); n > own.most() {
-		return t.refuse(own, c, began, "do not fit", fmt.Sprintf("arguments: they have %d bytes, at most %d are allowed; send less", n, own.most()))
+		return t.refuse(own, c, "do not fit", fmt.Sprintf("arguments: they have %d bytes, at most %d are allowed; send less", n, own.most()))
 	}
 	_, hidden := wire.String(inner)
 	if hidden = hidden || wire.IsObject(inner) && len(inner) > maxOwnArguments; hidden {
@@ -113,9 +110,9 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	checked := t.Router.Check(ctx, own.NormalizedTool, args)
 	switch {
 	case checked.Unchecked:
-		return t.refuse(own, c, began, "could not be compared with", append(checked.Faults, "arguments: send less, or try again")...)
+		return t.refuse(own, c, "could not be compared with", append(checked.Faults, "arguments: send less, or try again")...)
 	case len(checked.Faults) > 0:
-		return t.refuse(own, c, began, "do not fit", checked.Faults...)
+		return t.refuse(own, c, "do not fit", checked.Faults...)
 	}
 	fixed := checked.Arguments
 	if c.repaired = checked.Repaired; hidden {
@@ -125,13 +122,13 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if err != nil || c.executed {
 		return result, err
 	}
-	return withNew(result, t.reporter.meta(own, c, began, true)), nil
+	return withNew(result, t.reporter.meta(own, c, true)), nil
 }
 
 // refuse answers a call of one of our own tools that is not run, since its arguments do not fit the
 // schema, or could not be compared with it.
-func (t *Tools) refuse(own ownTool, c *toolCall, began time.Time, how string, problems ...string) (json.RawMessage, error) {
-	meta := t.reporter.meta(own, c, began, false)
+func (t *Tools) refuse(own ownTool, c *toolCall, how string, problems ...string) (json.RawMessage, error) {
+	meta := t.reporter.meta(own, c, false)
 	if c.Plain {
 		return nil, mismatched(own.NormalizedTool, how, problems, meta)
 	}

@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -24,12 +25,12 @@ type reporter struct{ *Options }
 
 // ended ends the span of a call of one of our own tools, and notifies the observer
 // unless a server's tool was executed.
-func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.Span, result json.RawMessage, err error) {
+func (r *reporter) ended(own ownTool, c *toolCall, span trace.Span, result json.RawMessage, err error) {
 	if r.Tracer == nil && (r.Observer == nil || c.executed) {
 		return
 	}
 	e := selector.Execution{
-		Tool: own.NormalizedTool, Answered: own.NormalizedTool, Began: began, Attempts: 1, Result: result,
+		Tool: own.NormalizedTool, Answered: own.NormalizedTool, Began: c.began, Attempts: 1, Result: result,
 	}
 	r.complete(&e, c)
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
@@ -41,55 +42,40 @@ func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.S
 }
 
 // meta returns the keys for the result of one of our own tools.
-func (r *reporter) meta(t ownTool, c *toolCall, began time.Time, checked bool) json.RawMessage {
+func (r *reporter) meta(t ownTool, c *toolCall, checked bool) json.RawMessage {
 	p := execute.Provenance{
 		Tool: &registry.NormalizedTool{Server: "metarouter", Name: t.Name}, Node: r.Node, Version: r.Version,
-		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
+		Began: c.began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
 	}
 	return p.JSON()
 }
 
-// unreached answers a call of a tool that is not known, since its server can't be
-// called. began is when the call came.
-func (r *reporter) unreached(called string, why error, c *toolCall, began time.Time) json.RawMessage {
-	server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
-	r.unansweredSpan(c, began, nil)
-	p := execute.Provenance{
-		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.Node, Began: began, Request: c.Meta, Trace: c.trace,
-	}
-	meta := p.JSON()
-	result := withNew(failure("%s can't be called: %v", called, why), meta)
-	traceID, _ := wire.String(wire.Member(meta, "trace_id"))
-	r.unanswered(c, selector.Execution{Tool: &registry.NormalizedTool{ID: conversation.Brief(called), Server: server}, Trace: traceID, Began: began, Result: result}, why)
-	return result
-}
-
-// unknown reports a call with a name that means no tool, or several.
-func (r *reporter) unknown(called string, why error, c *toolCall, began time.Time) {
-	r.unansweredSpan(c, began, why)
-	r.unanswered(c, selector.Execution{
-		Tool: &registry.NormalizedTool{ID: conversation.Brief(called)}, Trace: cmp.Or(c.trace, session.TraceIn(c.Meta).ID()), Began: began,
-	}, why)
-}
-
-// unansweredSpan makes the span of a call that no tool has answered.
-func (r *reporter) unansweredSpan(c *toolCall, began time.Time, why error) {
-	_, span := execute.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
+// unanswered answers a call that no tool can answer: its name means no tool, or several, or its server can't be called.
+func (r *reporter) unanswered(called string, why error, c *toolCall) (result json.RawMessage, err error) {
+	_, span := execute.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(c.began))
 	c.tracedBy(span)
-	e := selector.Execution{Outcome: execute.NoAnswer}
-	r.complete(&e, c)
-	execute.EndSpan(span, e, why)
-}
-
-// unanswered notifies the observer of such a call.
-func (r *reporter) unanswered(c *toolCall, e selector.Execution, why error) {
-	if r.Observer == nil {
-		return
+	e := selector.Execution{
+		Tool: &registry.NormalizedTool{ID: conversation.Brief(called)}, Trace: cmp.Or(c.trace, session.TraceIn(c.Meta).ID()), Began: c.began,
+		Outcome: execute.NoAnswer,
 	}
-	e.Outcome, e.Fault = execute.NoAnswer, why.Error()
+	if errors.Is(why, session.ErrNotSent) {
+		server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
+		p := execute.Provenance{Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.Node, Began: c.began, Request: c.Meta, Trace: c.trace}
+		meta := p.JSON()
+		e.Tool.Server, e.Result = server, withNew(failure("%s can't be called: %v", called, why), meta)
+		e.Trace, _ = wire.String(wire.Member(meta, "trace_id"))
+	} else {
+		why = conversation.InvalidParams(r.Catalog.View().Names.AsListed(why).Error())
+		err = why
+	}
+	e.Fault = why.Error()
 	r.complete(&e, c)
-	r.Observer.Executed(e)
+	execute.EndSpan(span, e, err)
+	if r.Observer != nil {
+		r.Observer.Executed(e)
+	}
+	return e.Result, err
 }
 
 // complete sets who called, with which arguments, and how long the call has taken.

@@ -32,142 +32,122 @@ const (
 	keptOverhead    = 512
 )
 
-// A store keeps texts that were longer than the limit, for the clients of all servers of a router.
+// A store bounds the texts that are kept for the clients of all servers of a router.
 type store struct {
-	mu      sync.Mutex // guards the fields below
-	byOwner map[owner]*keptTexts
-	size    int // of all texts
+	mu      sync.Mutex        // guards the fields below, and the texts of the servers
+	servers map[*results]bool // those with texts
+	size    int               // of all texts
 }
 
-// An owner is a client of one server.
-type owner struct {
-	server *results
-	client any // see Owner of [conversation.Request]
-}
+func newStore() *store { return &store{servers: make(map[*results]bool)} }
 
-// keptTexts are those of one owner.
-type keptTexts struct {
-	texts []*keptText // the oldest first; never empty
+// results are the texts that are kept for the clients of one server, since they were longer than the limit.
+type results struct {
+	store  *store
+	exists func(tool string) bool // reports whether the clients may still use the tool
+	links  links
+
+	// Guarded by mu of store.
+	texts []*keptText // the oldest first
 	size  int
+	owned map[any]int // bytes of the texts of each client
 }
 
 type keptText struct {
-	uri  string
-	tool string // the ID of the tool that gave it
-	text string
-
+	uri   string
+	owner any    // the client; see Owner of [conversation.Request]
+	tool  string // the ID of the tool that gave it
+	text  string
 	timer *time.Timer // forgets it
 }
 
 func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
-func newStore() *store { return &store{byOwner: make(map[owner]*keptTexts)} }
-
-// put takes in a text. It drops the oldest texts of the owner that it leaves no room for, and then those of the largest owner of the
-// largest server.
-func (s *store) put(of owner, k *keptText) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for own := s.byOwner[of]; own != nil && own.size+k.size() > maxKeptBytes; {
-		s.drop(of, 0)
-	}
-	own := s.byOwner[of]
-	if own == nil {
-		own = new(keptTexts)
-		s.byOwner[of] = own
-	}
-	own.texts = append(own.texts, k)
-	own.size += k.size()
-	s.size += k.size()
-	k.timer = time.AfterFunc(maxKeptTime, func() { s.expire(of, k) })
-	for s.size > maxAllKeptBytes {
-		s.drop(s.largest(k), 0)
-	}
-}
-
-// largest returns the owner with the most bytes of the server with the most, but not one that has the newest text alone. s.mu must be held.
-func (s *store) largest(newest *keptText) (of owner) {
-	sizes := make(map[*results]int)
-	for other, own := range s.byOwner {
-		sizes[other.server] += own.size
-	}
-	most := new(keptTexts)
-	for other, own := range s.byOwner {
-		larger := cmp.Or(cmp.Compare(sizes[other.server], sizes[of.server]), cmp.Compare(own.size, most.size)) > 0
-		if larger && own.texts[0] != newest {
-			of, most = other, own
-		}
-	}
-	return of
-}
-
-// drop forgets the text of an index. s.mu must be held.
-func (s *store) drop(of owner, i int) {
-	own := s.byOwner[of]
-	k := own.texts[i]
-	k.timer.Stop()
-	own.size -= k.size()
-	s.size -= k.size()
-	if own.texts = slices.Delete(own.texts, i, i+1); len(own.texts) == 0 {
-		delete(s.byOwner, of)
-	}
-}
-
-// expire forgets a text, unless it is forgotten already.
-func (s *store) expire(of owner, k *keptText) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own := s.byOwner[of]; own != nil {
-		if i := slices.Index(own.texts, k); i >= 0 {
-			s.drop(of, i)
-		}
-	}
-}
-
-// forget drops the texts of some owners.
-func (s *store) forget(some func(owner) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for of, own := range s.byOwner {
-		for some(of) && len(own.texts) > 0 {
-			s.drop(of, 0)
-		}
-	}
-}
-
-// results are the texts that are kept for the clients of one server.
-type results struct {
-	store  *store
-	exists func(tool string) bool // reports whether the clients may still use the tool
-	links  links
-}
-
-// keep keeps the text and returns its URI, "" if the text is too long to be kept.
+// keep keeps the text and returns its URI, "" if the text is too long to be kept. It drops the oldest texts of the client that
+// it leaves no room for, and then those of the largest client of the largest server.
 func (r *results) keep(client any, tool, text string) string {
-	k := &keptText{uri: ResultScheme + rand.Text(), tool: tool, text: text}
+	k := &keptText{uri: ResultScheme + rand.Text(), owner: client, tool: tool, text: text}
 	if k.size() > maxKeptBytes {
 		return ""
 	}
-	r.store.put(owner{r, client}, k)
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	for r.owned[client]+k.size() > maxKeptBytes {
+		r.dropOldest(client)
+	}
+	if r.owned == nil {
+		r.owned = make(map[any]int)
+	}
+	r.texts = append(r.texts, k)
+	r.count(k, k.size())
+	k.timer = time.AfterFunc(maxKeptTime, func() { r.forget(func(other *keptText) bool { return other == k }) })
+	for r.store.size > maxAllKeptBytes {
+		server, client := r.largest(k)
+		server.dropOldest(client)
+	}
 	return k.uri
 }
 
-// clear forgets all texts.
-func (r *results) clear() { r.store.forget(func(of owner) bool { return of.server == r }) }
+// largest returns the client with the most bytes of the server with the most, but not one that has r's newest text alone.
+// store.mu must be held.
+func (r *results) largest(newest *keptText) (server *results, client any) {
+	server = new(results)
+	for other := range r.store.servers {
+		if other.size > server.size && other.texts[0] != newest {
+			server = other
+		}
+	}
+	most := 0
+	for other, bytes := range server.owned {
+		if bytes > most && (server != r || other != newest.owner || bytes > newest.size()) {
+			client, most = other, bytes
+		}
+	}
+	return server, client
+}
 
-// forget drops the texts of a client that has left.
-func (r *results) forget(client any) {
-	r.store.forget(func(of owner) bool { return of == owner{r, client} })
+// count adds the bytes of a text, or subtracts them. store.mu must be held.
+func (r *results) count(k *keptText, bytes int) {
+	r.size += bytes
+	r.store.size += bytes
+	if r.owned[k.owner] += bytes; r.owned[k.owner] == 0 {
+		delete(r.owned, k.owner)
+	}
+	if r.store.servers[r] = true; r.size == 0 {
+		delete(r.store.servers, r)
+	}
+}
+
+// dropOldest forgets the oldest text of a client. store.mu must be held.
+func (r *results) dropOldest(client any) {
+	r.drop(slices.IndexFunc(r.texts, func(k *keptText) bool { return k.owner == client }))
+}
+
+// drop forgets the text of an index. store.mu must be held.
+func (r *results) drop(i int) {
+	k := r.texts[i]
+	k.timer.Stop()
+	r.texts = slices.Delete(r.texts, i, i+1)
+	r.count(k, -k.size())
+}
+
+// forget drops some texts.
+func (r *results) forget(some func(*keptText) bool) {
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	for i, k := range slices.Backward(r.texts) {
+		if some(k) {
+			r.drop(i)
+		}
+	}
 }
 
 // find returns a text that the client may read: the tool that gave it must still exist for it.
 func (r *results) find(client any, uri string) (text string, ok bool) {
-	r.store.mu.Lock()
 	var found *keptText
-	if own := r.store.byOwner[owner{r, client}]; own != nil {
-		if i := slices.IndexFunc(own.texts, func(k *keptText) bool { return k.uri == uri }); i >= 0 {
-			found = own.texts[i]
-		}
+	r.store.mu.Lock()
+	if i := slices.IndexFunc(r.texts, func(k *keptText) bool { return k.uri == uri && k.owner == client }); i >= 0 {
+		found = r.texts[i]
 	}
 	r.store.mu.Unlock()
 	if found == nil || !r.exists(found.tool) {

@@ -31,10 +31,7 @@ func TestKeptResults(t *testing.T) {
 		held := func() (bytes, texts int) {
 			r.store.mu.Lock() // which timers want too
 			defer r.store.mu.Unlock()
-			for _, own := range r.store.byOwner {
-				bytes, texts = bytes+own.size, texts+len(own.texts)
-			}
-			return bytes, texts
+			return r.store.size, len(r.texts)
 		}
 		mine := r.keep("me", "a:b", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
@@ -68,7 +65,7 @@ func TestKeptResults(t *testing.T) {
 		if bytes, texts := held(); bytes > maxAllKeptBytes {
 			t.Errorf("%d bytes are kept, in %d texts", bytes, texts)
 		}
-		r.forget(19)
+		r.forget(func(k *keptText) bool { return k.owner == 19 })
 		if _, texts := held(); texts != 9 { // 7 long ones, and those of you and me
 			t.Errorf("%d texts stay", texts)
 		}
@@ -109,11 +106,11 @@ func TestKeptShortResults(t *testing.T) {
 	for range maxKeptBytes / keptOverhead * 5 / 4 {
 		r.keep("me", "a:b", "short")
 	}
-	if n := len(r.store.byOwner[owner{r, "me"}].texts); n > maxKeptBytes/keptOverhead {
+	if n := len(r.texts); n > maxKeptBytes/keptOverhead {
 		t.Errorf("%d texts are kept", n)
 	}
-	r.forget("me")
-	if len(r.store.byOwner)+r.store.size != 0 {
+	(&Tools{results: r}).Clear()
+	if len(r.store.servers)+len(r.owned)+r.store.size != 0 {
 		t.Errorf("%d bytes stay", r.store.size)
 	}
 }
@@ -149,5 +146,5 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 	for _, r := range servers {
 		(&Tools{results: r}).Clear()
 	}
-	expect.Equal(t, common.size+len(common.byOwner), 0, "bytes stay")
+	expect.Equal(t, common.size+len(common.servers), 0, "bytes stay")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -59,7 +60,7 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 
 // script runs a script of a client. run gets the run without the script. tool is a stored script, else nil.
 func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, run runScript) (json.RawMessage, error) {
-	if !cannotAsk(c) {
+	if approval.PersonAt(c.From, "") != nil || c.WasSuspended() { // the client can ask its person
 		return r.scriptOf(ctx, c, tool, nil, run)
 	}
 	own := *c // c ends with the request
@@ -88,7 +89,7 @@ func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.Norma
 	defer r.Budgets.scripts.Release(c.Principal, 0)
 	one := selector.ScriptRun{Call: r.callOf(c, tool, nil), Tool: r.find}
 	if h != nil {
-		one = h.heldRun(one)
+		one.Call.From, one.Called = h, h.called
 	} else {
 		one.Waiting = func(waits bool) { c.Hold(!waits) }
 	}

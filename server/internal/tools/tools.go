@@ -113,6 +113,7 @@ type toolCall struct {
 	trace    string // the id of the trace of one of our own tools, which may be ""
 	declares bool   // find_tools and describe_tools answer with declarations
 	repaired string // the repairs of the arguments of one of our own tools
+	began    time.Time
 }
 
 // New returns the tools of a router.
@@ -154,7 +155,7 @@ func New(o Options) *Tools {
 // Forget drops all that is kept for a client that has left; see Owner of
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
-	t.results.forget(owner)
+	t.results.forget(func(k *keptText) bool { return k.owner == owner })
 	t.results.links.forget(func(of any) bool { return of == owner })
 	t.runner.held.leave(owner)
 }
@@ -164,7 +165,7 @@ func (t *Tools) Close() { t.runner.held.close() }
 
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
-	t.results.clear()
+	t.results.forget(func(*keptText) bool { return true })
 	t.results.links.forget(func(any) bool { return true })
 }
 
@@ -184,10 +185,11 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if !ok {
 		own, ok = t.own[t.Catalog.Unprefixed(name)]
 	}
+	call := &toolCall{Call: c, began: time.Now()}
 	if settings := t.Settings(); ok && settings.Allows(own.Name) && t.Catalog.IsOwn(own.Name) {
-		return t.callOwn(ctx, own, &toolCall{Call: c, declares: settings.Code})
+		call.declares = settings.Code
+		return t.callOwn(ctx, own, call)
 	}
-	began := time.Now()
 	tool, ok := t.Catalog.Listed(name)
 	var err error
 	if !ok {
@@ -195,13 +197,9 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	}
 	switch {
 	case err == nil:
-		return t.runner.run(ctx, tool, c.Args, &toolCall{Call: c})
-	case errors.Is(err, session.ErrNotSent):
-		return t.reporter.unreached(name, err, &toolCall{Call: c}, began), nil
-	case errors.As(err, new(*session.Error)), ctx.Err() != nil:
+		return t.runner.run(ctx, tool, c.Args, call)
+	case !errors.Is(err, session.ErrNotSent) && (errors.As(err, new(*session.Error)) || ctx.Err() != nil):
 		return nil, err
 	}
-	err = conversation.InvalidParams(t.Catalog.View().Names.AsListed(err).Error())
-	t.reporter.unknown(name, err, &toolCall{Call: c}, began)
-	return nil, err
+	return t.reporter.unanswered(name, err, call)
 }

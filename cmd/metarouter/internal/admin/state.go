@@ -126,22 +126,18 @@ func listApprovals(q *query) (any, error) {
 }
 
 func answerApproval(q *query) (any, error) {
-	desk, id, by, err := q.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
-	call := pendingCall(desk, id)
-	switch q.PathValue("action") {
-	case "approve", "approve-all":
-		approve := desk.Approve
-		if q.PathValue("action") == "approve-all" {
-			approve = desk.ApproveAll
-		}
-		err = approve(id, by)
-		q.record(audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: call, Reason: "approved"}, err)
-	case "deny":
-		err = desk.Deny(id, by)
-		q.record(audit.Event{Action: audit.Approval, Outcome: audit.Refused, Target: call, Reason: "declined"}, err)
-	default:
-		err = errors.New("a call can be approved or denied, and all such calls of its script approved (approve-all)")
+	answers := map[string]approval.Answer{"approve": approval.Accept, "approve-all": approval.AcceptAll, "deny": approval.Decline}
+	said, ok := answers[q.PathValue("action")]
+	if !ok {
+		return nil, notFound(errors.New("a call can be approved or denied, and all such calls of its script approved (approve-all)"))
 	}
+	desk, id := q.router.Approvals(), q.PathValue("id")
+	event := audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: pendingCall(desk, id), Reason: "approved"}
+	if said == approval.Decline {
+		event.Outcome, event.Reason = audit.Refused, "declined"
+	}
+	err := desk.Decide(id, said, clientauth.PrincipalOf(q.Context()).Name)
+	q.record(event, err)
 	if err != nil {
 		return nil, notFound(err)
 	}

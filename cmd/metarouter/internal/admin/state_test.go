@@ -130,6 +130,6 @@ func TestApprovalEvents(t *testing.T) {
 	}
 	s.router.Approvals().Ask(t.Context(), approval.Request{Server: "github", Tool: "create_issue", Arguments: json.RawMessage("{}")}, nil)
 	u := until(next, func(u update) bool { return len(u.Approvals) == 1 })
-	expect.OK(t, s.router.Approvals().Approve(u.Approvals[0].ID, ""))
+	expect.OK(t, s.router.Approvals().Decide(u.Approvals[0].ID, approval.Accept, ""))
 	until(next, func(u update) bool { return u.Approvals != nil && len(u.Approvals) == 0 })
 }
