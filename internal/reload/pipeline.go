@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,15 +14,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-const (
-	quiet    = 100 * time.Millisecond // without an event, before the files are read
-	maxQuiet = time.Second            // from the first event on, before the files are read
-	recheck  = 250 * time.Millisecond // between two looks whether an edit is trusted by now
-)
+// recheck is the time between two looks whether an edit is trusted by now.
+const recheck = 250 * time.Millisecond
 
 // A Pipeline turns edits of the configuration's files into values for one receiver:
 //
-//	file watch or signal → read → adjust → trust → skip the value that the receiver has → send
+//	look at the files or signal → read → adjust → trust → skip the value that the receiver has → send
 //
 // An edit that can't be used, a missing file included, is logged and changes nothing. If the
 // first configuration was not read from its files, they need not exist yet. The
@@ -31,7 +27,7 @@ const (
 // sends nothing.
 type Pipeline struct {
 	// Watch has the files read again when one of them, or an envFile or a stored script that they name, is
-	// edited. Where the system reports no edits, the files are read every two seconds.
+	// edited.
 	Watch bool
 
 	// Reload has the files read again at each value, such as a SIGHUP.
@@ -65,12 +61,14 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 	if p.Log == nil {
 		p.Log = zap.NewNop()
 	}
-	f := feed{Pipeline: p, watcher: new(watcher), out: out, sent: first, latest: first}
+	f := feed{Pipeline: p, out: out, sent: first, latest: first}
+	var looks <-chan time.Time
 	if p.Watch {
-		f.watcher = newWatcher(p.Log)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		looks = ticker.C
 		f.read()
 	}
-	defer f.watcher.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,17 +78,12 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 			if p.Sent != nil {
 				p.Sent(f.sent)
 			}
-		case event := <-f.watcher.Events:
-			if f.watcher.Concerns(event) {
-				f.disturb()
+		case <-looks:
+			now := f.look()
+			if now.equal(f.seen) && !now.equal(f.before) {
+				f.read()
 			}
-		case err := <-f.watcher.Errors:
-			p.Log.Warn("watching config", zap.Error(err)) // events may be lost
-			f.disturb()
-		case <-f.settled:
-			f.read()
-		case <-f.watcher.Poll:
-			f.read()
+			f.seen = now
 		case <-p.Reload:
 			f.complaint = ""
 			f.read()
@@ -109,8 +102,7 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 // A feed is the state of a pipeline that runs.
 type feed struct {
 	Pipeline
-	watcher *watcher
-	out     chan<- config.Config
+	out chan<- config.Config
 
 	sent, latest config.Config
 	pending      chan<- config.Config // out, while the receiver lacks latest
@@ -118,26 +110,14 @@ type feed struct {
 	untrusted    <-chan time.Time     // fires while it waits
 	complaint    string               // about the text that is in the files now
 
-	settled  <-chan time.Time // fires once the files have not changed for a while
-	deadline time.Time        // when settled fires at the latest
-}
-
-// disturb has the files read once they have not changed for a while.
-func (f *feed) disturb() {
-	if f.settled == nil {
-		f.deadline = time.Now().Add(maxQuiet)
-	}
-	f.settled = time.After(min(quiet, time.Until(f.deadline)))
+	seen   look // the last one
+	before look // the one before the files were read
 }
 
 // read reads the files, and has their value sent if the receiver lacks it. Nothing but the
 // files is read before they are trusted.
 func (f *feed) read() {
-	f.settled = nil
-	if f.watcher.Follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
-		f.disturb() // the file may be half written, and no event has said so
-		return
-	}
+	f.before = f.look() // it lacks files that only the reading names, so they are read again
 	text, err := config.LoadText(f.latest.Files...)
 	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
 		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
@@ -180,9 +160,6 @@ func (f *feed) refuse(why error) {
 
 // submit has Run send a trusted reading, if the receiver lacks it.
 func (f *feed) submit(next config.Config) {
-	if f.watcher.Follow(filesOf(next)) {
-		f.disturb() // an envFile or a script was read before it was watched
-	}
 	if f.Adjust != nil {
 		next = f.Adjust(next)
 	}
@@ -197,19 +174,17 @@ func (p Pipeline) judge(err error) {
 	}
 }
 
-// filesOf are all files that c was made of, and those that may become a script.
-func filesOf(c config.Config) []string {
-	files := slices.Clone(c.Files)
+// look looks at all files that the latest reading was made of, and those that may become a script.
+func (f *feed) look() look {
+	c := f.latest
+	files, folders := slices.Clone(c.Files), []string{}
 	if folder := c.Router.Scripts.Folder; folder != "" {
-		files = append(files, filepath.Join(folder, anyFile))
+		folders = append(folders, folder)
 	}
 	for _, s := range c.Servers {
 		if s.EnvFile != "" {
 			files = append(files, s.EnvFile)
 		}
-		for _, script := range s.Scripts { // it may be a link
-			files = append(files, filepath.Join(c.Router.Scripts.Folder, script.Name+".js"))
-		}
 	}
-	return files
+	return lookAt(files, folders)
 }
