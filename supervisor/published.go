@@ -172,9 +172,9 @@ func (p *published) status() status.Status {
 		current = latest
 	}
 	if current != nil {
-		st.StrayLines, st.StrayLine = current.Strays.Count(), current.conceal(plain.Line(current.Strays.First()))
-		st.Notes, st.Longest = current.Notes.All(), current.Calls.Longest()
-		st.Unusable, st.Flood = current.Unusable.Count(), current.Flood.Seen()
+		v := current.Record.All()
+		st.StrayLines, st.StrayLine, st.Notes, st.Unusable = v.Strays, current.conceal(plain.Line(v.Stray)), v.Notes, v.Unusable
+		st.Longest, st.Flood = current.Calls.Longest(), current.Flood.Seen()
 	}
 	return st
 }
