@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -45,14 +44,10 @@ func (s *Service) all() []string {
 
 // A candidate is a replica that may take a request.
 type candidate struct {
+	standing
 	server string
 	own    bool
-	state  int // up, coming or down
-	calls  int // that run or wait
-	limit  int // 0 is no limit
 }
-
-func (c *candidate) isFull() bool { return c.limit > 0 && c.calls >= c.limit }
 
 // usualLimit stands for the limit of a server without one.
 const usualLimit = 8
@@ -103,35 +98,23 @@ func choose(all []candidate, random func(n int) int) int {
 
 // candidateOf returns how a replica is. It reports false if it is gone.
 func (e *Executor) candidateOf(s *Service, replica string) (c candidate, ok bool) {
-	state := e.Sessions.State(replica)
-	if state == "" {
+	if e.Sessions.State(replica) == "" {
 		return c, false
 	}
-	c.server, c.own = replica, replica == s.Own
-	switch state {
-	case status.Ready, status.Idle: // an idle one starts, as it does without other nodes
-	case status.Starting, status.Restarting:
-		c.state = coming
-	default:
-		c.state = down
+	own := replica == s.Own
+	c = candidate{e.standingOf(replica, e.Sessions.Policy(replica)), replica, own}
+	if own {
+		return c, true
 	}
-	var calls int
-	var heard uint64
-	if c.own {
-		c.limit = e.Sessions.Policy(replica).MaxConcurrent
-	} else {
-		calls, c.limit, heard = s.Load(replica)
-	}
+	calls, limit, heard := s.Load(replica)
 	l := e.limiters.of(replica)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.isOpen() {
-		c.state = down
-	}
 	if heard != l.heard { // the node's number counts our calls of that moment
 		l.heard, l.others = heard, max(0, calls-l.active)
 	}
-	c.calls = l.active + len(l.waiting) + l.others
+	c.limit = limit
+	c.calls += l.others
 	return c, true
 }
 
