@@ -283,14 +283,12 @@ func (p *published) awaitStart(ctx context.Context, before int64) error {
 	}
 }
 
-// wake asks for a start of an idle server, and of a failed one unless it was tried lately; with
-// failed, of a failed one in any case, and of no other.
-func (p *published) wake(failed bool) {
+// wake asks for a start of an idle server, and of a failed one unless it was tried lately.
+func (p *published) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	st := p.state.State
-	if failed && st == status.Failed || !failed && (st == status.Idle ||
-		(st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall) {
+	if st == status.Idle || (st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall {
 		signal.Leave(p.woken)
 	}
 }

@@ -204,10 +204,7 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		life, remove := context.WithCancelCause(ctx)
 		s := newServer(life, remove, v.common, entry)
 		v.servers.byName[name] = s
-		v.running.Go(func() {
-			s.run(life)
-			v.retryFailed()
-		})
+		v.running.Go(func() { s.run(life) })
 	}
 	v.servers.order = order
 	v.servers.mu.Unlock()
@@ -219,17 +216,6 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		close(v.applied)
 	}
 	v.changed.Notify()
-}
-
-// retryFailed starts failed servers again after another server has ended: it may have
-// held a port or a file that they need.
-func (v *Supervisor) retryFailed() {
-	if signal.IsClosed(v.ending) {
-		return
-	}
-	for _, s := range v.servers.all() {
-		s.public.wake(true)
-	}
 }
 
 // Session returns a session with the server for the client from, nil for the router
@@ -270,7 +256,7 @@ func (v *Supervisor) Await(ctx context.Context, name string) error {
 // not wait for it.
 func (v *Supervisor) Wake(name string) {
 	if s := v.servers.get(name); s != nil {
-		s.public.wake(false)
+		s.public.wake()
 	}
 }
 
