@@ -163,7 +163,7 @@ func (e *Executor) standingOf(server string, p Policy) standing {
 	if l.isOpen() {
 		s.state = down
 	}
-	s.calls = l.active + len(l.waiting)
+	s.calls = l.active + l.waiting
 	return s
 }
 
