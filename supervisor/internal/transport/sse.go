@@ -153,15 +153,13 @@ func (l *SSE) End() { l.abort() }
 
 // deliver posts a message. If that fails, the reason is the reply to the request.
 func (l *SSE) deliver(ctx context.Context, o *peer.Outgoing) {
-	err := l.post(ctx, o)
-	if err == nil {
-		return
+	if err := l.post(ctx, o); err != nil {
+		var cause error
+		if o.Method != peer.Initialize { // else the handshake fails by itself
+			cause = sessionEnd(err, 0)
+		}
+		l.fail(ctx, o, peer.Reply{Err: err}, cause)
 	}
-	var cause error
-	if o.Method != peer.Initialize { // else the handshake fails by itself
-		cause = sessionEnd(err, 0)
-	}
-	l.fail(ctx, o, peer.Reply{Err: err}, cause)
 }
 
 func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
