@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -74,32 +73,80 @@ func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err e
 
 // members does the same as Members, with the bytes of the key, the offsets of the value and a survey.
 func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) error {
-	return parts(b, '{', seen, f)
-}
-
-// kinds are the values by their first bytes.
-var kinds = map[byte]string{'{': "object", '[': "array"}
-
-// parts calls f for each part of the object or array in b, which begins with the bracket open.
-func parts(b []byte, open byte, seen *survey, f func(key []byte, start, end int) bool) error {
 	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != open {
-		return &syntaxError{i, "not an " + kinds[open]}
+	if i >= len(b) || b[i] != '{' {
+		return &syntaxError{i, "not an object"}
 	}
-	switch end, err := skipContainer(b, i, 0, seen, f); err {
-	case nil:
-		return trailing(b, end)
-	case errStopped:
-		return nil
-	default:
-		return err
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return trailing(b, i+1)
+	}
+	for {
+		keyStart := i
+		end, err := skipString(b, i, seen)
+		if err != nil {
+			return err
+		}
+		key := b[keyStart+1 : end-1]
+		if bytes.IndexByte(key, '\\') >= 0 {
+			unquoted, err := unquote(b[keyStart:end])
+			if err != nil {
+				return err
+			}
+			key = []byte(unquoted)
+		}
+		i = skipSpace(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return &syntaxError{i, "expected a colon"}
+		}
+		start := skipSpace(b, i+1)
+		if i, err = skipValue(b, start, 1, seen); err != nil {
+			return err
+		}
+		if !f(key, start, i) {
+			return nil
+		}
+		i = skipSpace(b, i)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = skipSpace(b, i+1)
+		case i < len(b) && b[i] == '}':
+			return trailing(b, i+1)
+		default:
+			return &syntaxError{i, "expected a comma or the end of the object"}
+		}
 	}
 }
 
 // Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
 // of b. When f returns false, Elements stops without an error.
 func Elements(b []byte, f func(value []byte) bool) error {
-	return parts(b, '[', new(survey), func(_ []byte, start, end int) bool { return f(b[start:end:end]) })
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return &syntaxError{i, "not an array"}
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return trailing(b, i+1)
+	}
+	for {
+		end, err := skipValue(b, i, 1, new(survey))
+		if err != nil {
+			return err
+		}
+		if !f(b[i:end:end]) {
+			return nil
+		}
+		i = skipSpace(b, end)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i = skipSpace(b, i+1)
+		case i < len(b) && b[i] == ']':
+			return trailing(b, i+1)
+		default:
+			return &syntaxError{i, "expected a comma or the end of the array"}
+		}
+	}
 }
 
 // Member returns the value of the member with this key, the last one if it occurs more than
@@ -194,7 +241,7 @@ func skipValue(b []byte, i, depth int, seen *survey) (int, error) {
 	case c == '"':
 		return skipString(b, i, seen)
 	case c == '{' || c == '[':
-		return skipContainer(b, i, depth, seen, nil)
+		return skipContainer(b, i, depth, seen)
 	case c == 't':
 		return skipLiteral(b, i, "true")
 	case c == 'f':
@@ -207,12 +254,7 @@ func skipValue(b []byte, i, depth int, seen *survey) (int, error) {
 	return i, &syntaxError{i, "expected a value"}
 }
 
-// errStopped is the error of skipContainer when f has returned false.
-var errStopped = errors.New("stopped")
-
-// skipContainer returns the offset after the object or array that begins at b[i]. It calls f, if that is not nil, for each part,
-// with the unquoted key if it is a member.
-func skipContainer(b []byte, i, depth int, seen *survey, f func(key []byte, start, end int) bool) (int, error) {
+func skipContainer(b []byte, i, depth int, seen *survey) (int, error) {
 	if depth >= maxDepth {
 		return i, ErrTooDeep
 	}
@@ -228,31 +270,17 @@ func skipContainer(b []byte, i, depth int, seen *survey, f func(key []byte, star
 	}
 	var err error
 	for {
-		var key []byte
 		if object {
-			quoted := i
 			if i, err = skipString(b, i, seen); err != nil {
 				return i, err
-			}
-			key = b[quoted+1 : i-1]
-			if f != nil && bytes.IndexByte(key, '\\') >= 0 {
-				unquoted, err := unquote(b[quoted:i])
-				if err != nil {
-					return i, err
-				}
-				key = []byte(unquoted)
 			}
 			if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
 				return i, &syntaxError{i, "expected a colon"}
 			}
 			i = skipSpace(b, i+1)
 		}
-		start := i
 		if i, err = skipValue(b, i, depth+1, seen); err != nil {
 			return i, err
-		}
-		if f != nil && !f(key, start, i) {
-			return i, errStopped
 		}
 		i = skipSpace(b, i)
 		switch {
