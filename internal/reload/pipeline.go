@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,12 +15,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// recheck is the time between two looks whether an edit is trusted by now.
-const recheck = 250 * time.Millisecond
+const (
+	quiet    = 100 * time.Millisecond // without an event, before the files are read
+	maxQuiet = time.Second            // from the first event on, before the files are read
+	recheck  = 250 * time.Millisecond // between two looks whether an edit is trusted by now
+)
 
 // A Pipeline turns edits of the configuration's files into values for one receiver:
 //
-//	look at the files or signal → read → adjust → trust → skip the value that the receiver has → send
+//	file watch or signal → read → adjust → trust → skip the value that the receiver has → send
 //
 // An edit that can't be used, a missing file included, is logged and changes nothing. If the
 // first configuration was not read from its files, they need not exist yet. The
@@ -27,7 +31,7 @@ const recheck = 250 * time.Millisecond
 // sends nothing.
 type Pipeline struct {
 	// Watch has the files read again when one of them, or an envFile or a stored script that they name, is
-	// edited.
+	// edited. Where the system reports no edits, the files are read every two seconds.
 	Watch bool
 
 	// Reload has the files read again at each value, such as a SIGHUP.
@@ -61,14 +65,12 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 	if p.Log == nil {
 		p.Log = zap.NewNop()
 	}
-	f := feed{Pipeline: p, out: out, sent: first, latest: first}
-	var looks <-chan time.Time
+	f := feed{Pipeline: p, watcher: new(watcher), out: out, sent: first, latest: first}
 	if p.Watch {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		looks = ticker.C
+		f.watcher = newWatcher(p.Log)
 		f.read()
 	}
+	defer f.watcher.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,12 +80,17 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 			if p.Sent != nil {
 				p.Sent(f.sent)
 			}
-		case <-looks:
-			now := f.look()
-			if now.equal(f.seen) && !now.equal(f.before) {
-				f.read()
+		case event := <-f.watcher.Events:
+			if f.watcher.Concerns(event) {
+				f.disturb()
 			}
-			f.seen = now
+		case err := <-f.watcher.Errors:
+			p.Log.Warn("watching config", zap.Error(err)) // events may be lost
+			f.disturb()
+		case <-f.settled:
+			f.read()
+		case <-f.watcher.Poll:
+			f.read()
 		case <-p.Reload:
 			f.complaint = ""
 			f.read()
@@ -102,7 +109,8 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 // A feed is the state of a pipeline that runs.
 type feed struct {
 	Pipeline
-	out chan<- config.Config
+	watcher *watcher
+	out     chan<- config.Config
 
 	sent, latest config.Config
 	pending      chan<- config.Config // out, while the receiver lacks latest
@@ -110,14 +118,26 @@ type feed struct {
 	untrusted    <-chan time.Time     // fires while it waits
 	complaint    string               // about the text that is in the files now
 
-	seen   look // the last one
-	before look // the one before the files were read
+	settled  <-chan time.Time // fires once the files have not changed for a while
+	deadline time.Time        // when settled fires at the latest
+}
+
+// disturb has the files read once they have not changed for a while.
+func (f *feed) disturb() {
+	if f.settled == nil {
+		f.deadline = time.Now().Add(maxQuiet)
+	}
+	f.settled = time.After(min(quiet, time.Until(f.deadline)))
 }
 
 // read reads the files, and has their value sent if the receiver lacks it. Nothing but the
 // files is read before they are trusted.
 func (f *feed) read() {
-	f.before = f.look() // it lacks files that only the reading names, so they are read again
+	f.settled = nil
+	if f.watcher.Follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
+		f.disturb() // the file may be half written, and no event has said so
+		return
+	}
 	text, err := config.LoadText(f.latest.Files...)
 	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
 		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
@@ -160,6 +180,9 @@ func (f *feed) refuse(why error) {
 
 // submit has Run send a trusted reading, if the receiver lacks it.
 func (f *feed) submit(next config.Config) {
+	if f.watcher.Follow(filesOf(next)) {
+		f.disturb() // an envFile or a script was read before it was watched
+	}
 	if f.Adjust != nil {
 		next = f.Adjust(next)
 	}
@@ -174,17 +197,19 @@ func (p Pipeline) judge(err error) {
 	}
 }
 
-// look looks at all files that the latest reading was made of, and those that may become a script.
-func (f *feed) look() look {
-	c := f.latest
-	files, folders := slices.Clone(c.Files), []string{}
+// filesOf are all files that c was made of, and those that may become a script.
+func filesOf(c config.Config) []string {
+	files := slices.Clone(c.Files)
 	if folder := c.Router.Scripts.Folder; folder != "" {
-		folders = append(folders, folder)
+		files = append(files, filepath.Join(folder, anyFile))
 	}
 	for _, s := range c.Servers {
 		if s.EnvFile != "" {
 			files = append(files, s.EnvFile)
 		}
+		for _, script := range s.Scripts { // it may be a link
+			files = append(files, filepath.Join(c.Router.Scripts.Folder, script.Name+".js"))
+		}
 	}
-	return lookAt(files, folders)
+	return files
 }
