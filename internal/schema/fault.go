@@ -86,8 +86,10 @@ func (s *Schema) isExcused(e *jsonschema.ValidationError) bool {
 	case *kind.Required:
 		needed, _ := s.missing(e, k)
 		return len(needed) == 0
-	case *kind.AnyOf, *kind.OneOf:
+	case *kind.AnyOf:
 		return slices.ContainsFunc(e.Causes, s.isExcused)
+	case *kind.OneOf: // a value that would fit two of them does not fit
+		return len(slices.DeleteFunc(slices.Clone(e.Causes), func(cause *jsonschema.ValidationError) bool { return !s.isExcused(cause) })) == 1
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 		return !slices.ContainsFunc(e.Causes, func(cause *jsonschema.ValidationError) bool { return !s.isExcused(cause) })
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"encoding/json"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -10,8 +11,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxSteps bounds the comparisons of one value and its parts with subschemas, and other work that takes as long.
-const maxSteps = 500_000
+// maxSteps bounds the comparisons of one value and its parts with subschemas, and other work that takes as long; a long value gets
+// one more for each byte, up to maxMore. A step takes about half a microsecond.
+const (
+	maxSteps = 500_000
+	maxMore  = 1_500_000
+)
 
 // stepsPerLook is how many steps are counted between two looks at the context.
 const stepsPerLook = 1 << 10
@@ -41,7 +46,7 @@ func (m *meter) spend(steps int) bool {
 // count counts the comparison of a value with a schema. level is how many comparisons it is a part of: the library looks through
 // them, and names the place of each fault. rest says that the library notes which parts of the value are not evaluated yet.
 func (m *meter) count(s *jsonschema.Schema, v any, level int, rest bool) {
-	if s == nil || !m.spend(1+level/8+len(s.Required)/4) {
+	if s == nil || !m.spend(1+level/8) {
 		return
 	}
 	rest = rest || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
@@ -57,6 +62,11 @@ func (m *meter) count(s *jsonschema.Schema, v any, level int, rest bool) {
 		m.match(s.Pattern, v)
 	case json.Number:
 		m.number(v)
+		for _, bound := range []*big.Rat{s.Minimum, s.Maximum, s.ExclusiveMinimum, s.ExclusiveMaximum, s.MultipleOf} {
+			if bound != nil {
+				m.spend(1 + (bound.Num().BitLen()+bound.Denom().BitLen())/32)
+			}
+		}
 	case map[string]any:
 		m.object(s, v, level+1, rest)
 	case []any:
@@ -68,12 +78,15 @@ func (m *meter) count(s *jsonschema.Schema, v any, level int, rest bool) {
 }
 
 func (m *meter) object(s *jsonschema.Schema, object map[string]any, level int, rest bool) {
-	for _, names := range s.DependentRequired {
-		m.spend(len(names) / 4)
+	m.names(s.Required...)
+	for name, names := range s.DependentRequired {
+		m.names(name)
+		m.names(names...)
 	}
-	for _, dependency := range s.Dependencies {
+	for name, dependency := range s.Dependencies {
 		names, _ := dependency.([]string)
-		m.spend(len(names) / 4)
+		m.names(name)
+		m.names(names...)
 	}
 	if rest {
 		m.spend(len(object))
@@ -83,6 +96,7 @@ func (m *meter) object(s *jsonschema.Schema, object map[string]any, level int, r
 		return
 	}
 	for name, v := range object {
+		m.spend(len(name) / 256)
 		if property := s.Properties[name]; property != nil {
 			m.count(property, v, level, false)
 		} else {
@@ -107,9 +121,7 @@ func (m *meter) array(s *jsonschema.Schema, items []any, level int, rest bool) {
 		m.spend(len(items))
 	}
 	if s.UniqueItems {
-		for range min(len(items), 20) { // the library compares each two of so few, and the hashes of more
-			m.whole(items)
-		}
+		m.unique(items)
 	}
 	first, others := itemSchemas(s)
 	if len(first) == 0 && others == nil && s.Contains == nil && s.UnevaluatedItems == nil {
@@ -129,16 +141,48 @@ func (m *meter) array(s *jsonschema.Schema, items []any, level int, rest bool) {
 	}
 }
 
+// unique counts the search for equal items.
+func (m *meter) unique(items []any) {
+	times := len(items) // the library compares each two of up to 20
+	if times > 20 {     // and of more the hashes, and then those with the same hash, which arrays and objects can be made to have
+		parts := 0
+		for _, item := range items {
+			switch item.(type) {
+			case map[string]any, []any:
+				parts++
+			}
+		}
+		m.spend(parts * parts / 64)
+		times = 2
+	}
+	for range times {
+		m.whole(items)
+	}
+}
+
 // equal counts the comparison of a value with others.
 func (m *meter) equal(v any, others ...any) {
 	switch v := v.(type) {
 	case map[string]any, []any:
 		m.whole(others)
 	case json.Number:
-		m.spend(len(others) * (4 + width(v)/8)) // the numbers are parsed each time
+		for _, other := range others { // both numbers are parsed each time
+			if n, ok := other.(json.Number); ok && !m.spend(4+(width(v)+width(n))/8) {
+				return
+			}
+		}
 	default:
 		m.spend(len(others) / 8)
 	}
+}
+
+// names counts the search for members with these names.
+func (m *meter) names(names ...string) {
+	steps := len(names)
+	for _, name := range names {
+		steps += len(name) / 64
+	}
+	m.spend((steps + 3) / 4)
 }
 
 // whole counts a value and all that is in it.

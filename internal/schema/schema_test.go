@@ -111,10 +111,15 @@ func TestSteps(t *testing.T) {
 		"members, again and again": {
 			`{"anyOf":[` + many(1_900, `{"additionalProperties":false,"title":"#n"}`) + `]}`, `{` + many(3_000, `"x#n":1`) + `}`,
 		},
-		"numbers of many digits": {`{"items":{"not":{"enum":[` + many(900, `1#ne-900`) + `]}}}`, `[` + many(150, `7#ne-900`) + `]`},
-		"a large number":         {`{"multipleOf":3}`, `1e1000000`},
-		"a large integer":        {`{"type":"integer"}`, `1e1000000`},
-		"equal numbers":          {`{"uniqueItems":true}`, `[1e1000000,1e1000001]`},
+		"numbers of many digits":       {`{"items":{"not":{"enum":[` + many(900, `1#ne-900`) + `]}}}`, `[` + many(150, `7#ne-900`) + `]`},
+		"an enum of exponents":         {`{"items":{"enum":[` + many(9_000, `1#ne-900`) + `]}}`, `[` + many(200, `#n`) + `]`},
+		"a multiple of a small number": {`{"items":{"multipleOf":1e-998}}`, `[` + many(150_000, `#n`) + `]`},
+		"required by absent members":   {`{"items":{"dependentRequired":{` + many(15_000, `"p#n":[]`) + `}}}`, `[` + many(60_000, `{}`) + `]`},
+		"long names":                   {`{"items":{"required":["` + strings.Repeat("x", 900_000) + `"]}}`, `[` + many(20_000, `{"a":#n}`) + `]`},
+		"lists that may hash alike":    {`{"uniqueItems":true}`, `[` + many(12_000, `[#n]`) + `]`},
+		"a large number":               {`{"multipleOf":3}`, `1e1000000`},
+		"a large integer":              {`{"type":"integer"}`, `1e1000000`},
+		"equal numbers":                {`{"uniqueItems":true}`, `[1e1000000,1e1000001]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Compile(json.RawMessage(tc.schema))
@@ -125,6 +130,37 @@ func TestSteps(t *testing.T) {
 				t.Errorf("faults %.200q, error %v", faults, err)
 			}
 		})
+	}
+}
+
+// TestLongValues checks that long values of usual tools are compared.
+func TestLongValues(t *testing.T) {
+	for name, tc := range map[string]struct{ schema, value string }{
+		"numbers": {`{"items":{"type":"number","minimum":-180,"maximum":180}}`, `[` + many(100_000, `1.#n`) + `]`},
+		"strings": {`{"items":{"type":"string","pattern":"^[a-z0-9 -]+$"},"uniqueItems":true}`, `[` + many(100_000, `"some text #n"`) + `]`},
+		"a text":  {`{"type":"string","pattern":"^[\\s\\S]*\\S[\\s\\S]*$"}`, `"` + strings.Repeat("word ", 400_000) + `"`},
+		"objects": {`{"items":{"required":["m1"],"additionalProperties":{"anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}`,
+			`[{}` + strings.Repeat(`,{`+many(20, `"m#n":"value #n"`)+`}`, 5_000) + `]`},
+	} {
+		s, err := Compile(json.RawMessage(tc.schema))
+		expect.OK(t, err, "%s", name)
+		_, err = s.Validate(t.Context(), "arguments", json.RawMessage(tc.value))
+		expect.OK(t, err, "%s", name)
+	}
+}
+
+// TestLenient checks that required members with a default may be missing, but not so that a value fits two of oneOf.
+func TestLenient(t *testing.T) {
+	const branch = `{"properties":{"#":{"default":1}},"required":["#"]}`
+	a, b, c := strings.ReplaceAll(branch, "#", "a"), strings.ReplaceAll(branch, "#", "b"), `{"required":["c"]}`
+	for schema, fits := range map[string]bool{
+		a: true, c: false, `{"oneOf":[` + a + `,` + c + `]}`: true, `{"oneOf":[` + a + `,` + b + `]}`: false, `{"anyOf":[` + a + `,` + b + `]}`: true,
+	} {
+		s, err := Compile(json.RawMessage(schema))
+		expect.OK(t, err, "%s", schema)
+		faults, err := s.Lenient().Validate(t.Context(), "a", json.RawMessage(`{}`))
+		expect.OK(t, err, "%s", schema)
+		expect.Equal(t, faults == nil, fits, "%s: %v", schema, faults)
 	}
 }
 

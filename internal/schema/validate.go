@@ -56,7 +56,7 @@ func (s *Schema) compare(ctx context.Context, value json.RawMessage) (wrong *jso
 	if v, err = wire.Decode(value); err != nil {
 		return nil, nil, invalid{err}
 	}
-	m := meter{ctx: ctx, same: s.same, left: maxSteps, look: stepsPerLook}
+	m := meter{ctx: ctx, same: s.same, left: maxSteps + min(len(value), maxMore), look: stepsPerLook}
 	if m.count(s.root, v, 0, false); m.err != nil {
 		return nil, nil, m.err
 	}
