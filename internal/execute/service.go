@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -98,22 +99,25 @@ func choose(all []candidate, random func(n int) int) int {
 
 // candidateOf returns how a replica is. It reports false if it is gone.
 func (e *Executor) candidateOf(s *Service, replica string) (c candidate, ok bool) {
-	if e.Sessions.State(replica) == "" {
+	state := e.Sessions.State(replica)
+	if state == "" {
 		return c, false
 	}
-	own := replica == s.Own
-	c = candidate{e.standingOf(replica, e.Sessions.Policy(replica)), replica, own}
-	if own {
-		return c, true
-	}
-	calls, limit, heard := s.Load(replica)
+	c = candidate{e.standingOf(replica, e.Sessions.Policy(replica)), replica, replica == s.Own}
 	l := e.limiters.of(replica)
+	var calls int
+	var heard uint64
+	if !c.own {
+		calls, c.limit, heard = s.Load(replica)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if state == status.Restarting && !l.isOpen() { // sooner than one that has failed
+		c.state = coming
+	}
 	if heard != l.heard { // the node's number counts our calls of that moment
 		l.heard, l.others = heard, max(0, calls-l.active)
 	}
-	c.limit = limit
 	c.calls += l.others
 	return c, true
 }
