@@ -187,6 +187,13 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		wanted[entry.Name] = entry
 		order = append(order, entry.Name)
 	}
+	known := func(name string) int { // servers that were never listed start first
+		if v.handler.Known(wanted[name]) {
+			return 1
+		}
+		return 0
+	}
+	starts := slices.SortedStableFunc(slices.Values(order), func(a, b string) int { return known(a) - known(b) })
 	var gone []*server
 	v.servers.mu.Lock()
 	for name, s := range v.servers.byName {
@@ -195,7 +202,7 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 			delete(v.servers.byName, name)
 		}
 	}
-	for _, name := range order {
+	for _, name := range starts {
 		entry := wanted[name]
 		if s, ok := v.servers.byName[name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
