@@ -172,9 +172,9 @@ func (p *published) status() status.Status {
 		current = latest
 	}
 	if current != nil {
-		st.StrayLines, st.StrayLine = current.Strays.Count(), current.conceal(plain.Line(current.Strays.First()))
-		st.Notes, st.Longest = current.Notes.All(), current.Calls.Longest()
-		st.Unusable, st.Flood = current.Unusable.Count(), current.Flood.Seen()
+		v := current.Record.All()
+		st.StrayLines, st.StrayLine, st.Notes, st.Unusable = v.Strays, current.conceal(plain.Line(v.Stray)), v.Notes, v.Unusable
+		st.Longest, st.Flood = current.Calls.Longest(), current.Flood.Seen()
 	}
 	return st
 }
@@ -283,14 +283,12 @@ func (p *published) awaitStart(ctx context.Context, before int64) error {
 	}
 }
 
-// wake asks for a start of an idle server, and of a failed one unless it was tried lately; with
-// failed, of a failed one in any case, and of no other.
-func (p *published) wake(failed bool) {
+// wake asks for a start of an idle server, and of a failed one unless it was tried lately.
+func (p *published) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	st := p.state.State
-	if failed && st == status.Failed || !failed && (st == status.Idle ||
-		(st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall) {
+	if st == status.Idle || (st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall {
 		signal.Leave(p.woken)
 	}
 }

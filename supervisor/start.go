@@ -44,7 +44,7 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	}
 	defer fetched()
 	started, err := s.turns.of(entry).Take(ctx, signal.Turn{
-		Limit: turnTime, Wanted: wanted, Soon: !s.handler.Known(entry),
+		Limit: turnTime, Wanted: wanted,
 		Waits: func() { s.public.do("waiting until other servers have started") },
 	})
 	if err != nil {

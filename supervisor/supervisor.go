@@ -187,6 +187,13 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		wanted[entry.Name] = entry
 		order = append(order, entry.Name)
 	}
+	known := func(name string) int { // servers that were never listed start first
+		if v.handler.Known(wanted[name]) {
+			return 1
+		}
+		return 0
+	}
+	starts := slices.SortedStableFunc(slices.Values(order), func(a, b string) int { return known(a) - known(b) })
 	var gone []*server
 	v.servers.mu.Lock()
 	for name, s := range v.servers.byName {
@@ -195,7 +202,7 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 			delete(v.servers.byName, name)
 		}
 	}
-	for _, name := range order {
+	for _, name := range starts {
 		entry := wanted[name]
 		if s, ok := v.servers.byName[name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
@@ -204,10 +211,7 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		life, remove := context.WithCancelCause(ctx)
 		s := newServer(life, remove, v.common, entry)
 		v.servers.byName[name] = s
-		v.running.Go(func() {
-			s.run(life)
-			v.retryFailed()
-		})
+		v.running.Go(func() { s.run(life) })
 	}
 	v.servers.order = order
 	v.servers.mu.Unlock()
@@ -219,17 +223,6 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		close(v.applied)
 	}
 	v.changed.Notify()
-}
-
-// retryFailed starts failed servers again after another server has ended: it may have
-// held a port or a file that they need.
-func (v *Supervisor) retryFailed() {
-	if signal.IsClosed(v.ending) {
-		return
-	}
-	for _, s := range v.servers.all() {
-		s.public.wake(true)
-	}
 }
 
 // Session returns a session with the server for the client from, nil for the router
@@ -270,7 +263,7 @@ func (v *Supervisor) Await(ctx context.Context, name string) error {
 // not wait for it.
 func (v *Supervisor) Wake(name string) {
 	if s := v.servers.get(name); s != nil {
-		s.public.wake(false)
+		s.public.wake()
 	}
 }
 

@@ -47,7 +47,7 @@ func TestWantedServerStartsFirst(t *testing.T) {
 				if st := s.status(); len(ended) != 0 || st.State != status.Starting || !strings.Contains(st.LastError, "waiting until other servers have started, for 5s") {
 					t.Errorf("before anyone waits for it: %+v", st)
 				}
-				s.public.wake(false) // as a listing of all servers does
+				s.public.wake() // as a listing of all servers does
 				synctest.Wait()
 				if len(ended) != 0 {
 					t.Error("it started before its turn, and no call waits for it")

@@ -412,27 +412,26 @@ func TestCheckOfLongArguments(t *testing.T) {
 	long := strings.Repeat("x", 20_000)
 	for _, tc := range []struct {
 		schema string
-		blind  bool
 		args   string
 		fault  string // "" for none
 	}{
-		{`{"properties":{"format":{"type":"string"},"n":{"type":"integer"}}}`, true, `{"format":"` + long + `","n":1}`, ""},
-		{`{"properties":{"format":{"type":"string"},"n":{"type":"integer"}}}`, true, `{"format":"` + long + `","n":"1"}`, "arguments.n"},
-		{`{"properties":{"s":{"type":"integer"}}}`, true, `{"s":"` + long + `"}`, "arguments.s"},
-		{`{"properties":{"s":{"minLength":19000}}}`, true, `{"s":"` + long + `"}`, ""},
-		{`{"properties":{"s":{"minLength":21000}}}`, true, `{"s":"` + long + `"}`, "arguments.s"},
-		{`{"properties":{"s":{"enum":["` + long + `"]}}}`, true, `{"s":"` + long + `"}`, ""},
-		{`{"properties":{"s":{"items":{"maxLength":9000}}}}`, false, `{"s":["` + long + `"]}`, "arguments.s.0"},
-		{`{"$defs":{"d":{"pattern":"^y"}},"properties":{"s":{"$ref":"#/$defs/d"}}}`, false, `{"s":"` + long + `"}`, "arguments.s"},
-		{`{"properties":{"s":{"uniqueItems":true}}}`, true, `{"s":["` + long + `","` + long + `y"]}`, ""},
-		{`{"properties":{"s":{"uniqueItems":true}}}`, true, `{"s":["` + long + `","` + long + `"]}`, "arguments.s"},
+		{`{"properties":{"format":{"type":"string"},"n":{"type":"integer"}}}`, `{"format":"` + long + `","n":1}`, ""},
+		{`{"properties":{"format":{"type":"string"},"n":{"type":"integer"}}}`, `{"format":"` + long + `","n":"1"}`, "arguments.n"},
+		{`{"properties":{"s":{"type":"integer"}}}`, `{"s":"` + long + `"}`, "arguments.s"},
+		{`{"properties":{"s":{"minLength":19000}}}`, `{"s":"` + long + `"}`, ""},
+		{`{"properties":{"s":{"minLength":21000}}}`, `{"s":"` + long + `"}`, "arguments.s"},
+		{`{"properties":{"s":{"enum":["` + long + `"]}}}`, `{"s":"` + long + `"}`, ""},
+		{`{"properties":{"s":{"items":{"maxLength":9000}}}}`, `{"s":["` + long + `"]}`, "arguments.s.0"},
+		{`{"$defs":{"d":{"pattern":"^y"}},"properties":{"s":{"$ref":"#/$defs/d"}}}`, `{"s":"` + long + `"}`, "arguments.s"},
+		{`{"properties":{"s":{"uniqueItems":true}}}`, `{"s":["` + long + `","` + long + `y"]}`, ""},
+		{`{"properties":{"s":{"uniqueItems":true}}}`, `{"s":["` + long + `","` + long + `"]}`, "arguments.s"},
 	} {
 		all := newSchemas(zap.NewNop())
 		c := &all
 		s := c.of(&registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(tc.schema)})
 		faults, _ := s.check(t.Context(), json.RawMessage(tc.args))
-		if s.blind != tc.blind || (len(faults) > 0) != (tc.fault != "") || tc.fault != "" && !strings.HasPrefix(faults[0], tc.fault+":") {
-			t.Errorf("%.100s: blind %v, faults %.200v, want %q", tc.schema, s.blind, faults, tc.fault)
+		if (len(faults) > 0) != (tc.fault != "") || tc.fault != "" && !strings.HasPrefix(faults[0], tc.fault+":") {
+			t.Errorf("%.100s: faults %.200v, want %q", tc.schema, faults, tc.fault)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,8 +40,9 @@ func (notAdmitted) Is(target error) bool { return target == session.ErrNotSent }
 type limiter struct {
 	mu sync.Mutex // guards the fields below
 
-	active  int             // calls that run
-	waiting []chan struct{} // calls that wait, in the order in which they came
+	slots   chan struct{} // holds an item for each call that runs, up to the limit; nil without one
+	active  int           // calls that run
+	waiting int           // calls that wait for a slot
 
 	unanswered int       // calls in a row
 	open       time.Time // until when the circuit breaker lets no call through
@@ -69,7 +69,7 @@ func (e *Executor) Load(server string) (calls, waiting int) {
 	l := e.limiters.of(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.active, len(l.waiting)
+	return l.active, l.waiting
 }
 
 // acquire waits until at most limit calls run, 0 being no limit, and returns a permit to
@@ -81,18 +81,26 @@ func (l *limiter) acquire(ctx context.Context, server string, limit int) (*permi
 	if l.isOpen() {
 		return nil, l.openError(server)
 	}
-	if limit == 0 || l.active < limit && len(l.waiting) == 0 {
-		l.active++
-	} else if err := l.wait(ctx, server, limit); err != nil {
-		return nil, err
-	} else if l.isOpen() { // meanwhile
-		l.releaseOne(limit)
-		return nil, l.openError(server)
+	if cap(l.slots) != limit { // it was edited: calls of before keep their slots
+		if l.slots = nil; limit > 0 {
+			l.slots = make(chan struct{}, limit)
+		}
 	}
+	p := &permit{limiter: l, slots: l.slots}
+	if p.slots != nil {
+		if err := l.wait(ctx, server, p.slots); err != nil {
+			return nil, err
+		}
+		if l.isOpen() { // meanwhile
+			<-p.slots
+			return nil, l.openError(server)
+		}
+	}
+	l.active++
 	if l.unanswered >= breakAfter { // this call is the one that is tried
 		l.open = time.Now().Add(breakTime)
 	}
-	return &permit{limiter: l, limit: limit}, nil
+	return p, nil
 }
 
 // isOpen reports whether the circuit breaker is open. l.mu must be held.
@@ -104,45 +112,30 @@ func (l *limiter) openError(server string) error {
 		errNotAdmitted, server, l.unanswered, time.Until(l.open).Round(100*time.Millisecond))
 }
 
-// wait queues the call until another one releases its permit. l.mu must be held; it
-// is not held while the call waits.
-func (l *limiter) wait(ctx context.Context, server string, limit int) error {
-	if len(l.waiting) >= maxQueued {
-		return fmt.Errorf("%w: server %q is busy (calls under way: %d, waiting: %d); try again later, or set a higher \"maxConcurrent\" in its entry",
-			errNotAdmitted, server, l.active, len(l.waiting))
+// wait takes a slot, once there is one. l.mu must be held; it is not held while the call waits.
+func (l *limiter) wait(ctx context.Context, server string, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
 	}
-	admitted := make(chan struct{})
-	l.waiting = append(l.waiting, admitted)
+	if l.waiting >= maxQueued {
+		return fmt.Errorf("%w: server %q is busy (calls under way: %d, waiting: %d); try again later, or set a higher \"maxConcurrent\" in its entry",
+			errNotAdmitted, server, l.active, l.waiting)
+	}
+	l.waiting++
 	l.mu.Unlock()
+	defer func() { l.mu.Lock(); l.waiting-- }()
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
-	var err error
 	select {
-	case <-admitted:
-		l.mu.Lock()
+	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		return context.Cause(ctx)
 	case <-timer.C:
-		err = fmt.Errorf("%w: server %q is busy: the call waited %s for others to end; try again later, or set a higher \"maxConcurrent\" in its entry",
+		return fmt.Errorf("%w: server %q is busy: the call waited %s for others to end; try again later, or set a higher \"maxConcurrent\" in its entry",
 			errNotAdmitted, server, maxWait)
-	}
-	l.mu.Lock()
-	if i := slices.Index(l.waiting, admitted); i >= 0 {
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-	} else { // it was admitted at the same time
-		l.releaseOne(limit)
-	}
-	return err
-}
-
-// releaseOne counts a call as ended, and admits calls that wait. l.mu must be held.
-func (l *limiter) releaseOne(limit int) {
-	l.active--
-	for len(l.waiting) > 0 && (limit == 0 || l.active < limit) {
-		l.active++
-		close(l.waiting[0])
-		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
 }
 
@@ -171,7 +164,7 @@ func (l *limiter) recordOutcome(ctx context.Context, err error, asked bool) {
 type permit struct {
 	session.Client
 	limiter  *limiter
-	limit    int
+	slots    chan struct{} // that has its slot; nil without one
 	released atomic.Bool
 	asked    atomic.Bool
 }
@@ -193,5 +186,8 @@ func (p *permit) release() {
 	}
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
-	p.limiter.releaseOne(p.limit)
+	p.limiter.active--
+	if p.slots != nil {
+		<-p.slots
+	}
 }

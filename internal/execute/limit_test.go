@@ -108,8 +108,8 @@ func TestWaitEnds(t *testing.T) {
 			t.Errorf("after %v: %s, %v", time.Since(began), text, err)
 		}
 		finish()
-		if g := sel.limiters.of("srv"); g.active != 0 || len(g.waiting) != 0 {
-			t.Errorf("%d calls are under way at the end, %d wait", g.active, len(g.waiting))
+		if g := sel.limiters.of("srv"); g.active != 0 || g.waiting != 0 {
+			t.Errorf("%d calls are under way at the end, %d wait", g.active, g.waiting)
 		}
 	})
 }

@@ -134,18 +134,21 @@ const (
 	down
 )
 
-// A standing says how well a server can take a call.
+// A standing says how well a server, or a replica of a service, can take a call.
 type standing struct {
 	state    int // up, coming or down
-	full     bool
+	limit    int // of calls at once; 0 is no limit
+	calls    int // that run or wait
 	priority int
-	calls    int
 }
 
+func (s standing) isFull() bool { return s.limit > 0 && s.calls >= s.limit }
+
 // standingOf returns how well the server can take a call now.
-func (e *Executor) standingOf(server string, p Policy) (s standing) {
+func (e *Executor) standingOf(server string, p Policy) standing {
+	s := standing{limit: p.MaxConcurrent}
 	switch e.Sessions.State(server) {
-	case status.Ready, status.Idle, "":
+	case status.Ready, status.Idle, "": // an idle one starts
 	case status.Starting:
 		s.state = coming
 	default:
@@ -160,15 +163,14 @@ func (e *Executor) standingOf(server string, p Policy) (s standing) {
 	if l.isOpen() {
 		s.state = down
 	}
-	s.calls = l.active + len(l.waiting)
-	s.full = p.MaxConcurrent > 0 && s.calls >= p.MaxConcurrent
+	s.calls = l.active + l.waiting
 	return s
 }
 
 // compare orders standings, the better one first.
 func (s standing) compare(t standing) int {
 	full := func(s standing) int {
-		if s.full {
+		if s.isFull() {
 			return 1
 		}
 		return 0

@@ -46,6 +46,9 @@ type Provenance struct {
 	ArgumentsRepaired bool // the arguments as sent differ from the client's
 }
 
+// localPath is the execution_path of a call that ran on this node.
+var localPath = []string{"local"}
+
 // JSON returns the members for _meta, an object. A result of this node is not signed.
 func (p *Provenance) JSON() json.RawMessage {
 	id := p.Trace
@@ -56,7 +59,7 @@ func (p *Provenance) JSON() json.RawMessage {
 	if p.Ran != nil {
 		ran = *p.Ran
 	}
-	node, path := p.Node, []string{"local"}
+	node, path := p.Node, localPath
 	if n := len(ran.Nodes); n > 0 {
 		node, path = ran.Nodes[n-1], slices.Concat([]string{p.Gateway}, ran.Nodes)
 	}

@@ -126,7 +126,6 @@ type compiledSchema struct {
 	schema  *schema.Schema // nil if it cannot be compiled
 	names   *schema.Schema // the same, or its outline
 	err     error          // that no arguments can be checked; nil if there is a schema
-	blind   bool           // the schema never looks into strings
 	costly  sync.Once      // to log that a validation took too many steps
 }
 
@@ -157,7 +156,7 @@ func (s *compiledSchema) build() {
 		s.err, s.names = errUncompiled, schema.Outline(s.source)
 		return
 	}
-	s.schema, s.blind = compiled.With(s.keys), isBlind(s.source)
+	s.schema = compiled.With(s.keys)
 	s.names = s.schema
 }
 
@@ -185,13 +184,6 @@ func (s *compiledSchema) fits(ctx context.Context, with *schema.Schema, args jso
 		return nil, err
 	}
 	defer leave()
-	if s.blind && len(args) > longArguments {
-		if short := wire.Abridge(args, longString); len(short) < len(args) {
-			if faults, err := with.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
-				return nil, nil
-			}
-		} // else their faults are to be found where they are
-	}
 	faults, err = with.Validate(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
@@ -199,52 +191,6 @@ func (s *compiledSchema) fits(ctx context.Context, with *schema.Schema, args jso
 		})
 	}
 	return faults, err
-}
-
-const (
-	longArguments = 8 << 10 // bytes from which on arguments are abridged to be checked
-	longString    = 1 << 10
-)
-
-// isBlind reports whether nothing in the schema depends on the content of a long string,
-// so that a shorter string may be checked instead. If the shorter one does not fit (as
-// with minLength), the string itself is checked.
-func isBlind(schema json.RawMessage) bool {
-	var v any
-	return json.Unmarshal(schema, &v) == nil && !looksIntoStrings(v, false)
-}
-
-// looksIntoStrings reports whether a keyword in the schema depends on the content of
-// strings. With names, the keys of v are names and not keywords.
-func looksIntoStrings(v any, names bool) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, func(v any) bool { return looksIntoStrings(v, false) })
-	case map[string]any:
-		for key, value := range v {
-			if names {
-				if looksIntoStrings(value, false) {
-					return true
-				}
-				continue
-			}
-			switch key {
-			case "pattern", "maxLength", "format", "contentEncoding", "contentMediaType", "contentSchema":
-				return true
-			case "enum", "const", "default", "examples", "description", "title":
-				continue // values
-			}
-			if looksIntoStrings(value, namesSchemas[key]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// namesSchemas are the keywords with an object of schemas by name.
-var namesSchemas = map[string]bool{
-	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
 // repair returns arguments that fit the tool, with its server's keys, and their repairs, if those given can be repaired without a guess: models send

@@ -45,14 +45,10 @@ func (s *Service) all() []string {
 
 // A candidate is a replica that may take a request.
 type candidate struct {
+	standing
 	server string
 	own    bool
-	state  int // up, coming or down
-	calls  int // that run or wait
-	limit  int // 0 is no limit
 }
-
-func (c *candidate) isFull() bool { return c.limit > 0 && c.calls >= c.limit }
 
 // usualLimit stands for the limit of a server without one.
 const usualLimit = 8
@@ -107,31 +103,22 @@ func (e *Executor) candidateOf(s *Service, replica string) (c candidate, ok bool
 	if state == "" {
 		return c, false
 	}
-	c.server, c.own = replica, replica == s.Own
-	switch state {
-	case status.Ready, status.Idle: // an idle one starts, as it does without other nodes
-	case status.Starting, status.Restarting:
-		c.state = coming
-	default:
-		c.state = down
-	}
+	c = candidate{e.standingOf(replica, e.Sessions.Policy(replica)), replica, replica == s.Own}
+	l := e.limiters.of(replica)
 	var calls int
 	var heard uint64
-	if c.own {
-		c.limit = e.Sessions.Policy(replica).MaxConcurrent
-	} else {
+	if !c.own {
 		calls, c.limit, heard = s.Load(replica)
 	}
-	l := e.limiters.of(replica)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.isOpen() {
-		c.state = down
+	if state == status.Restarting && !l.isOpen() { // sooner than one that has failed
+		c.state = coming
 	}
 	if heard != l.heard { // the node's number counts our calls of that moment
 		l.heard, l.others = heard, max(0, calls-l.active)
 	}
-	c.calls = l.active + len(l.waiting) + l.others
+	c.calls += l.others
 	return c, true
 }
 

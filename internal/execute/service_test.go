@@ -25,18 +25,18 @@ func TestChoose(t *testing.T) {
 		last int
 	}{
 		{"none", nil, -1, -1},
-		{"the own one has room", []candidate{{own: true, calls: 7, limit: 8}, {limit: 8}}, 0, 0},
-		{"the own one has no limit", []candidate{{own: true, calls: 70}, {limit: 8}}, 0, 0},
-		{"the own one is full", []candidate{{own: true, calls: 8, limit: 8}, {calls: 7, limit: 8}}, 1, 1},
-		{"the own one starts", []candidate{{own: true, state: coming}, {calls: 7, limit: 8}}, 1, 1},
-		{"the own one is down", []candidate{{own: true, state: down}, {calls: 9, limit: 8}}, 1, 1},
-		{"one of two", []candidate{{calls: 5, limit: 8}, {calls: 4, limit: 8}}, 1, 1},
-		{"by the share of the limit", []candidate{{calls: 1, limit: 2}, {calls: 2, limit: 8}}, 1, 1},
-		{"two of three", []candidate{{calls: 3, limit: 8}, {calls: 4, limit: 8}, {calls: 0, limit: 8}}, 0, 2},
-		{"none that is full", []candidate{{calls: 8, limit: 8}, {calls: 4, limit: 8}, {calls: 9, limit: 8}}, 1, 1},
-		{"all are full", []candidate{{own: true, calls: 12, limit: 8}, {calls: 10, limit: 8}, {calls: 5, limit: 4}}, 1, 1},
-		{"one is coming", []candidate{{state: down}, {state: coming, calls: 9}, {state: down}}, 1, 1},
-		{"all are down", []candidate{{own: true, state: down}, {state: down}}, 0, 0},
+		{"the own one has room", []candidate{{standing: standing{calls: 7, limit: 8}, own: true}, {standing: standing{limit: 8}}}, 0, 0},
+		{"the own one has no limit", []candidate{{standing: standing{calls: 70}, own: true}, {standing: standing{limit: 8}}}, 0, 0},
+		{"the own one is full", []candidate{{standing: standing{calls: 8, limit: 8}, own: true}, {standing: standing{calls: 7, limit: 8}}}, 1, 1},
+		{"the own one starts", []candidate{{standing: standing{state: coming}, own: true}, {standing: standing{calls: 7, limit: 8}}}, 1, 1},
+		{"the own one is down", []candidate{{standing: standing{state: down}, own: true}, {standing: standing{calls: 9, limit: 8}}}, 1, 1},
+		{"one of two", []candidate{{standing: standing{calls: 5, limit: 8}}, {standing: standing{calls: 4, limit: 8}}}, 1, 1},
+		{"by the share of the limit", []candidate{{standing: standing{calls: 1, limit: 2}}, {standing: standing{calls: 2, limit: 8}}}, 1, 1},
+		{"two of three", []candidate{{standing: standing{calls: 3, limit: 8}}, {standing: standing{calls: 4, limit: 8}}, {standing: standing{calls: 0, limit: 8}}}, 0, 2},
+		{"none that is full", []candidate{{standing: standing{calls: 8, limit: 8}}, {standing: standing{calls: 4, limit: 8}}, {standing: standing{calls: 9, limit: 8}}}, 1, 1},
+		{"all are full", []candidate{{standing: standing{calls: 12, limit: 8}, own: true}, {standing: standing{calls: 10, limit: 8}}, {standing: standing{calls: 5, limit: 4}}}, 1, 1},
+		{"one is coming", []candidate{{standing: standing{state: down}}, {standing: standing{state: coming, calls: 9}}, {standing: standing{state: down}}}, 1, 1},
+		{"all are down", []candidate{{standing: standing{state: down}, own: true}, {standing: standing{state: down}}}, 0, 0},
 	} {
 		expect.Equal(t, choose(tt.all, func(int) int { return 0 }), tt.want, "%s", tt.name)
 		expect.Equal(t, choose(tt.all, func(n int) int { return n - 1 }), tt.last, "%s", tt.name)

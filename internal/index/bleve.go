@@ -5,19 +5,14 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
-	"github.com/blevesearch/bleve/v2/analysis/analyzer/keyword"
 	"github.com/blevesearch/bleve/v2/analysis/tokenizer/whitespace"
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	"github.com/blevesearch/bleve/v2/mapping"
 )
 
-// The fields of an item in bleve. There is one for all words, since bleve does not sum the
+// textField is the one field of an item in bleve, for all words, since bleve does not sum the
 // frequencies of several fields before it saturates them.
-const (
-	textField       = "text"
-	serverField     = "server"
-	capabilityField = "capability"
-)
+const textField = "text"
 
 // repeats says how often a word of a field is repeated in the text, which gives the field its weight.
 var repeats = [NumFields]int{
@@ -48,9 +43,7 @@ func newInverted() (*inverted, error) {
 	}
 	m.DefaultMapping = bleve.NewDocumentStaticMapping()
 	m.DefaultMapping.AddSubDocumentMapping("_all", bleve.NewDocumentDisabledMapping())
-	for name, analyzer := range map[string]string{textField: words, serverField: keyword.Name, capabilityField: keyword.Name} {
-		m.DefaultMapping.AddFieldMappingsAt(name, &mapping.FieldMapping{Type: "text", Analyzer: analyzer, Index: true})
-	}
+	m.DefaultMapping.AddFieldMappingsAt(textField, &mapping.FieldMapping{Type: "text", Analyzer: words, Index: true})
 	b, err := bleve.NewUsing("", m, scorch.Name, scorch.Name, nil) // no name: in memory
 	if err != nil {
 		return nil, err
@@ -80,5 +73,5 @@ func (d *Document) fields() map[string]any {
 			text.WriteByte(' ')
 		}
 	}
-	return map[string]any{textField: text.String(), serverField: d.Server(), capabilityField: tags(d.Item)}
+	return map[string]any{textField: text.String()}
 }

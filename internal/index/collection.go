@@ -15,7 +15,7 @@ import (
 // A Query asks for items by words.
 type Query struct {
 	Words        []string // as [Words] returns them
-	Capabilities []string // only items that have all of these tags
+	Capabilities []string // only items that have all of these tags, as [taglist.Clean] returns them
 	AtLeast      int      // if not 0, how many of Capabilities are enough
 	Servers      []string // if not empty, only items of these servers
 	Within       Subset   // only items of these
@@ -80,22 +80,11 @@ func (q *Query) admits(d *Document) bool {
 	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
 		return false
 	}
-	wanted := taglist.Clean(q.Capabilities)
-	lacking := q.least(len(wanted))
-	for _, tag := range wanted {
-		if slices.Contains(tags(d.Item), tag) {
-			lacking--
-		}
-	}
-	return lacking <= 0
-}
-
-// least returns how many of all the capabilities of the query are enough.
-func (q *Query) least(all int) int {
+	least := len(q.Capabilities)
 	if q.AtLeast > 0 {
-		return min(all, q.AtLeast)
+		least = min(least, q.AtLeast)
 	}
-	return all
+	return taglist.Count(tags(d.Item), q.Capabilities) >= least
 }
 
 // clone returns a copy that put can change without changing c. It is of no use before complete.

@@ -91,7 +91,7 @@ func TestSearch(t *testing.T) {
 	want(t, "server", hits(t, r, Query{Words: Words("github issue")}), "github:list_issues", "github:createPullRequest")
 	want(t, "given words", hits(t, r, Query{Words: []string{"forecast"}}), "weather:get_forecast")
 	want(t, "one server", hits(t, r, Query{Words: Words("github forecast"), Servers: []string{"weather"}}), "weather:get_forecast")
-	want(t, "all capabilities", hits(t, r, Query{Words: Words("github"), Capabilities: []string{"git", "Web"}}), "github:list_issues")
+	want(t, "all capabilities", hits(t, r, Query{Words: Words("github"), Capabilities: []string{"git", "web"}}), "github:list_issues")
 	want(t, "one capability of two", hits(t, r, Query{Words: Words("github forecast"), Capabilities: []string{"git", "mail"}, AtLeast: 1}), "github:list_issues", "github:createPullRequest")
 	want(t, "limit", hits(t, r, Query{Words: Words("github"), Limit: 1}), "github:list_issues")
 	want(t, "nothing", hits(t, r, Query{Words: Words("chocolate")}))

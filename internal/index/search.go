@@ -10,8 +10,6 @@ import (
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/search"
 	"github.com/blevesearch/bleve/v2/search/query"
-
-	"github.com/mcp-metarouter/metarouter/internal/taglist"
 )
 
 // search returns the best of the items that have any of the words: by BM25, times the share of the
@@ -24,7 +22,7 @@ func (c *Collection) search(ctx context.Context, words []string, q Query) ([]Hit
 	if n := q.Within.Len(); q.Within.set != nil && n > 0 {
 		size *= 1 + len(c.all)/n
 	}
-	for request := c.request(words, q); ; size *= 8 {
+	for request := c.request(words); ; size *= 8 {
 		request.Size = size
 		found, err := c.index.search(ctx, request)
 		if err != nil {
@@ -32,7 +30,7 @@ func (c *Collection) search(ctx context.Context, words []string, q Query) ([]Hit
 		}
 		hits := make([]Hit, 0, len(found.Hits))
 		for _, f := range found.Hits {
-			if d := c.docs[f.ID]; d != nil && q.Within.Has(d) { // nil: it is newer than the collection
+			if d := c.docs[f.ID]; d != nil && q.Admits(d) { // nil: it is newer than the collection
 				hits = append(hits, Hit{Document: d, Score: round(f.Score)})
 			}
 		}
@@ -42,47 +40,20 @@ func (c *Collection) search(ctx context.Context, words []string, q Query) ([]Hit
 	}
 }
 
-// request returns the query as bleve wants it.
-func (s *statistics) request(words []string, q Query) *bleve.SearchRequest {
-	text := query.NewBooleanQuery(nil, nil, nil)
+// request returns a query for any of the words as bleve wants it.
+func (s *statistics) request(words []string) *bleve.SearchRequest {
+	text := query.NewDisjunctionQuery(nil)
 	for _, w := range words {
-		text.AddShould(term(textField, w))
-	}
-	var filters []query.Query
-	if len(q.Servers) > 0 {
-		filters = append(filters, terms(serverField, q.Servers))
-	}
-	if tags := taglist.Clean(q.Capabilities); len(tags) > 0 {
-		of := terms(capabilityField, tags)
-		of.SetMin(float64(q.least(len(tags))))
-		filters = append(filters, of)
-	}
-	if len(filters) > 0 {
-		text.AddFilter(query.NewConjunctionQuery(filters))
+		term := query.NewTermQuery(w)
+		term.SetField(textField)
+		text.AddQuery(term)
 	}
 	request := bleve.NewSearchRequest(text)
 	// bleve counts a word once in each of its segments, so its own figures depend on its updates.
-	// Fields of filters are not used, but must be there; "*" is a filter by several terms.
 	request.PreSearchData = map[string]any{search.BM25PreSearchDataKey: &search.BM25Stats{
-		DocCount:         float64(s.items),
-		FieldCardinality: map[string]int{textField: len(s.docFreq), serverField: 1, capabilityField: 1, "*": 1},
+		DocCount: float64(s.items), FieldCardinality: map[string]int{textField: len(s.docFreq)},
 	}}
 	return request
-}
-
-func term(field, text string) *query.TermQuery {
-	t := query.NewTermQuery(text)
-	t.SetField(field)
-	return t
-}
-
-// terms asks for any of the texts.
-func terms(field string, texts []string) *query.DisjunctionQuery {
-	all := query.NewDisjunctionQuery(nil)
-	for _, text := range texts {
-		all.AddQuery(term(field, text))
-	}
-	return all
 }
 
 // search asks bleve. Its index may be replaced meanwhile.

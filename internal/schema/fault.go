@@ -2,60 +2,96 @@ package schema
 
 import (
 	"slices"
-	"strconv"
+	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 var english = message.NewPrinter(language.English)
 
-// A place is a member or an item.
-type place struct {
-	name  string
-	index int // if name is ""
-	item  bool
-}
-
 // A fault is a place where the value does not fit.
 type fault struct {
-	path  []place
-	kind  jsonschema.ErrorKind
-	value any // with repairs; only for kinds that isAllowed finds, or defaults
+	path []string // of names and indexes
+	kind jsonschema.ErrorKind
+	fill defaults // the missing members, if each has a default
 }
 
-// defaults are the members that a schema requires, if each has a default.
+// defaults are members that a schema requires, with their defaults.
 type defaults map[string]any
 
-// appendPath appends the names of places to the name of a root.
-func appendPath(root string, path []place) string {
-	for _, p := range path {
-		if p.item {
-			root += "." + strconv.Itoa(p.index)
-		} else {
-			root += "." + p.name
-		}
-	}
-	return root
-}
+// place names where the fault is.
+func (f fault) place() string { return strings.Join(f.path, ".") }
 
 func (f fault) text(root string) string {
-	return prose.Cut(appendPath(root, f.path)+": "+f.kind.LocalizedString(english), maxFault)
+	return prose.Cut(strings.Join(append([]string{root}, f.path...), ".")+": "+f.kind.LocalizedString(english), maxFault)
 }
 
-// fail records a fault at the value at hand.
-func (e *evaluation) fail(what func() jsonschema.ErrorKind) {
-	if e.wantsMore() {
-		e.faults = append(e.faults, fault{path: slices.Clone(e.path), kind: what()})
+// faults returns the places where a value is wrong, at most so many.
+func (s *Schema) faults(wrong *jsonschema.ValidationError, most int) (all []fault) {
+	var add func(e *jsonschema.ValidationError, named bool)
+	add = func(e *jsonschema.ValidationError, named bool) {
+		if _, ok := e.ErrorKind.(*kind.PropertyNames); ok {
+			named = true // the library does not say reliably where the name is
+		}
+		for i := 0; i < len(e.Causes) && len(all) < most; i++ {
+			add(e.Causes[i], named)
+		}
+		if len(e.Causes) > 0 || len(all) == most {
+			return
+		}
+		f := fault{path: e.InstanceLocation, kind: e.ErrorKind}
+		if named {
+			f.path = nil
+		}
+		switch k := e.ErrorKind.(type) {
+		case *kind.AdditionalProperties:
+			slices.Sort(k.Properties)
+		case *kind.Required: // one fault for all missing members: those without a default, or those to fill in if each has one
+			var needed []string
+			if needed, f.fill = s.missing(e, k); len(needed) > 0 {
+				f.kind, f.fill = &kind.Required{Missing: needed}, nil
+			}
+		}
+		all = append(all, f)
 	}
+	add(wrong, false)
+	return all
 }
 
-// failAs is fail for the value v, which may be repaired.
-func (e *evaluation) failAs(v any, what func() jsonschema.ErrorKind) {
-	before := len(e.faults)
-	if e.fail(what); e.repairs && len(e.faults) > before {
-		e.faults[before].value = v
+// missing returns the missing members that have no default, and the others.
+func (s *Schema) missing(e *jsonschema.ValidationError, required *kind.Required) (needed []string, fill defaults) {
+	fill = make(defaults)
+	at := s.parts[e.SchemaURL]
+	if at == nil {
+		return required.Missing, nil
 	}
+	for _, name := range required.Missing {
+		if property := at.Properties[name]; property != nil && property.Default != nil {
+			fill[name] = *property.Default
+		} else {
+			needed = append(needed, name)
+		}
+	}
+	return needed, fill
+}
+
+// isExcused reports whether a value would fit if members with a default were not required.
+func (s *Schema) isExcused(e *jsonschema.ValidationError) bool {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		needed, _ := s.missing(e, k)
+		return len(needed) == 0
+	case *kind.AnyOf:
+		return slices.ContainsFunc(e.Causes, s.isExcused)
+	case *kind.OneOf: // a value that would fit two of them does not fit
+		return len(slices.DeleteFunc(slices.Clone(e.Causes), func(cause *jsonschema.ValidationError) bool { return !s.isExcused(cause) })) == 1
+	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
+		return !slices.ContainsFunc(e.Causes, func(cause *jsonschema.ValidationError) bool { return !s.isExcused(cause) })
+	}
+	return false
 }

@@ -188,8 +188,8 @@ func (k Keys) of(f fault) fault {
 		return all
 	}
 	f.path = slices.Clone(f.path)
-	for i := range f.path {
-		f.path[i].name = k.Name(f.path[i].name)
+	for i, name := range f.path {
+		f.path[i] = k.Name(name)
 	}
 	switch what := f.kind.(type) {
 	case *kind.Required:

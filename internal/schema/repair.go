@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -32,11 +33,15 @@ const Filled = "defaults were filled in"
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
 	var unquoted, filled []string
 	for range maxRounds {
-		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
-		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
+		wrong, v, err := s.compare(ctx, value)
+		if err != nil || wrong == nil {
 			break
 		}
-		root, texts, members := e.edits()
+		faults := s.faults(wrong, maxRepairs)
+		if len(faults) == maxRepairs {
+			break
+		}
+		root, texts, members := s.edits(v, faults)
 		if len(texts)+len(members) == 0 {
 			break
 		}
@@ -55,49 +60,43 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 
 // An edit is what a value becomes.
 type edit struct {
-	parts   map[place]*edit
-	unquote bool     // a string becomes the value that it holds
-	fill    defaults // members that an object gets
+	parts   map[string]*edit // by name or index
+	unquote bool             // a string becomes the value that it holds
+	fill    defaults         // members that an object gets
 }
 
 // edits returns how to repair the faults of a value that can be repaired, and the names of the strings and members to edit.
-func (e *evaluation) edits() (root *edit, unquoted, filled []string) {
+func (s *Schema) edits(value any, faults []fault) (root *edit, unquoted, filled []string) {
 	root = &edit{}
-	keep := make(map[string]bool) // places of strings that stay
-	for _, path := range e.strings {
-		keep[fault{path: path}.place()] = true
-	}
-	wanted := make(map[string][]string) // types
-	for _, f := range e.faults {
-		if types := f.wants(); slices.Contains(types, "string") || types == nil {
-			keep[f.place()] = true
+	wanted := make(map[string][]string) // types by place; nil for another fault
+	for _, f := range faults {
+		types, known := wanted[f.place()]
+		if more := f.wants(); more == nil || known && types == nil {
+			wanted[f.place()] = nil
 		} else {
-			wanted[f.place()] = append(wanted[f.place()], types...)
+			wanted[f.place()] = append(types, more...)
 		}
 	}
 	left := maxFilled
-	for _, f := range e.faults {
+	r := rekeyer{steps: maxSteps}
+	for _, f := range faults {
 		name := f.place()
-		switch v := f.value.(type) {
-		case string:
-			if name == "" || keep[name] || !holds(v, wanted[name]) {
-				continue
-			}
-			if at := root.at(f.path); !at.unquote {
-				at.unquote = true
-				unquoted = append(unquoted, shortened(name))
-			}
-		case defaults:
-			if left < 0 {
-				continue
-			}
-			left -= len(wire.Marshal(v))
+		if f.fill != nil && left >= 0 {
+			left -= len(wire.Marshal(f.fill))
 			if at := root.at(f.path); at.fill == nil && left >= 0 { // of several branches, the first
-				at.fill = v
-				for _, key := range slices.Sorted(maps.Keys(v)) {
+				at.fill = f.fill
+				for _, key := range slices.Sorted(maps.Keys(f.fill)) {
 					filled = append(filled, shortened(strings.TrimPrefix(name+"."+key, ".")))
 				}
 			}
+		}
+		text, ok := valueAt(value, f.path).(string)
+		if !ok || len(f.path) == 0 || slices.Contains(wanted[name], "string") || !holds(text, wanted[name]) || s.takesString(&r, value, f.path) {
+			continue
+		}
+		if at := root.at(f.path); !at.unquote {
+			at.unquote = true
+			unquoted = append(unquoted, shortened(name))
 		}
 	}
 	return root, unquoted, filled
@@ -105,8 +104,38 @@ func (e *evaluation) edits() (root *edit, unquoted, filled []string) {
 
 func shortened(name string) string { return strings.ToValidUTF8(name[:min(len(name), 100)], "") }
 
-// place names where the fault is.
-func (f fault) place() string { return strings.TrimPrefix(appendPath("", f.path), ".") }
+// valueAt returns the part of a decoded value at a place.
+func valueAt(v any, path []string) any {
+	for _, step := range path {
+		switch of := v.(type) {
+		case map[string]any:
+			v = of[step]
+		case []any:
+			i, _ := strconv.Atoi(step)
+			v = of[i]
+		}
+	}
+	return v
+}
+
+// takesString reports whether a schema that may apply at a place allows strings by name, or that takes too many steps to know.
+func (s *Schema) takesString(r *rekeyer, v any, path []string) bool {
+	all := r.unfolded([]*jsonschema.Schema{s.root})
+	for _, step := range path {
+		at := func(s *jsonschema.Schema) []*jsonschema.Schema { return membersAt(s, step) }
+		if _, list := v.([]any); list {
+			i, _ := strconv.Atoi(step)
+			at = func(s *jsonschema.Schema) []*jsonschema.Schema { return itemsAt(s, i) }
+		}
+		v = valueAt(v, []string{step})
+		all = r.unfolded(r.inner(all, at))
+	}
+	isString := func(v any) bool { return typeOf(v) == "string" }
+	return r.steps < 0 || slices.ContainsFunc(all, func(s *jsonschema.Schema) bool {
+		return s.Types != nil && slices.Contains(s.Types.ToStrings(), "string") ||
+			s.Enum != nil && slices.ContainsFunc(s.Enum.Values, isString) || s.Const != nil && isString(*s.Const)
+	})
+}
 
 // wants returns which types the schema wants at the place of the fault, nil if the fault is another one.
 func (f fault) wants() (types []string) {
@@ -123,6 +152,23 @@ func (f fault) wants() (types []string) {
 	return types
 }
 
+// typeOf returns the JSON type of a decoded value.
+func typeOf(v any) string {
+	switch v.(type) {
+	case bool:
+		return "boolean"
+	case json.Number:
+		return "number"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	}
+	return "null"
+}
+
 // holds reports whether the text is the JSON of an object or an array, which is one of the types.
 func holds(text string, types []string) bool {
 	trimmed := []byte(strings.TrimSpace(text))
@@ -130,15 +176,15 @@ func holds(text string, types []string) bool {
 }
 
 // at returns the edit of a place, which it adds if there is no edit.
-func (e *edit) at(path []place) *edit {
-	for _, p := range path {
-		next := e.parts[p]
+func (e *edit) at(path []string) *edit {
+	for _, step := range path {
+		next := e.parts[step]
 		if next == nil {
 			next = &edit{}
 			if e.parts == nil {
-				e.parts = make(map[place]*edit)
+				e.parts = make(map[string]*edit)
 			}
-			e.parts[p] = next
+			e.parts[step] = next
 		}
 		e = next
 	}
@@ -154,8 +200,8 @@ func (e *edit) apply(value []byte) []byte {
 		return value
 	}
 	var out []byte
-	add := func(p place, key []byte, v []byte) {
-		if part := e.parts[p]; part != nil {
+	add := func(step string, key []byte, v []byte) {
+		if part := e.parts[step]; part != nil {
 			v = part.apply(v)
 		}
 		if len(out) > 1 {
@@ -168,27 +214,20 @@ func (e *edit) apply(value []byte) []byte {
 	case wire.IsObject(value):
 		out = append(make([]byte, 0, len(value)), '{')
 		for name, v := range wire.All(value) { // it was decoded before
-			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
+			add(name, append(wire.AppendString(nil, name), ':'), v)
 		}
 		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
-			add(place{name: name}, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
+			add(name, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
 		}
 		return append(out, '}')
 	case wire.IsArray(value):
 		out = append(make([]byte, 0, len(value)), '[')
 		i := 0
 		for v := range wire.Values(value) {
-			add(place{index: i, item: true}, nil, v)
+			add(strconv.Itoa(i), nil, v)
 			i++
 		}
 		return append(out, ']')
 	}
 	return value
-}
-
-// wantsString reports whether a schema allows strings by name.
-func wantsString(s *jsonschema.Schema) bool {
-	isString := func(v any) bool { return typeOf(v) == "string" }
-	return s.Types != nil && *s.Types&types["string"] != 0 ||
-		s.Enum != nil && slices.ContainsFunc(s.Enum.Values, isString) || s.Const != nil && isString(*s.Const)
 }

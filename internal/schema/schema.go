@@ -1,14 +1,12 @@
 // Package schema compares JSON values with the JSON Schemas of strangers, at a bounded cost. It is
 // a leaf.
 //
+// A library compiles the schemas and compares. It can't be stopped, so its work is bounded before:
 // [Compile] rejects a schema that takes long to compile, or has references that unfold to very many
-// subschemas. [Schema.Validate] counts its steps, and ends when they are spent or when its context
-// ends. An error for the cost matches [ErrCostly].
+// subschemas, and [Schema.Validate] first counts the steps that the comparison may take (meter.go).
+// An error for the cost matches [ErrCostly].
 //
 // [ExampleArguments] makes arguments as they may look.
-//
-// A library reads the schemas; the comparison is this package's own, since the library's can't be
-// stopped.
 package schema
 
 import (
@@ -45,16 +43,27 @@ const location = "mem:///schema"
 // A Schema is a compiled JSON Schema. It is immutable.
 type Schema struct {
 	root    *jsonschema.Schema
+	parts   map[string]*jsonschema.Schema               // all subschemas, by location
+	same    map[*jsonschema.Schema][]*jsonschema.Schema // with which the same value is compared
 	partial bool
+	blind   bool // nothing depends on the content of a long string
 	keys    Keys // for the texts of faults
 	lenient bool // required members with a default may be missing
 }
 
 // With returns the schema with keys that its faults name in place of its own.
-func (s *Schema) With(k Keys) *Schema { return &Schema{s.root, s.partial, k, s.lenient} }
+func (s *Schema) With(k Keys) *Schema {
+	other := *s
+	other.keys = k
+	return &other
+}
 
 // Lenient returns the schema without the rule that required members with a default are present.
-func (s *Schema) Lenient() *Schema { return &Schema{s.root, s.partial, s.keys, true} }
+func (s *Schema) Lenient() *Schema {
+	other := *s
+	other.lenient = true
+	return &other
+}
 
 // IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
 func (s *Schema) IsPartial() bool { return s.partial }
@@ -82,10 +91,31 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 		reason := err.Error() // has a line for each fault
 		return nil, errors.New(strings.ToValidUTF8(reason[:min(len(reason), maxReason)], ""))
 	}
-	if err := unfold(root); err != nil {
+	u, err := unfold(root)
+	if err != nil {
 		return nil, err
 	}
-	return &Schema{root: root, partial: patterns.unknown}, nil
+	compiled := &Schema{root: root, parts: make(map[string]*jsonschema.Schema, len(u.found)), same: u.same, partial: patterns.unknown, blind: true}
+	for _, part := range u.found {
+		loosen(part)
+		compiled.parts[part.Location] = part
+		compiled.blind = compiled.blind && part.Pattern == nil && part.MaxLength == nil && part.Format == nil
+	}
+	return compiled, nil
+}
+
+// loosen takes rules out of a schema that can't be judged here: expressions that Go does not know may be right, and the members
+// whose names match them may be any.
+func loosen(s *jsonschema.Schema) {
+	if s.Format != nil && s.Format.Name == "regex" {
+		s.Format = nil
+	}
+	yes := true
+	for re := range s.PatternProperties {
+		if _, unknown := re.(anything); unknown {
+			s.PatternProperties[re] = &jsonschema.Schema{Bool: &yes}
+		}
+	}
 }
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.
@@ -184,35 +214,30 @@ func (s *size) addKeyword(key string, value any) {
 
 // An unfolder computes how many subschemas one value is compared with.
 type unfolder struct {
-	costs    map[*jsonschema.Schema]int // 0 while it is being computed
-	found    []*jsonschema.Schema       // the keys of costs
-	dynamic  bool                       // a reference depends on the path to it
-	embedded bool                       // a subschema has an identifier of its own
+	costs map[*jsonschema.Schema]int // 0 while it is being computed
+	found []*jsonschema.Schema       // the keys of costs
+	same  map[*jsonschema.Schema][]*jsonschema.Schema
 }
 
-// unfold returns an error if the schema compares one value with more than maxUnfolded subschemas.
-// The values inside of that value do not count here: Validate counts them.
-func unfold(root *jsonschema.Schema) error {
-	u := unfolder{costs: make(map[*jsonschema.Schema]int)}
+// unfold finds all subschemas. It returns an error if the schema compares one value with more than maxUnfolded of them, or with targets
+// that depend on the way to a reference. The values inside of that value do not count here: a meter counts them.
+func unfold(root *jsonschema.Schema) (unfolder, error) {
+	u := unfolder{costs: make(map[*jsonschema.Schema]int), same: make(map[*jsonschema.Schema][]*jsonschema.Schema)}
 	if _, err := u.cost(root); err != nil {
-		return err
+		return u, err
 	}
 	for i := 0; i < len(u.found); i++ {
 		s := u.found[i]
-		if strings.HasPrefix(s.Location, location) { // a draft's own schema has its anchors at the top of its documents
-			u.dynamic = u.dynamic || s.DynamicRef != nil || s.RecursiveRef != nil
-			u.embedded = u.embedded || s.ID != "" && s != root
+		if s.RecursiveRef != nil && s.RecursiveRef.RecursiveAnchor || s.DynamicRef != nil && s.DynamicRef.Anchor != "" && s.DynamicRef.Ref.DynamicAnchor != "" {
+			return u, costly("it has dynamic references")
 		}
 		for _, part := range innerValues(s) {
 			if _, err := u.cost(part); err != nil {
-				return err
+				return u, err
 			}
 		}
 	}
-	if u.dynamic && u.embedded {
-		return costly("it has dynamic references and subschemas with identifiers of their own")
-	}
-	return nil
+	return u, nil
 }
 
 // cost returns with how many subschemas the schema compares one value.
@@ -226,7 +251,11 @@ func (u *unfolder) cost(s *jsonschema.Schema) (int, error) {
 	u.costs[s] = 0
 	u.found = append(u.found, s)
 	sum := 1
-	for _, part := range sameValue(s) {
+	same := sameValue(s)
+	if len(same) > 0 {
+		u.same[s] = same
+	}
+	for _, part := range same {
 		cost, err := u.cost(part)
 		if err != nil {
 			return 0, err
@@ -248,7 +277,11 @@ func sameValue(s *jsonschema.Schema) (all []*jsonschema.Schema) {
 			}
 		}
 	}
-	add(s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
+	add(s.Ref)
+	if s.Ref != nil && s.DraftVersion < 2019 {
+		return all // draft 7, 8.3: "All other properties in a "$ref" object MUST be ignored."
+	}
+	add(s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
 	if s.DynamicRef != nil {
 		add(s.DynamicRef.Ref)
 	}
@@ -264,6 +297,21 @@ func sameValue(s *jsonschema.Schema) (all []*jsonschema.Schema) {
 		}
 	}
 	return all
+}
+
+// itemSchemas returns the schemas of the first items, and the schema of the others, which may be nil.
+func itemSchemas(s *jsonschema.Schema) (first []*jsonschema.Schema, others *jsonschema.Schema) {
+	if s.DraftVersion >= 2020 {
+		return s.PrefixItems, s.Items2020
+	}
+	switch items := s.Items.(type) {
+	case *jsonschema.Schema:
+		return nil, items
+	case []*jsonschema.Schema:
+		first = items
+	}
+	others, _ = s.AdditionalItems.(*jsonschema.Schema)
+	return first, others
 }
 
 // innerValues returns the subschemas with which a value's members, their names and its items are

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -69,7 +71,7 @@ func TestCostly(t *testing.T) {
 		"many patterns":           {`{"patternProperties":{` + many(500, `"^#n(\\pL|x){50}$":{}`) + `}}`, "patterns"},
 		"a tree":                  {`{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#"}}},"required":["name"]}`, ""},
 		"trees of each other":     {`{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"properties":{"a":{"$ref":"#/$defs/a"}}}}}`, ""},
-		"a draft's own schema":    {`{"properties":{"schema":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`, ""},
+		"a draft's own schema":    {`{"properties":{"schema":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`, "dynamic"},
 		"an older draft's schema": {`{"properties":{"schema":{"$ref":"http://json-schema.org/draft-07/schema#"}}}`, ""},
 		"1000 properties":         {`{"properties":{` + many(1_000, `"p#n":{"type":"string","description":"text"}`) + `}}`, ""},
 		"5000 values":             {`{"properties":{"icon":{"enum":[` + many(5_000, `"icon-#n"`) + `]}}}`, ""},
@@ -109,10 +111,15 @@ func TestSteps(t *testing.T) {
 		"members, again and again": {
 			`{"anyOf":[` + many(1_900, `{"additionalProperties":false,"title":"#n"}`) + `]}`, `{` + many(3_000, `"x#n":1`) + `}`,
 		},
-		"numbers of many digits": {`{"items":{"not":{"enum":[` + many(900, `1#ne-900`) + `]}}}`, `[` + many(150, `7#ne-900`) + `]`},
-		"a large number":         {`{"multipleOf":3}`, `1e1000000`},
-		"a large integer":        {`{"type":"integer"}`, `1e1000000`},
-		"equal numbers":          {`{"uniqueItems":true}`, `[1e1000000,1e1000001]`},
+		"numbers of many digits":       {`{"items":{"not":{"enum":[` + many(900, `1#ne-900`) + `]}}}`, `[` + many(150, `7#ne-900`) + `]`},
+		"an enum of exponents":         {`{"items":{"enum":[` + many(9_000, `1#ne-900`) + `]}}`, `[` + many(200, `#n`) + `]`},
+		"a multiple of a small number": {`{"items":{"multipleOf":1e-998}}`, `[` + many(150_000, `#n`) + `]`},
+		"required by absent members":   {`{"items":{"dependentRequired":{` + many(15_000, `"p#n":[]`) + `}}}`, `[` + many(60_000, `{}`) + `]`},
+		"long names":                   {`{"items":{"required":["` + strings.Repeat("x", 900_000) + `"]}}`, `[` + many(20_000, `{"a":#n}`) + `]`},
+		"lists that may hash alike":    {`{"uniqueItems":true}`, `[` + many(12_000, `[#n]`) + `]`},
+		"a large number":               {`{"multipleOf":3}`, `1e1000000`},
+		"a large integer":              {`{"type":"integer"}`, `1e1000000`},
+		"equal numbers":                {`{"uniqueItems":true}`, `[1e1000000,1e1000001]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Compile(json.RawMessage(tc.schema))
@@ -123,6 +130,37 @@ func TestSteps(t *testing.T) {
 				t.Errorf("faults %.200q, error %v", faults, err)
 			}
 		})
+	}
+}
+
+// TestLongValues checks that long values of usual tools are compared.
+func TestLongValues(t *testing.T) {
+	for name, tc := range map[string]struct{ schema, value string }{
+		"numbers": {`{"items":{"type":"number","minimum":-180,"maximum":180}}`, `[` + many(100_000, `1.#n`) + `]`},
+		"strings": {`{"items":{"type":"string","pattern":"^[a-z0-9 -]+$"},"uniqueItems":true}`, `[` + many(100_000, `"some text #n"`) + `]`},
+		"a text":  {`{"type":"string","pattern":"^[\\s\\S]*\\S[\\s\\S]*$"}`, `"` + strings.Repeat("word ", 400_000) + `"`},
+		"objects": {`{"items":{"required":["m1"],"additionalProperties":{"anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}`,
+			`[{}` + strings.Repeat(`,{`+many(20, `"m#n":"value #n"`)+`}`, 5_000) + `]`},
+	} {
+		s, err := Compile(json.RawMessage(tc.schema))
+		expect.OK(t, err, "%s", name)
+		_, err = s.Validate(t.Context(), "arguments", json.RawMessage(tc.value))
+		expect.OK(t, err, "%s", name)
+	}
+}
+
+// TestLenient checks that required members with a default may be missing, but not so that a value fits two of oneOf.
+func TestLenient(t *testing.T) {
+	const branch = `{"properties":{"#":{"default":1}},"required":["#"]}`
+	a, b, c := strings.ReplaceAll(branch, "#", "a"), strings.ReplaceAll(branch, "#", "b"), `{"required":["c"]}`
+	for schema, fits := range map[string]bool{
+		a: true, c: false, `{"oneOf":[` + a + `,` + c + `]}`: true, `{"oneOf":[` + a + `,` + b + `]}`: false, `{"anyOf":[` + a + `,` + b + `]}`: true,
+	} {
+		s, err := Compile(json.RawMessage(schema))
+		expect.OK(t, err, "%s", schema)
+		faults, err := s.Lenient().Validate(t.Context(), "a", json.RawMessage(`{}`))
+		expect.OK(t, err, "%s", schema)
+		expect.Equal(t, faults == nil, fits, "%s: %v", schema, faults)
 	}
 }
 
@@ -160,7 +198,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkValidate compares a call's arguments with a schema, here and in the library.
+// BenchmarkValidate compares a call's arguments with a schema.
 func BenchmarkValidate(b *testing.B) {
 	s, err := Compile(json.RawMessage(`{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string","minLength":1},"page":{"type":"integer","minimum":1},
 		"labels":{"type":"array","items":{"type":"string"}},"state":{"enum":["open","closed","all"]},"when":{"anyOf":[{"type":"string"},{"type":"null"}]}},
@@ -169,43 +207,40 @@ func BenchmarkValidate(b *testing.B) {
 		b.Fatal(err)
 	}
 	args := json.RawMessage(`{"owner":"octo","repo":"hello","page":2,"labels":["bug","help wanted"],"state":"open","when":null}`)
-	b.Run("here", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if faults, err := s.Validate(b.Context(), "arguments", args); err != nil || faults != nil {
-				b.Fatal(faults, err)
-			}
+	b.ReportAllocs()
+	for b.Loop() {
+		if faults, err := s.Validate(b.Context(), "arguments", args); err != nil || faults != nil {
+			b.Fatal(faults, err)
 		}
-	})
-	b.Run("library", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if faults := reference(b, s, args); faults != nil {
-				b.Fatal(faults)
-			}
-		}
-	})
+	}
 }
 
-// TestCanonical checks that equal numbers have the same text, and others have not.
-func TestCanonical(t *testing.T) {
-	e := evaluation{meter: meter{ctx: t.Context(), steps: maxSteps, look: stepsPerLook}, most: maxFaults}
-	seen := make(map[string]string)
-	for _, equal := range []string{
-		"0 -0 0.0 0e5 -0.00E-7", "1 1.0 10e-1 0.1e1 1E+0", "-1 -1.0 -0.01e2", "10 1e1 1E+1 10.00", "0.1 1e-1 0.10", "100.5 1005e-1 1.005e2",
-		"1e900 10e899", "1e-900", "101", "1010 1.01e3",
-	} {
-		first := ""
-		for n := range strings.FieldsSeq(equal) {
-			text := string(e.appendKey(nil, json.Number(n)))
-			if first == "" {
-				if first = text; seen[text] != "" {
-					t.Errorf("%s has the text %s of %s", n, text, seen[text])
-				}
-				seen[text] = n
+// TestRealServers checks that the schemas of real servers, which METAROUTER_REAL_SERVERS is a folder of, are cheap enough for
+// arguments as they may look.
+func TestRealServers(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("METAROUTER_REAL_SERVERS"), "*.json"))
+	if len(files) == 0 {
+		t.Skip("METAROUTER_REAL_SERVERS names no folder of lists")
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		expect.OK(t, err)
+		var list struct {
+			Tools []struct {
+				Name                      string
+				InputSchema, OutputSchema json.RawMessage
 			}
-			if text != first {
-				t.Errorf("%s has the text %s, not %s", n, text, first)
+		}
+		expect.OK(t, json.Unmarshal(text, &list), "%s", file)
+		for _, tool := range list.Tools {
+			for _, schema := range []json.RawMessage{tool.InputSchema, tool.OutputSchema} {
+				s, err := Compile(schema)
+				if schema == nil || err != nil && !errors.Is(err, ErrCostly) {
+					continue
+				}
+				expect.OK(t, err, "%s of %s", tool.Name, file)
+				_, err = s.Validate(t.Context(), "arguments", ExampleArguments(schema, nil))
+				expect.OK(t, err, "%s of %s", tool.Name, file)
 			}
 		}
 	}

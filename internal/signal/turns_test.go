@@ -25,12 +25,11 @@ func newCrowd(t *testing.T, regular, extra int) *crowd {
 	return c
 }
 
-// join has a member wait for a turn, which comes before others if it is soon. want makes
-// it one that someone waits for.
-func (c *crowd) join(name string, soon bool) (want func()) {
+// join has a member wait for a turn. want makes it one that someone waits for.
+func (c *crowd) join(name string) (want func()) {
 	wanted := make(chan struct{})
 	go func() {
-		free, err := c.Take(c.ctx, Turn{Limit: time.Minute, Soon: soon, Wanted: wanted})
+		free, err := c.Take(c.ctx, Turn{Limit: time.Minute, Wanted: wanted})
 		if err == nil {
 			c.got, c.free[name] = append(c.got, name), free
 		}
@@ -52,36 +51,31 @@ func (c *crowd) expect(names ...string) {
 	c.got = nil
 }
 
-// Turns are given in the order of arrival, but for those that someone waits for: they take an
-// extra turn, and while they hold it no other turn is given.
+// Turns are given in the order of arrival, but for those that someone waits for: they may take an extra turn.
 func TestTurnsOfWantedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 2, 1)
 		wants := make(map[string]func())
 		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-			wants[name] = c.join(name, false)
+			wants[name] = c.join(name)
 		}
-		c.join("soon", true)
 		c.expect("a", "b")
 		wants["e"]()
 		c.expect("e")
 		wants["f"]()
 		c.expect() // not more than the extra turns
 		c.leave("a")
+		c.expect("c")
+		c.leave("e")
+		c.leave("e") // twice does nothing
 		c.expect("f")
 		c.leave("b")
-		c.expect() // two hold turns: those that are wanted
-		c.leave("e")
-		c.expect("soon")
-		c.leave("soon")
-		c.leave("soon") // twice does nothing
-		c.expect("c")
-		c.leave("f")
 		c.expect("d")
-		c.leave("c")
-		c.leave("d")
-		if c.held != 0 || len(c.line) != 0 {
-			t.Errorf("at the end %d turns are held and %d wait", c.held, len(c.line))
+		for _, name := range []string{"c", "d", "f"} {
+			c.leave(name)
+		}
+		if len(c.regular)+len(c.extra) != 0 {
+			t.Errorf("at the end %d and %d turns are held", len(c.regular), len(c.extra))
 		}
 	})
 }
@@ -91,7 +85,7 @@ func TestTurnsAreHeldForALimitedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 1, 0)
 		for _, name := range []string{"a", "b", "c"} {
-			c.join(name, false)
+			c.join(name)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -107,8 +101,8 @@ func TestTurnsAreHeldForALimitedTime(t *testing.T) {
 func TestTurnsOfThoseThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 1, 0)
-		c.join("a", false)
-		c.join("b", false)
+		c.join("a")
+		c.join("b")
 		why := errors.New("edited")
 		c.end(why)
 		synctest.Wait()
@@ -117,7 +111,7 @@ func TestTurnsOfThoseThatLeft(t *testing.T) {
 		}
 		c.ctx = t.Context()
 		c.leave("a")
-		c.join("c", false)
+		c.join("c")
 		c.expect("a", "c")
 		waits := 0
 		for range 100 { // a turn that comes when the wait ends is not lost
@@ -131,10 +125,10 @@ func TestTurnsOfThoseThatLeft(t *testing.T) {
 			go cancel()
 			go c.free["c"]()
 			synctest.Wait()
-			c.join("c", false)
+			c.join("c")
 		}
-		if waits != 100 || c.held != 1 || len(c.line) != 0 {
-			t.Errorf("%d waited, %d turns are held and %d wait", waits, c.held, len(c.line))
+		if waits != 100 || len(c.regular) != 1 {
+			t.Errorf("%d waited, and %d turns are held", waits, len(c.regular))
 		}
 	})
 }

@@ -105,11 +105,11 @@ func unfetched(name string) Job {
 	}
 }
 
-// The package of a server that someone waits for is fetched next.
+// The package of a server that someone waits for is fetched past the line.
 func TestTurnOfAWantedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(nil, "", "")
-		l.fetching = signal.NewTurns(1, 0)
+		l.fetching = signal.NewTurns(1, 1)
 		var order []string
 		fetch := func(name string, wanted <-chan struct{}) {
 			job := unfetched(name)

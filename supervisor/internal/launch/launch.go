@@ -35,7 +35,7 @@ type Launcher struct {
 func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 	return &Launcher{
 		Cache: newCache(dataDir), starter: starter, reporter: reporter, dataDir: dataDir,
-		fetching: signal.NewTurns(AtATime, 0),
+		fetching: signal.NewTurns(AtATime, 1),
 	}
 }
 

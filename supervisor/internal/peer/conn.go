@@ -19,12 +19,10 @@ import (
 // notifications in both directions. The server's requests and notifications go to
 // the Peer that the Conn is part of.
 type Conn struct {
-	Calls    Calls
-	Strays   Strays
-	Notes    Notes
-	Unusable Unusable
-	Flood    Flood
-	Spoke    atomic.Bool // a message has come from the server
+	Calls  Calls
+	Record Record
+	Flood  Flood
+	Spoke  atomic.Bool // a message has come from the server
 
 	OpenEvent atomic.Bool // as in [Outgoing], for the one stream of all answers
 

@@ -5,7 +5,7 @@
 // # Types
 //
 // A [Conn] is JSON-RPC over a [Link]: it matches answers to requests ([Calls]),
-// counts lines that are no message ([Strays]) and ends once, with one cause. A [Peer] is a
+// notes violations of the protocol ([Record]) and ends once, with one cause. A [Peer] is a
 // Conn that speaks MCP: it adds the handshake ([Peer.Handshake]), the requests of
 // the server ([Questions]), [Subscriptions] and repeated rounds for input. It
 // implements [session.Session].

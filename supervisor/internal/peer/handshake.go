@@ -272,9 +272,9 @@ func (p *Peer) revision(version json.RawMessage) (string, error) {
 	case isDate && v >= session.Oldest:
 		return v, nil
 	case version == nil || string(version) == "null":
-		p.Notes.Add("names no version of the protocol, which is taken as " + session.Oldest)
+		p.Record.Note("names no version of the protocol, which is taken as " + session.Oldest)
 	default:
-		p.Notes.Add(fmt.Sprintf("names %s as its version of the protocol, which is taken as %s", brief(string(version)), session.Oldest))
+		p.Record.Note(fmt.Sprintf("names %s as its version of the protocol, which is taken as %s", brief(string(version)), session.Oldest))
 	}
 	return session.Oldest, nil
 }

@@ -42,7 +42,7 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	}
 	c := &Conn{
 		Calls:  Calls{pending: make(map[int64]*pendingRequest), since: time.Now()},
-		Strays: Strays{log: h.Stray},
+		Record: Record{log: h.Stray},
 		Flood:  newFlood(),
 		server: h.Server, roots: h.Roots, text: h.Text, Life: signal.NewLife(),
 	}

@@ -145,7 +145,7 @@ func TestCallPassesBytes(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("Call = %s, %v, want %s", got, err, want)
 	}
-	expect.Equal(t, p.Strays.Count(), 4, "lines counted as strays")
+	expect.Equal(t, p.Record.All().Strays, 4, "lines counted as strays")
 }
 
 func TestCallKeepsError(t *testing.T) {
@@ -433,7 +433,7 @@ func TestHandshake(t *testing.T) {
 				case tc.err == "" && (err != nil || p.Info().ProtocolVersion != tc.revision):
 					t.Errorf("revision %q, %v, want %q", p.Info().ProtocolVersion, err, tc.revision)
 				}
-				if notes := strings.Join(p.Notes.All(), ""); (tc.revision == session.Oldest) != strings.Contains(notes, session.Oldest) || len(notes) > 500 {
+				if notes := strings.Join(p.Record.All().Notes, ""); (tc.revision == session.Oldest) != strings.Contains(notes, session.Oldest) || len(notes) > 500 {
 					t.Errorf("notes %.500q", notes)
 				}
 				if modern := p.Modern(); tc.err == "" && modern != (tc.revision == session.Modern) {

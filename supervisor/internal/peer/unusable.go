@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -33,27 +31,6 @@ func (e *AnswerError) Error() string {
 
 func (e *AnswerError) Unwrap() error { return e.Cause }
 
-// Unusable counts the messages of a server that could not be passed on.
-type Unusable struct{ notUTF8, tooDeep, tooLong, invalid atomic.Int64 }
-
-// Count returns how many messages could not be passed on so far.
-func (u *Unusable) Count() status.Unusable {
-	return status.Unusable{NotUTF8: u.notUTF8.Load(), TooDeep: u.tooDeep.Load(), TooLong: u.tooLong.Load(), Invalid: u.invalid.Load()}
-}
-
-func (u *Unusable) note(cause error) {
-	switch {
-	case errors.Is(cause, wire.ErrNotUTF8):
-		u.notUTF8.Add(1)
-	case errors.Is(cause, wire.ErrTooDeep):
-		u.tooDeep.Add(1)
-	case errors.Is(cause, wire.ErrTooLong):
-		u.tooLong.Add(1)
-	default:
-		u.invalid.Add(1)
-	}
-}
-
 // check returns the reply, a message with a fault, to a request of the method. Answers that
 // the router reads and cleans itself are kept: lists, and a server's description of itself.
 func check(c *Conn, method string, r Reply) Reply {
@@ -67,14 +44,14 @@ func check(c *Conn, method string, r Reply) Reply {
 			return r
 		}
 	}
-	c.Unusable.note(fault)
+	c.Record.unusable(fault)
 	return Reply{Err: &AnswerError{c.server, fault}}
 }
 
 // refuse answers a faulty request of the server. A notification is
 // left out.
 func (c *Conn) refuse(m wire.Message) error {
-	c.Unusable.note(m.Fault)
+	c.Record.unusable(m.Fault)
 	if !m.IsRequest() {
 		return nil
 	}
@@ -92,14 +69,14 @@ func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 	c.Flood.admit("", len(line))
 	one := answered(&c.Calls, ends)
 	if one == nil {
-		c.Strays.Skip(line, why)
+		c.Record.Skip(line, why)
 		return
 	}
 	if errors.Is(why, wire.ErrTooLong) || errors.Is(why, wire.ErrTooDeep) {
 		c.Fail(one.id, why)
 		return
 	}
-	c.Strays.Skip(line, why)
+	c.Record.Skip(line, why)
 	giveUpLater(c, one, why)
 }
 
@@ -128,7 +105,7 @@ func giveUpLater(c *Conn, one *pendingRequest, why error) {
 // Fail ends a request, if it is still under way: its answer can't be passed on.
 func (c *Conn) Fail(id int64, why error) {
 	if c.Calls.get(id) != nil {
-		c.Unusable.note(why)
+		c.Record.unusable(why)
 		c.Settle(id, Reply{Err: &AnswerError{c.server, why}})
 	}
 }

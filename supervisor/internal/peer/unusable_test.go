@@ -50,8 +50,8 @@ func TestUnusableAnswers(t *testing.T) {
 		if bad, ok := errors.AsType[*AnswerError](err); tc.err != nil && (!ok || bad.Server != "s" || !strings.Contains(err.Error(), `server "s"`)) {
 			t.Errorf("%s: %v does not name the server", tc.method, err)
 		}
-		expect.Equal(t, p.Unusable.Count(), tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
-		expect.Equal(t, p.Strays.Count(), 0, "%s, %.60q: lines of text", tc.method, tc.answer)
+		expect.Equal(t, p.Record.All().Unusable, tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
+		expect.Equal(t, p.Record.All().Strays, 0, "%s, %.60q: lines of text", tc.method, tc.answer)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestBrokenAnswer(t *testing.T) {
 					}()
 					began := time.Now()
 					raw, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
-					if again && (err != nil || string(raw) != "{}" || p.Unusable.Count() != status.Unusable{}) {
+					if again && (err != nil || string(raw) != "{}" || p.Record.All().Unusable != status.Unusable{}) {
 						t.Errorf("%s, %v", raw, err)
 					}
-					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || p.Unusable.Count() != status.Unusable{Invalid: 1}) {
+					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || p.Record.All().Unusable != status.Unusable{Invalid: 1}) {
 						t.Errorf("after %v: %v", time.Since(began), err)
 					}
 				})
@@ -128,7 +128,7 @@ func TestUnusableMessages(t *testing.T) {
 	if len(heard) != 1 || heard[0] != `{"data":"\ufffd"}` {
 		t.Errorf("heard %q", heard)
 	}
-	if got, want := p.Unusable.Count(), (status.Unusable{NotUTF8: 3, TooDeep: 2}); got != want {
+	if got, want := p.Record.All().Unusable, (status.Unusable{NotUTF8: 3, TooDeep: 2}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }

@@ -155,9 +155,10 @@ func (e *NeedsAuthError) Is(target error) bool {
 }
 
 func (e *NeedsAuthError) Error() string {
+	needed, _ := errors.AsType[*login.NeededError](e.Login)
 	switch {
-	case e.Login != nil:
-		return "needs a login: " + advice(e.Login)
+	case needed != nil:
+		return "needs a login: " + needed.Advice()
 	case e.Renewal != nil:
 		return fmt.Sprintf("the secret in its headers is refused (HTTP %d), and no other one is known: %v", e.Status, e.Renewal)
 	case errors.Is(e.NoLogin, login.ErrNoOAuth):
@@ -169,12 +170,4 @@ func (e *NeedsAuthError) Error() string {
 		return fmt.Sprintf("needs a token: the one in \"Authorization\" of the entry's headers is refused (HTTP %d)", e.Status)
 	}
 	return `needs a token: put "Authorization": "Bearer ${TOKEN}" into the entry's headers`
-}
-
-// advice says why a login is needed, and how to log in.
-func advice(err error) string {
-	if needed, ok := errors.AsType[*login.NeededError](err); ok {
-		return needed.Advice()
-	}
-	return err.Error()
 }

@@ -43,8 +43,8 @@ func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
 		n++
 		return n < maxBatch
 	}); err != nil {
-		c.Strays.Skip(nil, err)
+		c.Record.Skip(nil, err)
 	} else if n == maxBatch {
-		c.Strays.Skip(nil, fmt.Errorf("what follows %d messages in one batch", maxBatch))
+		c.Record.Skip(nil, fmt.Errorf("what follows %d messages in one batch", maxBatch))
 	}
 }

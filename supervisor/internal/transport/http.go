@@ -43,16 +43,10 @@ var errForgotten = errors.New("the server has forgotten the session")
 // Streamable is the link over streamable HTTP, of both eras: each message is a
 // POST of its own.
 type Streamable struct {
-	conn    *peer.Conn
-	site    *Site
-	log     *zap.Logger
+	poster
 	mirrors mirrors
-	later   chan struct{} // holds an item for each message under way that no caller waits for
 
 	unreached atomic.Int32 // requests in a row that did not reach the server
-
-	ctx   context.Context // of all requests under way
-	abort context.CancelFunc
 
 	mu       sync.Mutex // guards the fields below
 	id       string     // of the session; may be ""
@@ -68,20 +62,15 @@ type inFlight struct {
 
 // NewStreamable returns a link to the server at the site.
 func NewStreamable(c *peer.Conn, s *Site, log *zap.Logger) *Streamable {
-	l := &Streamable{conn: c, site: s, log: log, later: make(chan struct{}, maxLater), calls: make(map[int64]inFlight)}
-	l.ctx, l.abort = context.WithCancel(context.Background())
-	return l
+	ctx, abort := context.WithCancel(context.Background())
+	return &Streamable{poster: poster{c, s, log, make(chan struct{}, maxLater), ctx, abort}, calls: make(map[int64]inFlight)}
 }
 
 // Send implements [peer.Link].
 func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
 	revision := l.agreed(o)
-	if o.Method == peer.Initialized { // nothing may overtake it
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(l.ctx, cancel)()
-		err := l.try(ctx, o, revision, true)
-		if _, no := errors.AsType[*StatusError](err); err != nil && !no { // some do not know it, and do well without
+	if o.Method == peer.Initialized {
+		if err := l.initialized(ctx, func(ctx context.Context) error { return l.try(ctx, o, revision, true) }); err != nil {
 			return err
 		}
 		l.abortProbe()
@@ -158,22 +147,14 @@ func (l *Streamable) SendLater(o *peer.Outgoing) error {
 		abort() // "closing the SSE response stream is itself the cancellation signal"
 		return nil
 	}
-	select {
-	case l.later <- struct{}{}:
-	default:
-		abort()
-		return errors.New("the server does not read, or asks too much at once")
-	}
-	if !l.conn.Go(func() {
-		defer func() { <-l.later }()
+	err := l.postLater(func(ctx context.Context) {
 		defer abort()
-		ctx, cancel := context.WithTimeout(l.ctx, laterTimeout)
-		defer cancel()
 		l.exchange(ctx, o, revision)
-	}) {
-		<-l.later
+	})
+	if err != nil {
+		abort()
 	}
-	return nil
+	return err
 }
 
 // End asks the server to end the session, and aborts all requests under way. The
@@ -214,25 +195,13 @@ func (l *Streamable) exchange(ctx context.Context, o *peer.Outgoing, revision st
 	if !opening {
 		cause = sessionEnd(err, l.unreached.Load())
 	}
-	if cause != nil {
-		l.conn.Calls.Refuse() // before the caller asks again
+	r := peer.Reply{Err: err}
+	if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) && !errors.Is(err, wire.ErrTooLong) {
+		// "Not a recognised modern JSON-RPC error": to the handshake, a legacy server.
+		refusal := &session.Error{Code: session.CodeMethodNotFound, Message: err.Error()}
+		r = peer.Reply{Message: wire.Message{Error: wire.Marshal(refusal)}}
 	}
-	if errors.Is(err, wire.ErrTooLong) {
-		l.conn.Fail(o.ID, err)
-	} else if o.ID != 0 {
-		r := peer.Reply{Err: err}
-		if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) {
-			// "Not a recognised modern JSON-RPC error": to the handshake, a legacy server.
-			refusal := &session.Error{Code: session.CodeMethodNotFound, Message: err.Error()}
-			r = peer.Reply{Message: wire.Message{Error: wire.Marshal(refusal)}}
-		}
-		l.conn.Settle(o.ID, r)
-	} else if ctx.Err() == nil {
-		l.log.Debug("a message was not accepted", zap.String("method", o.Method), zap.Error(err))
-	}
-	if cause != nil {
-		l.conn.Close(cause)
-	}
+	l.fail(ctx, o, r, cause)
 }
 
 // sessionEnd returns why the session is over after err, nil if it can go on.

@@ -152,12 +152,15 @@ func (l *Lines) await(ctx context.Context) error {
 	}
 }
 
+// errBacklog is the error for a message that no caller waits for, if maxLater wait.
+var errBacklog = errors.New("the server does not read, or asks too much at once")
+
 // SendLater implements [peer.Link].
 func (l *Lines) SendLater(o *peer.Outgoing) error {
 	select {
 	case l.later <- o:
 		return nil
 	default:
-		return errors.New("the server does not read, or asks too much at once")
+		return errBacklog
 	}
 }

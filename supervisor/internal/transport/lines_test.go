@@ -148,7 +148,7 @@ func TestAnswerTooLong(t *testing.T) {
 	}()
 	_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
 	expect.OK(t, err)
-	if got, want := p.Unusable.Count(), (status.Unusable{TooLong: 2}); got != want || p.Strays.Count() != 1 {
-		t.Errorf("counted %+v and %d strays", got, p.Strays.Count())
+	if got, want := p.Record.All().Unusable, (status.Unusable{TooLong: 2}); got != want || p.Record.All().Strays != 1 {
+		t.Errorf("counted %+v and %d strays", got, p.Record.All().Strays)
 	}
 }

@@ -63,22 +63,20 @@ func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
 // to the server are POSTs to a url that it names, and all that it sends comes on one
 // event stream. The session is over when that ends.
 type SSE struct {
-	*Events
-	conn  *peer.Conn
-	log   *zap.Logger
-	later chan struct{} // holds an item for each message under way that no caller waits for
+	poster
+	events *Events
 }
 
 // NewSSE returns a link over the event stream.
 func NewSSE(c *peer.Conn, e *Events, log *zap.Logger) *SSE {
-	return &SSE{Events: e, conn: c, log: log, later: make(chan struct{}, maxLater)}
+	return &SSE{poster{c, e.site, log, make(chan struct{}, maxLater), e.ctx, e.abort}, e}
 }
 
 // Start begins to read the event stream, until the session ends.
 func (l *SSE) Start() {
-	l.stream.Open = &l.conn.OpenEvent
+	l.events.stream.Open = &l.conn.OpenEvent
 	l.conn.Go(func() {
-		defer l.body.Close()
+		defer l.events.body.Close()
 		l.read()
 	})
 }
@@ -105,9 +103,9 @@ func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 func (l *SSE) read() {
 	for {
 		l.conn.Flood.Pace(l.conn.Done())
-		ev, err := l.stream.Next()
+		ev, err := l.events.stream.Next()
 		if errors.Is(err, wire.ErrTooLong) {
-			l.conn.SkipLine(nil, l.stream.Skipped(), err)
+			l.conn.SkipLine(nil, l.events.stream.Skipped(), err)
 			continue
 		}
 		if err != nil {
@@ -128,15 +126,8 @@ func (l *SSE) read() {
 
 // Send implements [peer.Link].
 func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
-	if o.Method == peer.Initialized { // nothing may overtake it
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(l.ctx, cancel)()
-		err := l.post(ctx, o)
-		if _, no := errors.AsType[*StatusError](err); no { // some do not know it, and do well without
-			return nil
-		}
-		return err
+	if o.Method == peer.Initialized {
+		return l.initialized(ctx, func(ctx context.Context) error { return l.post(ctx, o) })
 	}
 	// The answer comes on the event stream, so nothing is lost with the response.
 	call, abort := context.WithTimeout(l.ctx, laterTimeout)
@@ -154,20 +145,7 @@ func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 
 // SendLater implements [peer.Link].
 func (l *SSE) SendLater(o *peer.Outgoing) error {
-	select {
-	case l.later <- struct{}{}:
-	default:
-		return errors.New("the server does not read, or asks too much at once")
-	}
-	if !l.conn.Go(func() {
-		defer func() { <-l.later }()
-		ctx, cancel := context.WithTimeout(l.ctx, laterTimeout)
-		defer cancel()
-		l.deliver(ctx, o)
-	}) {
-		<-l.later
-	}
-	return nil
+	return l.postLater(func(ctx context.Context) { l.deliver(ctx, o) })
 }
 
 // End aborts all requests under way, and the event stream.
@@ -175,32 +153,18 @@ func (l *SSE) End() { l.abort() }
 
 // deliver posts a message. If that fails, the reason is the reply to the request.
 func (l *SSE) deliver(ctx context.Context, o *peer.Outgoing) {
-	err := l.post(ctx, o)
-	if err == nil {
-		return
-	}
-	var cause error
-	if e, ok := errors.AsType[*NeedsAuthError](err); ok && e.forAll() && o.Method != peer.Initialize {
-		cause = e
-	} else if errors.Is(err, errForgotten) {
-		cause = errForgotten
-	}
-	if cause != nil {
-		l.conn.Calls.Refuse() // before the caller asks again
-	}
-	if o.ID != 0 {
-		l.conn.Settle(o.ID, peer.Reply{Err: err})
-	} else if ctx.Err() == nil {
-		l.log.Debug("a message was not accepted", zap.String("method", o.Method), zap.Error(err))
-	}
-	if cause != nil {
-		l.conn.Close(cause)
+	if err := l.post(ctx, o); err != nil {
+		var cause error
+		if o.Method != peer.Initialize { // else the handshake fails by itself
+			cause = sessionEnd(err, 0)
+		}
+		l.fail(ctx, o, peer.Reply{Err: err}, cause)
 	}
 }
 
 func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
 	resp, err := l.site.patient(ctx, o.Repeatable, func() (*http.Request, error) {
-		r, err := l.site.request(ctx, http.MethodPost, l.to, "*/*", o.Line)
+		r, err := l.site.request(ctx, http.MethodPost, l.events.to, "*/*", o.Line)
 		if err == nil {
 			trace(r.Header, o)
 		}
