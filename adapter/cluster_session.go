@@ -163,7 +163,9 @@ func (s *remoteSession) Subscribe(ctx context.Context, uri string) (cancel func(
 }
 
 // Listen implements [session.Session].
-func (s *remoteSession) Listen(hear func(Message)) (stop func()) { return s.stream.Load().Listen(hear) }
+func (s *remoteSession) Listen(hear func(session.Message)) (stop func()) {
+	return s.stream.Load().Listen(hear)
+}
 
 // Done implements [session.Session].
 func (s *remoteSession) Done() <-chan struct{} { return s.stream.Load().Done() }

@@ -3,10 +3,10 @@ package adapter
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -97,36 +97,14 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 	return err
 }
 
-// A ServerInfo is the state of one server.
-type ServerInfo struct {
-	Status
-	Calls   int  // that run
-	Waiting int  // calls that wait for one of these to end
-	Tools   int  // known tools, whether or not the server runs
-	ByHand  bool // turned on or off by hand; see Turn of [Parts]
-}
-
-// ByCluster is the transport of servers on other nodes.
-const ByCluster = "cluster"
-
-// Node returns the name of the node that has the server; "" for a server of this router, and for one
-// with replicas on several nodes.
-func (i ServerInfo) Node() string {
-	at := strings.LastIndexByte(i.Name, '@')
-	if i.Transport != ByCluster || at < 0 {
-		return ""
-	}
-	return i.Name[at+1:]
-}
-
 // Servers returns the state of each server, in the order of the configuration, and then of the servers
 // of other nodes. Clients of a profile do not see other clients' use of the servers.
-func (c catalogView) Servers() (all []ServerInfo) {
+func (c catalogView) Servers() (all []status.Server) {
 	r, now, v := c.router, c.router.current.load(), c.scope.Visible()
 	servers := r.supervisor.Status()
 	if servers == nil { // the router does not run yet
 		for _, s := range now.config.Servers {
-			st := Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)}
+			st := status.Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)}
 			switch {
 			case s.Disabled:
 				st.State = status.Disabled
@@ -146,7 +124,7 @@ func (c catalogView) Servers() (all []ServerInfo) {
 		}
 		_, byHand := now.byHand[st.Name]
 		calls, waiting := r.executor.Load(st.Name)
-		all = append(all, ServerInfo{st, calls, waiting, len(v.Snapshot.Server(st.Name)), byHand})
+		all = append(all, status.Server{Status: st, Calls: calls, Waiting: waiting, Tools: len(v.Snapshot.Server(st.Name)), ByHand: byHand})
 	}
 	return all
 }
@@ -154,7 +132,7 @@ func (c catalogView) Servers() (all []ServerInfo) {
 // Nodes returns the nodes of the cluster, this one first; nil if the router is in no cluster. With a
 // profile these are this node and the trusted ones that have a server which the profile allows,
 // without keys and with these servers alone.
-func (c catalogView) Nodes() (some []NodeInfo) {
+func (c catalogView) Nodes() (some []clusternode.Info) {
 	limits, node := c.scope.Limits(), c.router.members.node()
 	if node == nil {
 		return nil
@@ -172,7 +150,7 @@ func (c catalogView) Nodes() (some []NodeInfo) {
 		}
 		servers := slices.DeleteFunc(append([]string{}, n.Servers...), func(name string) bool { return !limits.Server(name + at) })
 		if n.Self || len(servers) > 0 {
-			some = append(some, NodeInfo{
+			some = append(some, clusternode.Info{
 				Node: n.Node, Self: n.Self, Trusted: true, Alive: n.Alive, Version: n.Version,
 				Servers: servers, Latency: n.Latency, LastSeen: n.LastSeen,
 			})
@@ -181,11 +159,8 @@ func (c catalogView) Nodes() (some []NodeInfo) {
 	return some
 }
 
-// A Classifier sorts texts into the categories of a configuration, or into capability tags.
-type Classifier = classify.Classifier
-
 // Classifier returns the classifier that sorts texts into the categories of the configuration, or
 // else into the capability tags of the visible tools.
-func (c catalogView) Classifier() *Classifier {
+func (c catalogView) Classifier() *classify.Classifier {
 	return c.scope.Classifier(c.router.sorting.now.Load())
 }

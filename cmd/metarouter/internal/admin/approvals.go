@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -46,7 +45,7 @@ func answerApproval(q *query) (any, error) {
 }
 
 // pendingCall names a call that waits, and its client; "" if it no longer waits.
-func pendingCall(desk *adapter.Desk, id string) string {
+func pendingCall(desk *approval.Desk, id string) string {
 	for _, p := range desk.List() {
 		if p.ID == id {
 			return strings.TrimSuffix(p.Server+":"+p.Tool+" for "+cmp.Or(p.Principal, p.Client), " for ")

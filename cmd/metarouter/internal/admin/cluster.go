@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // maxNodes is how many nodes a page gets.
 const maxNodes = 200
 
-func clusterOf(r *adapter.Parts) *clusterInfo {
+func clusterOf(r *adapter.Router) *clusterInfo {
 	report, counters, in := r.ClusterReport()
 	if !in {
 		return &clusterInfo{Nodes: []nodeInfo{}}
@@ -20,7 +21,7 @@ func clusterOf(r *adapter.Parts) *clusterInfo {
 	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) *clusterInfo {
+func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nodes []clusternode.Info) *clusterInfo {
 	c := &clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
@@ -36,7 +37,7 @@ func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounter
 	return c
 }
 
-func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
+func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
 	for _, text := range []*string{&n.Node, &n.Key, &n.Version, &n.Problem} {
 		*text = plain.Text(*text)
 	}
@@ -48,7 +49,7 @@ func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 		servers = append(servers, plain.Text(s))
 	}
 	n.Servers, n.Latency = servers, math.Round(n.Latency*10)/10
-	info := nodeInfo{NodeInfo: n}
+	info := nodeInfo{Info: n}
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -94,7 +94,7 @@ type pageState struct {
 
 // A sentServer is a server as a page has it, with all that its details are made of.
 type sentServer struct {
-	is       adapter.ServerInfo
+	is       status.Server
 	login    *LoginDetails
 	snapshot *registry.Snapshot
 	details  ServerDetails

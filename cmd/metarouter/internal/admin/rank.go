@@ -16,7 +16,7 @@ import (
 
 // rank says where the tool ranks for the task, and why. A tool that is not offered is
 // nil, and has no rank.
-func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, task string, a *Reasons) error {
+func rank(ctx context.Context, r *adapter.Router, t *registry.NormalizedTool, task string, a *Reasons) error {
 	found, err := r.Find(ctx, selector.Query{Task: task, Limit: len(r.Snapshot().Tools()) + 1})
 	if err != nil {
 		return err

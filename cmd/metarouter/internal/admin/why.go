@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -34,7 +33,7 @@ func (a *Reasons) say(format string, args ...any) {
 type inquiry struct {
 	*query
 	asked    string // a name of the tool in any form
-	servers  []adapter.ServerInfo
+	servers  []status.Server
 	snapshot *registry.Snapshot
 	names    *exposure.ToolNames
 }
@@ -71,7 +70,7 @@ func explainOffer(q *query, in WhyRequest) (any, error) {
 func (x *inquiry) look() error {
 	x.servers, x.snapshot = x.router.Servers(), x.router.Snapshot()
 	x.names = x.exposed(x.snapshot)
-	x.asked = x.names.Unprefixed(x.asked, func() []adapter.ServerInfo { return x.servers })
+	x.asked = x.names.Unprefixed(x.asked, func() []status.Server { return x.servers })
 	_, err := x.names.Resolve(x.asked)
 	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous) > 0 {
 		return badRequest(err)
@@ -260,7 +259,7 @@ func (x *inquiry) unknown(a *Reasons) {
 	}
 }
 
-func (x *inquiry) stateWords(s adapter.ServerInfo) string {
+func (x *inquiry) stateWords(s status.Server) string {
 	switch {
 	case s.State == status.Disabled && s.ByHand:
 		return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)

@@ -32,7 +32,7 @@ var colours = map[status.State]console.Colour{
 }
 
 // tally sums the servers up in a line, and counts those that do not work.
-func tally(all []adapter.ServerInfo) (line string, failed int) {
+func tally(all []status.Server) (line string, failed int) {
 	up, starting, wanted, tools := 0, 0, 0, 0
 	for _, s := range all {
 		tools += s.Tools
@@ -60,7 +60,7 @@ func tally(all []adapter.ServerInfo) (line string, failed int) {
 
 // lineOf returns the line of one moment: it sums the servers up, says how long it has taken since began, and names
 // those that are starting, with how long and what each waits for.
-func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
+func lineOf(all []status.Server, began, now time.Time) string {
 	sum, _ := tally(all)
 	line, before := console.Spinner(now)+" "+sum+", "+console.Elapsed(now.Sub(began)), ": "
 	for _, s := range all {
@@ -90,7 +90,7 @@ func ServersTable(servers []exposure.ServerRow, columns int, coloured bool) []st
 }
 
 // ShowServers runs wait. If stderr is a [console.Screen], it shows meanwhile how the router's servers start.
-func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
+func ShowServers(stderr io.Writer, r interface{ Servers() []status.Server }, wait func()) {
 	showWhile(stderr, showAfter, func(began, now time.Time) string { return lineOf(r.Servers(), began, now) }, wait)
 }
 
@@ -121,7 +121,7 @@ func showWhile(stderr io.Writer, after time.Duration, line func(began, now time.
 
 // ShowStart shows the servers until all have started or failed, and then sums them up in a
 // line.
-func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Parts) {
+func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Router) {
 	ShowServers(stderr, r, func() { r.Started(ctx) })
 	if ctx.Err() == nil {
 		line, failed := tally(r.Servers())

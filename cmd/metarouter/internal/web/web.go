@@ -29,6 +29,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -218,15 +219,15 @@ func tokenOf(file string) (config.Token, error) {
 	return plainToken(token), nil
 }
 
-// Serve serves the router with the configuration of parts until ctx ends. Then it lets
+// Serve serves the router with the configuration of r until ctx ends. Then it lets
 // calls finish for a while.
-func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
-	options := adapter.Follow(parts, l.optionsOf)
+func (l *Listener) Serve(ctx context.Context, s *server.Servers, r *adapter.Router) error {
+	options := reload.Follow(r, l.optionsOf)
 	verifier := bearer.New(bearer.Options{Log: l.log.Named("bearer")})
 	defer verifier.Close() // after the handler, which asks it
-	authenticator := &authenticator{live: adapter.Follow(parts, l.admissionOf), verifier: verifier, log: l.log.Named("http"), warn: rate.Sometimes{Interval: warnAgain}}
+	authenticator := &authenticator{live: reload.Follow(r, l.admissionOf), verifier: verifier, log: l.log.Named("http"), warn: rate.Sometimes{Interval: warnAgain}}
 	handler := s.Handler(server.HTTPOptions{
-		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options, Authenticator: authenticator,
+		Bound: l.bound(), Pages: l.pages, Logins: r.Logins(), Accounts: r, Audit: r.Audit, Live: options, Authenticator: authenticator,
 	})
 	checked := http.Handler(handler)
 	if l.clients != nil {
