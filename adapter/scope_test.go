@@ -37,7 +37,7 @@ func offerOf(server string) registry.Offer {
 		Tools:        []registry.NormalizedTool{tool("read_x", registry.Hints{ReadOnly: &yes}), tool("delete_x", registry.Hints{})},
 		Prompts:      []registry.Prompt{{ID: registry.ID(server, "greet"), Server: server, Name: "greet"}},
 		Resources:    []registry.Resource{{ID: registry.ID(server, "doc://"+server+"/a"), Server: server, URI: "doc://" + server + "/a"}},
-		Templates:    []registry.Template{{ID: registry.ID(server, "doc://"+server+"/t/{x}"), Server: server, URITemplate: "doc://" + server + "/t/{x}"}},
+		Templates:    []registry.Template{{ID: registry.ID(server, "doc://"+server+"/t/{x}"), Server: server, URI: "doc://" + server + "/t/{x}"}},
 		Capabilities: json.RawMessage(`{"resources":{}}`), Extensions: json.RawMessage(`{"` + server + `":{}}`),
 		Dropped: []registry.Dropped{{Kind: registry.KindTool, Name: "delete_dropped"}},
 	}
@@ -82,7 +82,7 @@ func itemsOf(s *registry.Snapshot) string {
 		all = append(all, r.URI)
 	}
 	for _, t := range s.Templates() {
-		all = append(all, t.URITemplate)
+		all = append(all, t.URI)
 	}
 	return strings.Join(all, " ")
 }

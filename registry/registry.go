@@ -122,8 +122,7 @@ func share[T any, P interface {
 
 // equal reports whether a and b are the same things in the same order.
 func (a Listing) equal(b Listing) bool {
-	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
-		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) && slices.Equal(a.Skills, b.Skills) &&
+	return a.items.equal(b.items) &&
 		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version && bytes.Equal(a.Look, b.Look) && a.Instructions == b.Instructions && slices.Equal(a.Suspect, b.Suspect) &&
 		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen) && reflect.DeepEqual(a.Confirmed, b.Confirmed)
 }

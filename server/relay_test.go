@@ -29,7 +29,7 @@ func resource(server, uri string) registry.Resource {
 }
 
 func uriTemplate(server, uri string) registry.Template {
-	return registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: uri,
+	return registry.Template{ID: registry.ID(server, uri), Server: server, URI: uri, Name: uri,
 		Definition: fmt.Appendf(nil, `{"uriTemplate":%q,"name":"n"}`, uri)}
 }
 

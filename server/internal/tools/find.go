@@ -288,7 +288,7 @@ func (f *finder) otherDetails(c selector.Candidate) []foundItem {
 		full.URI, _ = f.Catalog.View().Skill(c.Skill, false)
 		full.Description, full.Mentions = c.Skill.Description, f.mentions(c.Skill)
 	case c.Template != nil:
-		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URITemplate)
+		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URI)
 		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
 	}
 	line := full
