@@ -47,8 +47,10 @@ type streamKey struct {
 	home   session.Client // of the only client; nil if all clients share the stream
 }
 
-// A remoteStream is a session over a stream to a server of another node.
+// A remoteStream is a session with a server of another node, over a stream. A call after its end is not sent, and
+// the caller opens another one.
 type remoteStream struct {
+	remotes      *remotes
 	key          streamKey
 	capabilities json.RawMessage // of the only client
 	end          context.CancelCauseFunc
@@ -114,9 +116,7 @@ func (r *remotes) Session(ctx context.Context, server string, from session.Clien
 		r.counts.To(nodeIn(server), clusternode.OutcomeOf(err))
 		return nil, err
 	}
-	s := &remoteSession{remotes: r}
-	s.stream.Store(stream)
-	return s, nil
+	return stream, nil
 }
 
 // nodeIn returns the node in the name of a server, such as box in gpu@box.
@@ -133,7 +133,7 @@ func (r *remotes) open(ctx context.Context, key streamKey, capabilities json.Raw
 			r.mu.Unlock()
 			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, cmp.Or(err, errFull))
 		}
-		s = &remoteStream{key: key, capabilities: capabilities, ready: make(chan struct{})}
+		s = &remoteStream{remotes: r, key: key, capabilities: capabilities, ready: make(chan struct{})}
 		var life context.Context
 		life, s.end = context.WithCancelCause(r.life)
 		r.all[key] = s

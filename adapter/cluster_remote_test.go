@@ -365,6 +365,10 @@ func TestRemoteStreamIsShared(t *testing.T) {
 	s := mustSession(t, all, nil)
 	f.hangUp()
 	<-s.Done()
+	if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); !errors.Is(err, session.ErrNotSent) {
+		t.Errorf("a stream that has ended: %v", err)
+	}
+	s = mustSession(t, all, nil)
 	if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
 		t.Errorf("after the end of the stream: %v, %d streams", err, f.dialled())
 	}
@@ -473,7 +477,7 @@ func TestRemoteStreamIdles(t *testing.T) {
 		default:
 			t.Error("a stream without calls and subscriptions for an hour is open")
 		}
-		if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
+		if _, err := mustSession(t, all, nil).Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
 			t.Errorf("after a pause: %v, %d streams", err, f.dialled())
 		}
 		time.Sleep(2 * remoteIdle)
