@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/internal/discovery"
+	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"

@@ -24,7 +24,7 @@ const module = "github.com/mcp-metarouter/metarouter/"
 
 // steps are the steps of the path. A step imports earlier steps only.
 var steps = []string{
-	"config", "registry", "supervisor", "cluster", "selector", "adapter", "server", "cmd/metarouter",
+	"config", "registry", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
 }
 
 // leaves are the packages that know nothing of the path. Every package may import them; they
@@ -80,9 +80,10 @@ var rules = map[string][]string{
 	"supervisor":        {"config"},
 	"cluster":           {"config"},
 	"registry":          {},
+	"discovery":         {"registry", "internal/capability"},
 	"selector":          {"registry", "internal/execute", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "internal/discovery", "internal/builtin", "internal/inprocess", "internal/profile", "internal/reload", "internal/capability", "internal/execute"},
-	"adapter/functions": {"adapter", "internal/inprocess", "internal/discovery", "registry", "selector", "internal/capability", "internal/execute"},
+	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "discovery", "internal/builtin", "internal/inprocess", "internal/profile", "internal/reload", "internal/capability", "internal/execute"},
+	"adapter/functions": {"adapter", "internal/inprocess", "discovery", "registry", "selector", "internal/capability", "internal/execute"},
 	"server":            {"adapter", "registry", "selector", "internal/classify", "internal/exposure", "internal/execute"},
 	"cmd/metarouter": {
 		"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "adapter", "server",
@@ -90,7 +91,7 @@ var rules = map[string][]string{
 	},
 
 	// Parts of a step that know less than the step.
-	"adapter/internal/catalog":           {"config", "supervisor", "internal/classify", "internal/discovery", "registry", "internal/hints", "internal/capability"},
+	"adapter/internal/catalog":           {"config", "supervisor", "internal/classify", "discovery", "registry", "internal/hints", "internal/capability"},
 	"adapter/internal/scope":             {"config", "internal/classify", "registry", "selector", "internal/profile"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer"},
 	"supervisor/internal/peer":           {},
@@ -113,7 +114,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/edit":       {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/service"},
-	"cmd/metarouter/internal/doctor":     {"config", "cluster", "internal/discovery", "registry", "selector", "cmd/metarouter/internal/console", "internal/hints"},
+	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/console", "internal/hints"},
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/web", "internal/profile"},
 	"cmd/metarouter/internal/service":    {"internal/exposure", "config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server", "internal/execute", "internal/exposure"},
@@ -122,12 +123,11 @@ var rules = map[string][]string{
 	// Parts that several steps share, and that know some of the path.
 	"internal/builtin":    {},
 	"internal/capability": {"registry"},
-	"internal/discovery":  {"registry", "internal/capability"},
 	"internal/execute":    {"registry"},
 	"internal/classify":   {"config"},
 	"internal/exposure":   {"registry"},
 	"internal/index":      {"registry"},
-	"internal/inprocess":  {"internal/discovery", "registry", "selector", "internal/capability", "internal/execute"},
+	"internal/inprocess":  {"discovery", "registry", "selector", "internal/capability", "internal/execute"},
 	"internal/hints":      {"registry"},
 	"internal/profile":    {"config", "registry"},
 	"internal/reload":     {"config"},
@@ -147,7 +147,7 @@ var rules = map[string][]string{
 	"tools/train":              {"registry", "selector", "test/evaluation"},
 
 	// Tests. Only test files of the product import them.
-	"test/evaluation": {"registry", "internal/discovery", "selector", "internal/capability"},
+	"test/evaluation": {"registry", "discovery", "selector", "internal/capability"},
 	"test/internal":   {},
 	"test/schemas":    {},
 	"test/fakeissuer": {"test/fakeserver"},

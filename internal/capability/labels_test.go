@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
-	"github.com/mcp-metarouter/metarouter/internal/discovery"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 

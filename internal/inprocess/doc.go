@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
-	"github.com/mcp-metarouter/metarouter/internal/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
