@@ -251,6 +251,10 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 // Name returns Options.Name.
 func (r *Router) Name() string { return r.options.Name }
 
+// Changed returns a channel that is closed with the next change of the catalog, not a moment later as that of a
+// [View]: a provider of several compares it, and must not have older tools than a caller of Settled.
+func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
+
 // Tools returns all tools, by ID.
 func (r *Router) Tools() []*registry.NormalizedTool { return r.registry.Snapshot().Tools() }
 

@@ -13,7 +13,9 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -55,6 +57,16 @@ func runningWith(t *testing.T, c config.Config, o Options) (*Router, chan<- conf
 func settled(t *testing.T, r *Router) {
 	t.Helper()
 	r.Settled(t.Context())
+}
+
+// The signal comes with the change, also if the router does not run.
+func TestChangedAtOnce(t *testing.T) {
+	r := stocked(t, nil, "a")
+	changed := r.Changed()
+	replace(t, r, "a", registry.Offer{})
+	if !signal.IsClosed(changed) {
+		t.Error("the catalog changed without a signal")
+	}
 }
 
 func TestRouter(t *testing.T) {

@@ -62,7 +62,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 		return &server.Options{Mode: cmp.Or(c.Router.Mode, exposure.Direct)}
 	})}
 	d.Register(mux, r, server.NewServers(server.Profiles{
-		Open: func(server.View, []string) (server.Router, server.Options) { return r, options }, Whole: r,
+		Open: func(server.View, []string) (server.Router, server.Options) { return r.View, options }, Whole: r,
 	}))
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() {
