@@ -8,7 +8,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
-	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -40,7 +39,7 @@ func (a administration) Configured() config.Config { return a.router.current.loa
 func (a administration) Edited() <-chan struct{} { return a.router.current.load().replaced }
 
 // Audit records an event that is no call, with [Options].Audit.
-func (a administration) Audit(e audit.Event) { a.router.options.Audit.Record(e) }
+func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
 
 // Approvals returns the desk with the calls that wait for a person's approval.
 func (a administration) Approvals() *approval.Desk { return a.router.approvals }

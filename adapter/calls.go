@@ -80,7 +80,7 @@ func (c calls) Execute(ctx context.Context, call selector.Call) (selector.Result
 
 // Relay sends a request about prompts, resources or tasks to a server. The error is a
 // [*session.Error], or the cause of ctx's end.
-func (c calls) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
+func (c calls) Relay(ctx context.Context, server string, r Request) (json.RawMessage, error) {
 	v := c.scope.Visible()
 	if err := v.Relayable(server, r); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func skillIn(result json.RawMessage, server, uri string) (registry.Skill, error)
 
 // verify compares the result of resources/read with the skills that list the file. Their server may have changed them
 // since, so it is asked for a skill that does not fit before the file is refused.
-func (c calls) verify(ctx context.Context, server string, r session.Request, result json.RawMessage) error {
+func (c calls) verify(ctx context.Context, server string, r Request, result json.RawMessage) error {
 	uri := scope.Text(r.Params, "uri")
 	for _, s := range c.router.registry.Snapshot().Offer(server).Skills {
 		if !s.Holds(uri) || fits(s, uri, result) {
@@ -162,7 +162,7 @@ func fits(s *registry.Skill, uri string, result json.RawMessage) bool {
 
 // loggedIn is LogIn for a request that has ended with err, which may be nil. Its error is a
 // [*session.Error], or the cause of ctx's end.
-func (c calls) loggedIn(ctx context.Context, from session.Client, err error) (helps bool, why error) {
+func (c calls) loggedIn(ctx context.Context, from Client, err error) (helps bool, why error) {
 	if err == nil {
 		return false, nil
 	}

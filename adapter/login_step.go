@@ -57,7 +57,7 @@ func (c calls) loggingIn(v *scope.Visible, call selector.Call) selector.Call {
 // A client of the modern era waits for the login. One of the legacy era gets a [*session.Error],
 // and a notification when the login is over. Clients that show no URLs get both in the text. Other
 // errors wrap [ErrNotSent], or are the cause of ctx's end.
-func (c calls) LogIn(ctx context.Context, from session.Client, err error) (helps bool, why error) {
+func (c calls) LogIn(ctx context.Context, from Client, err error) (helps bool, why error) {
 	helps, why = c.router.accounts.logIn(ctx, from, err)
 	if why == nil || ctx.Err() != nil || errors.As(why, new(*session.Error)) {
 		return helps, why
@@ -71,7 +71,7 @@ type notLoggedIn struct{ error }
 func (e notLoggedIn) Unwrap() []error { return []error{e.error, session.ErrNotSent} }
 
 // logIn is LogIn, but its errors need not wrap ErrNotSent.
-func (a *accounts) logIn(ctx context.Context, from session.Client, err error) (helps bool, why error) {
+func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps bool, why error) {
 	who, ok := session.CallerOf(from)
 	needed := neededLogin(err)
 	if !ok || needed == nil {
@@ -119,7 +119,7 @@ func neededLogin(err error) *login.NeededError {
 
 // askToLogIn has the client show its person the URL of a login, and waits for the login if the
 // client can be asked while a request of it is under way. It returns nil after the login.
-func (a *accounts) askToLogIn(ctx context.Context, from session.Client, needed *login.NeededError, pending *login.Pending) error {
+func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
 	share := "All clients of this router share the login."
 	if a.current.load().entry(needed.Server).PerUser {
 		share = "The login is for you alone."
@@ -164,7 +164,7 @@ func inWords(question, url, orRun string) error {
 }
 
 // orRun names the command by which the client's person can log in, too; "" if the command logs in another user.
-func (a *accounts) orRun(from session.Client, needed *login.NeededError) string {
+func (a *accounts) orRun(from Client, needed *login.NeededError) string {
 	if who, _ := session.CallerOf(from); who.Principal != "" && a.current.load().entry(needed.Server).PerUser {
 		return ""
 	}
@@ -228,12 +228,12 @@ type loginNotices struct {
 
 // A loginNotice is a notification that a client is to get.
 type loginNotice struct {
-	home  session.Client
+	home  Client
 	login string // the ID of the Pending
 }
 
 // follow notifies the client when the login is over, once. home may be nil.
-func (n *loginNotices) follow(home session.Client, pending *login.Pending) {
+func (n *loginNotices) follow(home Client, pending *login.Pending) {
 	if home == nil {
 		return
 	}

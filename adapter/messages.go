@@ -18,8 +18,8 @@ type messages struct{ scoped }
 // that reads from the server: it must not block. owner is the only client that uses the server's
 // session, or nil if several may. All listeners get all messages, also of other clients' sessions.
 // stop also ends the effect of SetLevel.
-func (m messages) Listen(hear func(server string, owner session.Client, one session.Message)) (stop func()) {
-	end := m.router.listeners.Add(func(server string, owner session.Client, one session.Message) {
+func (m messages) Listen(hear func(server string, owner Client, one Message)) (stop func()) {
+	end := m.router.listeners.Add(func(server string, owner Client, one Message) {
 		if m.scope.Limits().Hears(server, one) {
 			hear(server, owner, one)
 		}
@@ -33,7 +33,7 @@ func (m messages) Listen(hear func(server string, owner session.Client, one sess
 // Subscribe has a server report when a resource changes, to Listen. done is closed when the
 // subscription has ended: with the server's session, by cancel, or by an edit of the configuration
 // that does not allow it any more. The error is a [*session.Error], or the cause of ctx's end.
-func (m messages) Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error) {
+func (m messages) Subscribe(ctx context.Context, server, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
 	v := m.scope.Visible()
 	if err := v.Subscribable(server, uri); err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (m messages) Subscribe(ctx context.Context, server, uri string, from sessio
 
 // Attach sets the only client of a router with [Options].Sole. Servers that the client may not see
 // can't ask it for anything.
-func (m messages) Attach(home session.Client) {
+func (m messages) Attach(home Client) {
 	if m.router.options.Sole {
 		m.router.supervisor.Attach(&scopedClient{home, m.scope})
 	}
@@ -80,12 +80,12 @@ func (m messages) Attach(home session.Client) {
 
 // A scopedClient is the only client of a router, to the servers that it may see.
 type scopedClient struct {
-	session.Client
+	Client
 	scope *scope.Scope
 }
 
 // Ask implements [session.Client].
-func (c *scopedClient) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+func (c *scopedClient) Ask(ctx context.Context, server string, m Message) (json.RawMessage, error) {
 	if !c.scope.Limits().Server(server) {
 		return nil, &session.Error{Code: session.CodeInternal, Message: "the client's profile does not have this server"}
 	}
@@ -93,14 +93,14 @@ func (c *scopedClient) Ask(ctx context.Context, server string, m session.Message
 }
 
 // Notify implements [session.Client].
-func (c *scopedClient) Notify(server string, m session.Message) {
+func (c *scopedClient) Notify(server string, m Message) {
 	if c.scope.Limits().Hears(server, m) {
 		c.Client.Notify(server, m)
 	}
 }
 
 // Release ends the sessions and tasks of a client that has left.
-func (m messages) Release(home session.Client) {
+func (m messages) Release(home Client) {
 	m.router.supervisor.Release(home)
 	m.router.executor.ForgetClient(home)
 	if all := m.router.members.remotes(); all != nil {
@@ -109,7 +109,7 @@ func (m messages) Release(home session.Client) {
 }
 
 // Tell sends a notification to each server with a session for this client alone.
-func (m messages) Tell(home session.Client, method string, params json.RawMessage) {
+func (m messages) Tell(home Client, method string, params json.RawMessage) {
 	m.router.supervisor.Notify(home, method, params)
 	if all := m.router.members.remotes(); all != nil {
 		all.Notify(home, method, params)
@@ -159,7 +159,7 @@ func (l *levels) forget(of any) {
 }
 
 // hear gives all listeners a message of a server that belongs to no request.
-func (r *Router) hear(server string, owner session.Client, m session.Message) {
+func (r *Router) hear(server string, owner Client, m Message) {
 	for hear := range r.listeners.All() {
 		hear(server, owner, m)
 	}

@@ -202,7 +202,7 @@ func (r *NodeRequest) relayable() error {
 		return err
 	}
 	unknown := &session.Error{Code: session.CodeInvalidParams, Message: "unknown prompt or template"}
-	return scope.CheckSubject(session.Request{Method: r.method, Params: r.params}, func(uri string) error {
+	return scope.CheckSubject(Request{Method: r.method, Params: r.params}, func(uri string) error {
 		return refused(r.uri(uri), scope.NoResource(uri))
 	}, func(prompt string) error {
 		return refused(r.name(prompt), unknown)
@@ -212,7 +212,7 @@ func (r *NodeRequest) relayable() error {
 }
 
 // Do carries out the request. Of the argument, it takes From. Errors are for the other node.
-func (r *NodeRequest) Do(ctx context.Context, as session.Request) (result json.RawMessage, err error) {
+func (r *NodeRequest) Do(ctx context.Context, as Request) (result json.RawMessage, err error) {
 	if r.sent.Deadline != 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, r.node.stream.Local(time.UnixMilli(r.sent.Deadline)))
@@ -239,7 +239,7 @@ func (r *NodeRequest) Do(ctx context.Context, as session.Request) (result json.R
 }
 
 // call carries out tools/call.
-func (r *NodeRequest) call(ctx context.Context, as session.Request) (json.RawMessage, error) {
+func (r *NodeRequest) call(ctx context.Context, as Request) (json.RawMessage, error) {
 	result, err := r.view.Execute(ctx, selector.Call{
 		Tool: r.tool, Arguments: wire.Member(r.params, "arguments"), Params: r.params, Meta: r.Meta, Here: true, From: as.From,
 		Client: r.node.stream.Node, Principal: r.Principal, PrincipalName: r.PrincipalName,
@@ -278,7 +278,7 @@ func outcomeError(err error, outcome string) error {
 }
 
 // Subscribe is [View.Subscribe] for a client.
-func (r *NodeRequest) Subscribe(ctx context.Context, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error) {
+func (r *NodeRequest) Subscribe(ctx context.Context, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
 	if !r.uri(uri) {
 		return nil, nil, scope.NoResource(uri)
 	}
@@ -314,7 +314,7 @@ func (r *NodeRequest) Answer(result json.RawMessage) json.RawMessage {
 
 // A nodeClient is the client of a request of another node.
 type nodeClient struct {
-	session.Client
+	Client
 	request *NodeRequest
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -81,8 +80,8 @@ func (s nodeStream) Definitions(method string) (member string, all []json.RawMes
 
 // Listen has hear called with the messages of the server that belong to no request; see
 // [View.Listen].
-func (s nodeStream) Listen(hear func(server string, owner session.Client, m session.Message)) (stop func()) {
-	return s.host.router.listeners.Add(func(server string, owner session.Client, m session.Message) {
+func (s nodeStream) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
+	return s.host.router.listeners.Add(func(server string, owner Client, m Message) {
 		if server == s.stream.Server && s.host.router.current.load().has(server) {
 			hear(server, owner, m)
 		}
@@ -90,12 +89,12 @@ func (s nodeStream) Listen(hear func(server string, owner session.Client, m sess
 }
 
 // Release ends the session of a client that has left.
-func (s nodeStream) Release(home session.Client) {
+func (s nodeStream) Release(home Client) {
 	s.host.router.supervisor.Release(home)
 	s.host.router.executor.ForgetClient(home)
 }
 
 // Tell sends a notification of a client to the server, if it has a session for the client alone.
-func (s nodeStream) Tell(home session.Client, method string, params json.RawMessage) {
+func (s nodeStream) Tell(home Client, method string, params json.RawMessage) {
 	s.host.router.supervisor.Notify(home, method, params)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
-	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -83,7 +82,7 @@ type Options struct {
 	OnToken func(token string)
 
 	// Audit records approvals, and logins at remote servers; nil records nothing.
-	Audit audit.Recorder
+	Audit AuditRecorder
 
 	Play process.Player // plays commands in this process, for tests; may be nil
 

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/internal/classify"
-	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -99,12 +97,12 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 
 // Servers returns the state of each server, in the order of the configuration, and then of the servers
 // of other nodes. Clients of a profile do not see other clients' use of the servers.
-func (c catalogView) Servers() (all []status.Server) {
+func (c catalogView) Servers() (all []ServerInfo) {
 	r, now, v := c.router, c.router.current.load(), c.scope.Visible()
 	servers := r.supervisor.Status()
 	if servers == nil { // the router does not run yet
 		for _, s := range now.config.Servers {
-			st := status.Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)}
+			st := Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)}
 			switch {
 			case s.Disabled:
 				st.State = status.Disabled
@@ -124,7 +122,7 @@ func (c catalogView) Servers() (all []status.Server) {
 		}
 		_, byHand := now.byHand[st.Name]
 		calls, waiting := r.executor.Load(st.Name)
-		all = append(all, status.Server{Status: st, Calls: calls, Waiting: waiting, Tools: len(v.Snapshot.Server(st.Name)), ByHand: byHand})
+		all = append(all, ServerInfo{Status: st, Calls: calls, Waiting: waiting, Tools: len(v.Snapshot.Server(st.Name)), ByHand: byHand})
 	}
 	return all
 }
@@ -132,7 +130,7 @@ func (c catalogView) Servers() (all []status.Server) {
 // Nodes returns the nodes of the cluster, this one first; nil if the router is in no cluster. With a
 // profile these are this node and the trusted ones that have a server which the profile allows,
 // without keys and with these servers alone.
-func (c catalogView) Nodes() (some []clusternode.Info) {
+func (c catalogView) Nodes() (some []NodeInfo) {
 	limits, node := c.scope.Limits(), c.router.members.node()
 	if node == nil {
 		return nil
@@ -150,7 +148,7 @@ func (c catalogView) Nodes() (some []clusternode.Info) {
 		}
 		servers := slices.DeleteFunc(append([]string{}, n.Servers...), func(name string) bool { return !limits.Server(name + at) })
 		if n.Self || len(servers) > 0 {
-			some = append(some, clusternode.Info{
+			some = append(some, NodeInfo{
 				Node: n.Node, Self: n.Self, Trusted: true, Alive: n.Alive, Version: n.Version,
 				Servers: servers, Latency: n.Latency, LastSeen: n.LastSeen,
 			})
@@ -161,6 +159,6 @@ func (c catalogView) Nodes() (some []clusternode.Info) {
 
 // Classifier returns the classifier that sorts texts into the categories of the configuration, or
 // else into the capability tags of the visible tools.
-func (c catalogView) Classifier() *classify.Classifier {
+func (c catalogView) Classifier() *Classifier {
 	return c.scope.Classifier(c.router.sorting.now.Load())
 }
