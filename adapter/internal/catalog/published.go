@@ -1,21 +1,36 @@
 package catalog
 
 import (
+	"sync"
+
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// publish puts the offer into the registry, with the doubts about the hints of its tools. w.mu must
-// be held.
-func (w *Writer) publish(server string, o registry.Offer) (changed bool, err error) {
-	return w.registry.Replace(server, w.tagger.doubt(w.entries[server], o))
+// published are the offers in the registry.
+type published struct {
+	registry *registry.Registry
+	log      *zap.Logger
+
+	// mu guards the fields below, and has the registry change together with them.
+	mu      sync.Mutex
+	tagger  *Tagger
+	entries map[string]config.Server  // of the configuration
+	known   map[string]string         // server -> the key of the offer that is in the registry
+	older   map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
 }
 
-// offer returns the server's offer. w.mu must be held.
-func (w *Writer) offer(server string) registry.Offer {
-	l := w.registry.Snapshot().Offer(server)
+// publish puts the offer into the registry, with the doubts about the hints of its tools. p.mu must
+// be held.
+func (p *published) publish(server string, o registry.Offer) (changed bool, err error) {
+	return p.registry.Replace(server, p.tagger.doubt(p.entries[server], o))
+}
+
+// offer returns the server's offer. p.mu must be held.
+func (p *published) offer(server string) registry.Offer {
+	l := p.registry.Snapshot().Offer(server)
 	return registry.Offer{
 		Tools: values(l.Tools), Prompts: values(l.Prompts), Resources: values(l.Resources), Templates: values(l.Templates), Skills: values(l.Skills),
 		Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions, Suspect: l.Suspect, Dropped: l.Dropped, LastSeen: l.LastSeen, Confirmed: l.Confirmed,
@@ -30,26 +45,33 @@ func values[T any](pointers []*T) (all []T) {
 }
 
 // Listed reports whether the entry's offer is in the registry.
-func (w *Writer) Listed(entry config.Server) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := w.known[entry.Name]
-	return known != "" && known == w.tagger.storeKey(entry) // a key takes time to compute
+func (p *published) Listed(entry config.Server) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.known[entry.Name]
+	return known != "" && known == p.tagger.storeKey(entry) // a key takes time to compute
 }
 
 // trust notes the entries, and updates the tools of the servers whose hints or new tools are judged in another way
-// than before. w.mu must be held.
-func (w *Writer) trust(entries []config.Server) {
-	before := w.entries
-	w.entries = make(map[string]config.Server, len(entries))
+// than before. p.mu must be held.
+func (p *published) trust(entries []config.Server) {
+	before := p.entries
+	p.entries = make(map[string]config.Server, len(entries))
 	for _, entry := range entries {
-		w.entries[entry.Name] = entry
+		p.entries[entry.Name] = entry
 		was := before[entry.Name]
-		if w.known[entry.Name] == "" || was.TrustHints == entry.TrustHints && was.NewTools == entry.NewTools {
+		if p.known[entry.Name] == "" || was.TrustHints == entry.TrustHints && was.NewTools == entry.NewTools {
 			continue
 		}
-		if _, err := w.publish(entry.Name, w.offer(entry.Name)); err != nil {
-			w.log.Error("judge hints of tools", zap.String("server", entry.Name), zap.Error(err))
+		if _, err := p.publish(entry.Name, p.offer(entry.Name)); err != nil {
+			p.log.Error("judge hints of tools", zap.String("server", entry.Name), zap.Error(err))
 		}
 	}
+}
+
+// forget removes the server from the catalog. p.mu must be held.
+func (p *published) forget(server string) {
+	delete(p.known, server)
+	delete(p.older, server)
+	p.registry.Remove(server)
 }

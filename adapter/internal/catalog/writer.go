@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -23,19 +22,13 @@ import (
 // A Writer writes the lists of sessions with servers to a registry and a store. It is the
 // [supervisor.Handler] of a router.
 type Writer struct {
+	published
 	Saves    saver
 	onDemand bool
-	registry *registry.Registry
-	log      *zap.Logger
 
-	// mu guards the fields below, and has the registry change together with them.
-	mu      sync.Mutex
-	tagger  *Tagger
-	entries map[string]config.Server  // of the configuration
-	known   map[string]string         // server -> the key of the offer that is in the registry
-	older   map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
-	others  map[string]config.Server  // servers of other nodes, of which nothing is stored
-	gone    goneOffers                // of such servers, until they are listed again
+	// Also guarded by published.mu:
+	others map[string]config.Server // servers of other nodes, of which nothing is stored
+	gone   goneOffers               // of such servers, until they are listed again
 }
 
 // NewWriter returns a writer that tags tools by t, and stores them below the folder dataDir unless that is "". onDemand is an
@@ -44,9 +37,9 @@ func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, dataDir string, l
 	store := newStore(dataDir, log)
 	log = log.Named("catalog")
 	return &Writer{
-		Saves:    saver{store: store, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
-		onDemand: onDemand, registry: r, log: log, tagger: t,
-		known: make(map[string]string), older: make(map[string]registry.Offer), others: make(map[string]config.Server),
+		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), older: make(map[string]registry.Offer)},
+		Saves:     saver{store: store, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
+		onDemand:  onDemand, others: make(map[string]config.Server),
 	}
 }
 
@@ -212,13 +205,6 @@ func (w *Writer) Forget(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forget(server)
-}
-
-// forget removes the server from the catalog. w.mu must be held.
-func (w *Writer) forget(server string) {
-	delete(w.known, server)
-	delete(w.older, server)
-	w.registry.Remove(server)
 }
 
 // ForgetOther is Forget for a server of another node. Its tools are remembered for a while: when the
