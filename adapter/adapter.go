@@ -17,8 +17,7 @@
 //
 // [selector.Route] does a task with a provider: it selects the tool, checks the arguments, decides
 // whether the tool may run, and runs it; [Why] says in a line why it chose the tool.
-// With a [Router] alone, pass [Router.Parts] to Route. A program that decides by itself
-// calls Select and Execute of the provider instead.
+// A program that decides by itself calls Select and Execute of the provider instead.
 //
 // # Results and errors
 //
@@ -33,10 +32,6 @@
 //
 // The examples below are complete. docs/go.md has a program with all providers, and providers/orchestrator
 // is a larger one. providers is a module of its own.
-//
-// # Frontends
-//
-// [Router.Parts] has the router for frontends, such as the MCP server of package server.
 package adapter
 
 import (
@@ -97,7 +92,7 @@ type ProviderAdapter interface {
 
 var (
 	_ ProviderAdapter   = (*Router)(nil)
-	_ selector.Provider = (*Parts)(nil) // see [selector.Route]
+	_ selector.Provider = (*Router)(nil) // see [selector.Route]
 )
 
 // Execute runs the provider's tool of that ID. The arguments are a map, a struct, another

@@ -13,18 +13,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// Programs of other modules can name every type in the signatures of this package: a type of an
+// ours are the types that have the methods of a Router for frontends of this module, and a field for tests.
+// Their signatures may have types of internal packages.
+var ours = []string{"*accounts", "administration", "Options.Play"}
+
+// Programs of other modules can name every other type in the signatures of this package: a type of an
 // internal package has an alias in a public one.
 func TestSignaturesAreOfPublicTypes(t *testing.T) {
 	pkg := typeCheck(t, token.NewFileSet())
 	public := func(name string, typ types.Type) {
-		if text := types.TypeString(typ, nil); strings.Contains(text, "/internal/") {
+		if text := types.TypeString(typ, nil); strings.Contains(text, "/internal/") && !slices.Contains(ours, name) {
 			t.Errorf("%s: %s has an internal type; declare an alias in this package", name, text)
 		}
 	}
@@ -53,13 +58,14 @@ func TestSignaturesAreOfPublicTypes(t *testing.T) {
 			}
 		}
 		for m := range types.NewMethodSet(types.NewPointer(o.Type())).Methods() {
-			if m.Obj().Exported() && m.Obj().Pkg() == pkg {
+			of := types.TypeString(m.Obj().(*types.Func).Signature().Recv().Type(), types.RelativeTo(pkg))
+			if m.Obj().Exported() && !slices.Contains(ours, of) {
 				public(name+"."+m.Obj().Name(), m.Type())
 			}
 		}
 	}
-	if names > 60 {
-		t.Errorf("the package exports %d names at its top, want at most 60", names)
+	if names > 35 {
+		t.Errorf("the package exports %d names at its top, want at most 35", names)
 	}
 }
 

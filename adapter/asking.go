@@ -53,7 +53,7 @@ func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
 }
 
 // actorOf returns the actor for the audit log.
-func actorOf(from Client) audit.Actor {
+func actorOf(from session.Client) audit.Actor {
 	who, ok := session.CallerOf(from)
 	switch {
 	case !ok:

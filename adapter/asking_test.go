@@ -48,7 +48,7 @@ func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
 	return r, func(change func(*config.Profile)) {
-		edited := r.parts.Edited()
+		edited := r.Edited()
 		change(&p)
 		use()
 		edits <- c
@@ -57,7 +57,7 @@ func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 }
 
 // execute calls the tool as a client with this name does.
-func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*selector.Call)) selector.Result {
+func (s *View) call(t *testing.T, tool, args string, from session.Client, edit ...func(*selector.Call)) selector.Result {
 	t.Helper()
 	found, ok := s.Snapshot().Tool(tool)
 	if !ok {
@@ -82,7 +82,7 @@ const notApproved execute.Outcome = "not_approved"
 // The client's person is asked before the calls that the profile names, and no others.
 func TestAskingFirst(t *testing.T) {
 	r, _ := asking(t)
-	s := r.parts.Scope("work")
+	s := r.Scope("work")
 	var question string
 	accept := says("accept")
 	accept.answer = func(_ context.Context, q string) (string, error) { question = q; return "accept", nil }
@@ -107,7 +107,7 @@ func TestAskingFirst(t *testing.T) {
 	if got := s.call(t, "s:echo", `{"message":1}`, never); outcomeOf(got) != execute.InvalidArguments || never.asked.Load() != 0 {
 		t.Errorf("arguments that do not fit: %s", got.JSON)
 	}
-	whole := r.parts.Scope()
+	whole := r.Scope()
 	if got := whole.call(t, "s:echo", `{"message":"x"}`, never); outcomeOf(got) != execute.OK || never.asked.Load() != 0 {
 		t.Errorf("without a profile: %s", got.JSON)
 	}
@@ -131,12 +131,12 @@ func TestApprovedOnThePage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, edit := asking(t)
-			s := r.parts.Scope("work")
+			s := r.Scope("work")
 			got := s.call(t, "s:echo", `{"message":"x"}`, &sink{})
 			if text := got.Text(); outcomeOf(got) != notApproved || !strings.Contains(text, "echo") || !strings.Contains(text, `profile "work"`) || !strings.Contains(text, "/#approvals") {
 				t.Fatalf("the client is answered %s", got.JSON)
 			}
-			desk := r.parts.Approvals()
+			desk := r.Approvals()
 			all := desk.List()
 			if len(all) != 1 || all[0].Principal != "build" || all[0].Profile != "work" || all[0].Client != "test" {
 				t.Fatalf("on the desk: %+v", all)
@@ -170,7 +170,7 @@ func TestEditedWhileAsked(t *testing.T) {
 				edit(change)
 				return "accept", nil
 			}}
-			if got := r.parts.Scope("work").call(t, "s:echo", `{"message":"x"}`, slow); outcomeOf(got) != notApproved || !strings.Contains(got.Text(), "send the call again") {
+			if got := r.Scope("work").call(t, "s:echo", `{"message":"x"}`, slow); outcomeOf(got) != notApproved || !strings.Contains(got.Text(), "send the call again") {
 				t.Errorf("the call: %s", got.JSON)
 			}
 		})
@@ -185,7 +185,7 @@ func TestAskingShowsFixedArguments(t *testing.T) {
 	})
 	var question string
 	from := &answerer{answer: func(_ context.Context, q string) (string, error) { question = q; return "accept", nil }}
-	if got := r.parts.Scope("work").call(t, "s:echo", `{}`, from); outcomeOf(got) != execute.OK || !strings.Contains(got.Text(), "fixed") || !strings.Contains(question, `"message": "fixed"`) {
+	if got := r.Scope("work").call(t, "s:echo", `{}`, from); outcomeOf(got) != execute.OK || !strings.Contains(got.Text(), "fixed") || !strings.Contains(question, `"message": "fixed"`) {
 		t.Errorf("%s after %q", got.JSON, question)
 	}
 }
@@ -193,7 +193,7 @@ func TestAskingShowsFixedArguments(t *testing.T) {
 // A routed task asks the same question; the permission of the caller does not replace a person's.
 func TestRouteAsksFirst(t *testing.T) {
 	r, _ := asking(t)
-	s := r.parts.Scope("work")
+	s := r.Scope("work")
 	tool, _ := s.Snapshot().Tool("s:echo")
 	no := says("decline")
 	routed, err := selector.Route(t.Context(), s, selector.RouteRequest{
@@ -207,7 +207,7 @@ func TestRouteAsksFirst(t *testing.T) {
 // A call that the client cancels while its person is asked is not made.
 func TestCancelledWhileAsked(t *testing.T) {
 	r, _ := asking(t)
-	s := r.parts.Scope("work")
+	s := r.Scope("work")
 	tool, _ := s.Snapshot().Tool("s:echo")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	left := errors.New("the client has left")
@@ -217,7 +217,7 @@ func TestCancelledWhileAsked(t *testing.T) {
 		return "accept", nil
 	}}
 	result, err := s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"message":"x"}`), From: from})
-	if !errors.Is(err, left) || result.JSON != nil || len(r.parts.Approvals().List()) != 0 {
+	if !errors.Is(err, left) || result.JSON != nil || len(r.Approvals().List()) != 0 {
 		t.Errorf("%s, %v", result.JSON, err)
 	}
 }
@@ -225,21 +225,21 @@ func TestCancelledWhileAsked(t *testing.T) {
 // A client of the router's own process has its person answer in its own way.
 func TestAskerAnswersItself(t *testing.T) {
 	r, _ := asking(t)
-	if got := r.parts.Scope("work").call(t, "s:echo", `{"message":"x"}`, &typedYes{}); outcomeOf(got) != execute.OK {
+	if got := r.Scope("work").call(t, "s:echo", `{"message":"x"}`, &typedYes{}); outcomeOf(got) != execute.OK {
 		t.Errorf("%s", got.JSON)
 	}
 }
 
 type typedYes struct{ sink }
 
-func (*typedYes) Home() Client { return nil }
+func (*typedYes) Home() session.Client { return nil }
 func (*typedYes) Person() approval.Person {
 	return func(context.Context, string) (approval.Answer, error) { return approval.Accept, nil }
 }
 
 // No one is asked about a stand-in: one before which a person must be asked is unfit.
 func TestStandInsThatAsk(t *testing.T) {
-	s := stocked(t, map[string]config.Profile{"work": {AskFor: []string{"b:*"}}}, "a", "b").parts.Scope("work")
+	s := stocked(t, map[string]config.Profile{"work": {AskFor: []string{"b:*"}}}, "a", "b").Scope("work")
 	v := s.calls.scope.Visible()
 	asked, unasked := v.Snapshot.Server("b")[0], v.Snapshot.Server("a")[0]
 	c := s.askingFirst(v, selector.Call{Tool: unasked})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -54,6 +55,9 @@ func (c calls) Check(ctx context.Context, t *registry.NormalizedTool, args json.
 
 // Execute runs a tool of the snapshot.
 func (c calls) Execute(ctx context.Context, call selector.Call) (selector.Result, error) {
+	if call.Tool == nil {
+		return selector.Result{}, inprocess.NoTool(c.router.Name(), "")
+	}
 	v := c.scope.Visible()
 	call.Profile, call.Rules = v.Profile, v.Encoded
 	made := call

@@ -38,8 +38,8 @@ type clusterNode interface {
 	Status() []status.Status
 	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
-	Nodes() []NodeInfo
-	Report() ClusterReport
+	Nodes() []clusternode.Info
+	Report() clusternode.Report
 	Key() string // of this node
 	Sign(data []byte) ([]byte, error)
 }
@@ -235,7 +235,7 @@ func (m *membership) statuses() []status.Status {
 	setup := m.current.load()
 	all := slices.DeleteFunc(slices.Clone(node.Status()), func(s status.Status) bool { return setup.has(s.Name) })
 	for i := range all {
-		all[i].Transport = ByCluster
+		all[i].Transport = status.ByCluster
 	}
 	return m.services.grouping().describe(all)
 }

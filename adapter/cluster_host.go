@@ -85,7 +85,7 @@ func (h *clusterHost) view(profiles string) *View {
 	defer h.mu.Unlock()
 	s, ok := h.views[key]
 	if !ok {
-		s = h.router.parts.Scope(chosen...)
+		s = h.router.Scope(chosen...)
 		keep(h.views, key, s)
 	}
 	return s

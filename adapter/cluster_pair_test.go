@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -25,7 +26,7 @@ import (
 
 // A person is a client with a person who answers questions.
 type person struct {
-	home   adapter.Client // nil is the client itself
+	home   session.Client // nil is the client itself
 	modern bool
 	alone  bool // it has no session
 
@@ -35,7 +36,7 @@ type person struct {
 	heard []string
 }
 
-func (p *person) Home() adapter.Client {
+func (p *person) Home() session.Client {
 	switch {
 	case p.alone:
 		return nil
@@ -48,13 +49,13 @@ func (p *person) ClientName() string          { return "Ann's client" }
 func (p *person) Modern() bool                { return p.modern }
 func (*person) Capabilities() json.RawMessage { return json.RawMessage(`{"elicitation":{"form":{}}}`) }
 
-func (p *person) Notify(_ string, m adapter.Message) {
+func (p *person) Notify(_ string, m session.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = append(p.heard, m.Method+string(m.Params))
 }
 
-func (p *person) Ask(context.Context, string, adapter.Message) (json.RawMessage, error) {
+func (p *person) Ask(context.Context, string, session.Message) (json.RawMessage, error) {
 	p.asked.Add(1)
 	return json.RawMessage(`{"action":"accept","content":{"name":"Ann"}}`), nil
 }
@@ -67,7 +68,7 @@ func (p *person) hears(part string) bool {
 
 // Package server serves other nodes in the tests of package adapter, which can't import it.
 func init() {
-	adapter.ServeNode = func(r func() *adapter.Parts) func(context.Context, *adapter.NodeView, net.Conn) {
+	adapter.ServeNode = func(r func() *adapter.Router) func(context.Context, *adapter.NodeView, net.Conn) {
 		servers := sync.OnceValue(func() *server.Servers {
 			return server.NewServers(server.Profiles{
 				Open: func(_ server.View, chosen []string) (server.Router, server.Options) {
@@ -85,7 +86,7 @@ func gpu(flags ...string) config.Config {
 	return config.Config{Servers: []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}}
 }
 
-func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Client, meta ...string) (selector.Result, error) {
+func call(t *testing.T, p *adapter.Pair, id, arguments string, from session.Client, meta ...string) (selector.Result, error) {
 	t.Helper()
 	tool, ok := p.Laptop.Snapshot().Tool(id)
 	if !ok {
@@ -136,11 +137,11 @@ func TestPair(t *testing.T) {
 			if r, err := call(t, p, "gpu@box:progress", `{"n":2}`, modern); err != nil || !modern.hears(`"progressToken":"p"`) {
 				t.Errorf("progress: %s, %v; heard %q", r.JSON, err, modern.heard)
 			}
-			_, err = p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern})
+			_, err = p.Laptop.Relay(t.Context(), "gpu@box", session.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern})
 			expect.OK(t, err, "prompts/get")
 			p.Laptop.SetLevel(t.Context(), "info")
 			for name, from := range map[string]*person{"legacy": {}, "modern": modern} {
-				stop := p.Laptop.Listen(func(_ string, _ adapter.Client, m adapter.Message) { from.Notify("", m) })
+				stop := p.Laptop.Listen(func(_ string, _ session.Client, m session.Message) { from.Notify("", m) })
 				if r, err := call(t, p, "gpu@box:log", `{"n":1,"level":"error"}`, from, `"io.modelcontextprotocol/logLevel":"info"`); err != nil || !from.hears("notifications/message") {
 					t.Errorf("%s: log: %s, %v; heard %q", name, r.JSON, err, from.heard)
 				}
@@ -157,7 +158,7 @@ func TestPair(t *testing.T) {
 // pairUpdates subscribes to a resource.
 func pairUpdates(t *testing.T, p *adapter.Pair) {
 	heard := make(chan string, 99)
-	defer p.Laptop.Listen(func(server string, _ adapter.Client, m adapter.Message) { heard <- server + " " + m.Method })()
+	defer p.Laptop.Listen(func(server string, _ session.Client, m session.Message) { heard <- server + " " + m.Method })()
 	client := new(person)
 	_, cancel, err := p.Laptop.Subscribe(t.Context(), "gpu@box", "doc://a", client)
 	expect.OK(t, err)

@@ -29,7 +29,7 @@ type remotes struct {
 	version string // of this router
 	log     *zap.Logger
 	counts  *clusternode.Counts
-	hear    func(server string, owner Client, m Message) // called with messages that belong to no request
+	hear    func(server string, owner session.Client, m session.Message) // called with messages that belong to no request
 
 	life    context.Context // of all streams
 	end     context.CancelCauseFunc
@@ -43,12 +43,14 @@ type remotes struct {
 
 // A streamKey identifies a stream.
 type streamKey struct {
-	server string // such as gpu@box
-	home   Client // of the only client; nil if all clients share the stream
+	server string         // such as gpu@box
+	home   session.Client // of the only client; nil if all clients share the stream
 }
 
-// A remoteStream is a session over a stream to a server of another node.
+// A remoteStream is a session with a server of another node, over a stream. A call after its end is not sent, and
+// the caller opens another one.
 type remoteStream struct {
+	remotes      *remotes
 	key          streamKey
 	capabilities json.RawMessage // of the only client
 	end          context.CancelCauseFunc
@@ -84,7 +86,7 @@ func newRemotes(node clusterNode, r *Router) *remotes {
 	m := r.members
 	all := &remotes{
 		node: node, version: r.options.Version, log: m.log, counts: &m.counts, all: make(map[streamKey]*remoteStream),
-		hear: func(server string, owner Client, one Message) {
+		hear: func(server string, owner session.Client, one session.Message) {
 			r.hear(m.services.grouping().name(server), owner, one)
 		},
 	}
@@ -102,7 +104,7 @@ func (r *remotes) close() {
 
 // Session returns a session with a server for a client, as [execute.Sessions] says. It opens the stream
 // if it does not exist.
-func (r *remotes) Session(ctx context.Context, server string, from Client) (session.Session, error) {
+func (r *remotes) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
 	key, capabilities := streamKey{server: server}, json.RawMessage(nil)
 	if terms, _ := r.node.Terms(server); terms.Asks && from != nil {
 		if home := from.Home(); home != nil && session.AnswersAny(from.Capabilities()) {
@@ -114,9 +116,7 @@ func (r *remotes) Session(ctx context.Context, server string, from Client) (sess
 		r.counts.To(nodeIn(server), clusternode.OutcomeOf(err))
 		return nil, err
 	}
-	s := &remoteSession{remotes: r}
-	s.stream.Store(stream)
-	return s, nil
+	return stream, nil
 }
 
 // nodeIn returns the node in the name of a server, such as box in gpu@box.
@@ -133,7 +133,7 @@ func (r *remotes) open(ctx context.Context, key streamKey, capabilities json.Raw
 			r.mu.Unlock()
 			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, cmp.Or(err, errFull))
 		}
-		s = &remoteStream{key: key, capabilities: capabilities, ready: make(chan struct{})}
+		s = &remoteStream{remotes: r, key: key, capabilities: capabilities, ready: make(chan struct{})}
 		var life context.Context
 		life, s.end = context.WithCancelCause(r.life)
 		r.all[key] = s
@@ -223,7 +223,7 @@ func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
 	}
 	o := supervisor.ConnectOptions{
 		Server: s.key.server, Modern: s.key.home == nil, Version: r.version, Log: r.log,
-		OnMessage: func(m Message) { r.hear(s.key.server, s.key.home, m) },
+		OnMessage: func(m session.Message) { r.hear(s.key.server, s.key.home, m) },
 	}
 	if s.key.home != nil {
 		o.Owner, o.Capabilities = s.key.home, s.capabilities
@@ -286,7 +286,7 @@ func (r *remotes) done(s *remoteStream) {
 }
 
 // Release ends the streams of a client, and does not wait for them. home is its session.
-func (r *remotes) Release(home Client) {
+func (r *remotes) Release(home session.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, s := range r.all {
@@ -298,7 +298,7 @@ func (r *remotes) Release(home Client) {
 }
 
 // Notify sends a notification over the streams of a client. It does not wait.
-func (r *remotes) Notify(home Client, method string, params json.RawMessage) {
+func (r *remotes) Notify(home session.Client, method string, params json.RawMessage) {
 	for _, s := range r.opened(func(key streamKey) bool { return key.home == home }) {
 		s.NotifyLater(method, params)
 	}

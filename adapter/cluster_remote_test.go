@@ -172,8 +172,8 @@ func (f *farNode) sign(r farRequest, params, result json.RawMessage) json.RawMes
 // A heardMessage is one that belongs to no request.
 type heardMessage struct {
 	server string
-	owner  Client
-	Message
+	owner  session.Client
+	session.Message
 }
 
 // near returns the streams of a router to the node, until the test ends.
@@ -181,18 +181,18 @@ func near(t testing.TB, f *farNode, log *zap.Logger) (*remotes, <-chan heardMess
 	heard := make(chan heardMessage, 99)
 	r := &remotes{
 		node: f, version: "1", log: log, counts: new(clusternode.Counts), all: make(map[streamKey]*remoteStream),
-		hear: func(server string, owner Client, m Message) { heard <- heardMessage{server, owner, m} },
+		hear: func(server string, owner session.Client, m session.Message) { heard <- heardMessage{server, owner, m} },
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	t.Cleanup(r.close)
 	return r, heard
 }
 
-func echoRequest(arguments string, from Client) session.Request {
+func echoRequest(arguments string, from session.Client) session.Request {
 	return session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":` + arguments + `}`), From: from, Ran: new(session.Run)}
 }
 
-func mustSession(t testing.TB, r *remotes, from Client) session.Session {
+func mustSession(t testing.TB, r *remotes, from session.Client) session.Session {
 	t.Helper()
 	s, err := r.Session(t.Context(), "gpu@box", from)
 	expect.OK(t, err)
@@ -203,14 +203,14 @@ func mustSession(t testing.TB, r *remotes, from Client) session.Session {
 type nearClient struct {
 	sink
 	name         string
-	home         Client
+	home         session.Client
 	modern       bool
 	capabilities string
 }
 
-func (c *nearClient) Home() Client       { return c.home }
-func (c *nearClient) ClientName() string { return c.name }
-func (c *nearClient) Modern() bool       { return c.modern }
+func (c *nearClient) Home() session.Client { return c.home }
+func (c *nearClient) ClientName() string   { return c.name }
+func (c *nearClient) Modern() bool         { return c.modern }
 func (c *nearClient) Capabilities() json.RawMessage {
 	return json.RawMessage(cmp.Or(c.capabilities, "{}"))
 }
@@ -264,7 +264,7 @@ func TestRemoteLogLevel(t *testing.T) {
 	s := mustSession(t, all, nil)
 	all.SetLevel(t.Context(), "debug")
 	for _, tt := range []struct {
-		from Client
+		from session.Client
 		want string
 	}{{&nearClient{}, `"debug"`}, {&nearClient{modern: true}, ""}, {nil, ""}} {
 		if _, err := s.Call(t.Context(), echoRequest(`{}`, tt.from)); err != nil || string(got) != tt.want {
@@ -365,6 +365,10 @@ func TestRemoteStreamIsShared(t *testing.T) {
 	s := mustSession(t, all, nil)
 	f.hangUp()
 	<-s.Done()
+	if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); !errors.Is(err, session.ErrNotSent) {
+		t.Errorf("a stream that has ended: %v", err)
+	}
+	s = mustSession(t, all, nil)
 	if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
 		t.Errorf("after the end of the stream: %v, %d streams", err, f.dialled())
 	}
@@ -473,7 +477,7 @@ func TestRemoteStreamIdles(t *testing.T) {
 		default:
 			t.Error("a stream without calls and subscriptions for an hour is open")
 		}
-		if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
+		if _, err := mustSession(t, all, nil).Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
 			t.Errorf("after a pause: %v, %d streams", err, f.dialled())
 		}
 		time.Sleep(2 * remoteIdle)
@@ -503,7 +507,7 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	}
 	mute := &nearClient{}
 	mute.home = mute
-	for _, from := range []Client{nil, mute, home, &nearClient{home: home}, &nearClient{capabilities: home.capabilities}} {
+	for _, from := range []session.Client{nil, mute, home, &nearClient{home: home}, &nearClient{capabilities: home.capabilities}} {
 		mustSession(t, all, from)
 	}
 	expect.Equal(t, f.dialled(), 2, "streams")

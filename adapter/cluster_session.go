@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,39 +17,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A remoteSession is a session with a server of another node. It ends with its stream; a call that finds
-// the stream ended opens another one.
-type remoteSession struct {
-	remotes *remotes
-	stream  atomic.Pointer[remoteStream] // in use
-}
-
 // Call implements [session.Session].
-func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+func (s *remoteStream) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	id := rand.Text()
 	r.Meta = requestMeta(ctx, id, r, s.remotes.level.Load())
-	stream := s.stream.Load()
-	result, err := s.remotes.send(ctx, stream, r)
-	if errors.Is(err, session.ErrNotSent) && (!stream.Usable() || errors.Is(err, errForgotten)) && ctx.Err() == nil { // it ended since it was used last
-		next, failed := s.remotes.open(ctx, stream.key, stream.capabilities)
-		if err = failed; err == nil {
-			s.stream.Store(next)
-			stream = next
-			result, err = s.remotes.send(ctx, stream, r)
-		}
-	}
-	result, err = stream.finish(r, id, result, err, s.remotes)
-	s.remotes.counts.To(stream.to.Node, clusternode.OutcomeOf(err))
+	result, err := s.send(ctx, r)
+	result, err = s.finish(r, id, result, err)
+	s.remotes.counts.To(s.to.Node, clusternode.OutcomeOf(err))
 	return result, err
 }
 
-// send sends a request over a stream, unless its server was forgotten, and returns the result.
-func (r *remotes) send(ctx context.Context, s *remoteStream, one session.Request) (json.RawMessage, error) {
-	if !r.begin(s) {
+// send sends a request, unless the server was forgotten, and returns the result.
+func (s *remoteStream) send(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	if !s.remotes.begin(s) {
 		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
 	}
-	defer r.done(s)
-	return s.Call(ctx, one)
+	defer s.remotes.done(s)
+	return s.Connection.Call(ctx, r)
 }
 
 // deadlineSlack is how much longer the other node may take than a call has here, so that the time-out of
@@ -86,7 +69,7 @@ func requestMeta(ctx context.Context, id string, one session.Request, level *str
 }
 
 // finish returns the outcome of a request, as the client's node has it.
-func (s *remoteStream) finish(r session.Request, id string, result json.RawMessage, err error, all *remotes) (json.RawMessage, error) {
+func (s *remoteStream) finish(r session.Request, id string, result json.RawMessage, err error) (json.RawMessage, error) {
 	ran := session.Run{Nodes: []string{s.to.Node}, Kept: s.key.home != nil}
 	if r.Ran != nil {
 		defer func() { *r.Ran = ran }()
@@ -104,10 +87,10 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 	}
 	var answer clusternode.Answer
 	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	signed := clusternode.Signed{ID: id, Owner: s.to.Key, Caller: all.node.Key(), Server: s.to.Server, Tool: tool, Params: r.Params, Result: result}
+	signed := clusternode.Signed{ID: id, Owner: s.to.Key, Caller: s.remotes.node.Key(), Server: s.to.Server, Tool: tool, Params: r.Params, Result: result}
 	if json.Unmarshal(text, &answer) != nil || !ed25519.Verify(s.public, signed.Bytes(), answer.Signature) {
 		s.warned.Do(func() {
-			all.log.Warn("a node has not signed the result of a call, which is dropped", zap.String("node", s.to.Node), zap.String("server", s.key.server))
+			s.remotes.log.Warn("a node has not signed the result of a call, which is dropped", zap.String("node", s.to.Node), zap.String("server", s.key.server))
 		})
 		return nil, fmt.Errorf("%w: node %q has not signed the result", session.ErrClosed, s.to.Node)
 	}
@@ -145,28 +128,17 @@ func (s *remoteStream) fault(err error) error {
 
 // Notify implements [session.Session]. Other nodes get notifications of clients with a stream of their
 // own only.
-func (s *remoteSession) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	stream := s.stream.Load()
-	if stream.key.home == nil {
+func (s *remoteStream) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	if s.key.home == nil {
 		return nil
 	}
-	return stream.Notify(ctx, method, params)
+	return s.Connection.Notify(ctx, method, params)
 }
 
 // Subscribe implements [session.Session].
-func (s *remoteSession) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
-	stream := s.stream.Load()
-	if cancel, err = stream.Subscribe(ctx, uri); err != nil {
-		err = stream.fault(err)
+func (s *remoteStream) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
+	if cancel, err = s.Connection.Subscribe(ctx, uri); err != nil {
+		err = s.fault(err)
 	}
 	return cancel, err
 }
-
-// Listen implements [session.Session].
-func (s *remoteSession) Listen(hear func(Message)) (stop func()) { return s.stream.Load().Listen(hear) }
-
-// Done implements [session.Session].
-func (s *remoteSession) Done() <-chan struct{} { return s.stream.Load().Done() }
-
-// Info implements [session.Session].
-func (s *remoteSession) Info() session.Info { return s.stream.Load().Info() }

@@ -114,8 +114,8 @@ func (n *pairNode) Status() (all []status.Status) {
 
 func (n *pairNode) Changed() <-chan struct{}                     { return n.changed }
 func (n *pairNode) Name() string                                 { return n.name }
-func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
-func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
+func (n *pairNode) Nodes() []clusternode.Info                    { return []clusternode.Info{{Node: n.name, Self: true}} }
+func (n *pairNode) Report() clusternode.Report                   { return clusternode.Report{} }
 func (n *pairNode) Settled(ctx context.Context) error            { return nil }
 func (n *pairNode) Load(string) (calls, limit int, heard uint64) { return 0, 0, 0 }
 
@@ -194,7 +194,7 @@ func (n *pairNode) use(other *Router, its *pairNode) {
 		if err != nil {
 			return nil, err
 		}
-		result, err := admitted.Do(context.Background(), Request{From: new(sink)})
+		result, err := admitted.Do(context.Background(), session.Request{From: new(sink)})
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	if got := idsOf(r); got != "gpu:echo gpu@box:echo" {
 		t.Fatalf("the catalog has %s", got)
 	}
-	snapshot := r.parts.Snapshot()
+	snapshot := r.Snapshot()
 	if got := itemsOf(snapshot); !strings.Contains(got, "gpu@box:greet") || !strings.Contains(got, "doc://b") || !strings.Contains(got, "doc://t/{") {
 		t.Errorf("the catalog has %s", got)
 	}
@@ -269,22 +269,22 @@ func TestServersOfOtherNodes(t *testing.T) {
 		node, path := wire.Member(result.Meta(), "node_id"), wire.Member(result.Meta(), "execution_path")
 		expect.Equal(t, [2]string{string(node), string(path)}, want, "%s: node_id and execution_path", id)
 	}
-	scope := r.parts.View
+	scope := r.View
 	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
 		_, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)})
 		expect.OK(t, err, "%s", method)
 	}
-	infos := r.parts.Servers()
-	if i := slices.IndexFunc(infos, func(i ServerInfo) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
+	infos := r.Servers()
+	if i := slices.IndexFunc(infos, func(i status.Server) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
 		t.Errorf("the servers are %+v", infos)
 	}
-	for what, err := range map[string]error{"restart": r.parts.Restart(t.Context(), "gpu@box"), "turn": r.parts.Turn(t.Context(), "gpu@box", false)} {
+	for what, err := range map[string]error{"restart": r.Restart(t.Context(), "gpu@box"), "turn": r.Turn(t.Context(), "gpu@box", false)} {
 		expect.Error(t, err, "on its node only", "%s", what)
 	}
-	expect.OK(t, r.parts.Await(t.Context(), "gpu@box"))
+	expect.OK(t, r.Await(t.Context(), "gpu@box"))
 	node.lose()
 	expect.Equal(t, idsOf(r), "gpu:echo", "without the node, the catalog")
-	if err := r.parts.Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
+	if err := r.Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
 	}
 }
@@ -294,18 +294,18 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	first := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tool", "run: Run a job")}}, "*")
 	r, node, boxes, _ := pair(t, first, inCluster(config.Config{}))
 	node.lose()
-	offer, _ := boxes.parts.Snapshot().Tool("gpu:run")
+	offer, _ := boxes.Snapshot().Tool("gpu:run")
 	changed := *offer
 	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)
 	_, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)})
 	expect.OK(t, err)
 	node.learn(t)
-	seen := r.parts.Snapshot().Offer("gpu@box").LastSeen
+	seen := r.Snapshot().Offer("gpu@box").LastSeen
 	if !strings.Contains(string(seen["run"]), "Run a job") {
 		t.Errorf("last seen: %s", seen)
 	}
-	expect.OK(t, r.parts.Seen("gpu@box"))
-	if seen := r.parts.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
+	expect.OK(t, r.Seen("gpu@box"))
+	if seen := r.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
 		t.Errorf("a person has seen the change, and last seen is %s", seen)
 	}
 }
@@ -324,7 +324,7 @@ func TestClusterFollowsEdits(t *testing.T) {
 	node.lose()
 	expect.Equal(t, idsOf(r), "gpu@box:own", "when the node is lost, the catalog")
 	edits <- config.Config{}
-	mcptest.WaitFor(t, "the router to leave", func() bool { return r.parts.Nodes() == nil })
+	mcptest.WaitFor(t, "the router to leave", func() bool { return r.Nodes() == nil })
 	mcptest.WaitFor(t, "an empty catalog", func() bool { return idsOf(r) == "" })
 	node.running = make(chan struct{})
 	edits <- inCluster(own)

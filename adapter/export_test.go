@@ -10,7 +10,7 @@ import (
 
 // A Pair is two routers: Box shares its servers, and Laptop uses them over pipes.
 type Pair struct {
-	Laptop, Box *Parts
+	Laptop, Box *Router
 	node        *pairNode
 }
 
@@ -18,15 +18,15 @@ type Pair struct {
 func NewPair(t *testing.T, box, laptop config.Config) *Pair {
 	t.Helper()
 	var boxes *Router
-	serve := ServeNode(func() *Parts { return boxes.Parts() })
+	serve := ServeNode(func() *Router { return boxes })
 	r, node, b, _ := pairServed(t, func(_ string, o *Options) { o.ServeNode = serve }, inCluster(box, "*"), inCluster(laptop))
 	boxes = b
 	node.handle = nil
-	return &Pair{r.Parts(), boxes.Parts(), node}
+	return &Pair{r, boxes, node}
 }
 
 // ServeNode returns a function that serves other nodes of a router by package server.
-var ServeNode func(r func() *Parts) func(context.Context, *NodeView, net.Conn)
+var ServeNode func(r func() *Router) func(context.Context, *NodeView, net.Conn)
 
 // Learn has the laptop learn what the box offers now.
 func (p *Pair) Learn(t *testing.T) { p.node.learn(t) }

@@ -18,10 +18,10 @@ func TestTurn(t *testing.T) {
 	off.Disabled = true
 	r, edits := running(t, Options{}, on, off)
 	settled(t, r)
-	expect.OK(t, r.parts.Await(t.Context(), "a")) // its tools are known a moment before
+	expect.OK(t, r.Await(t.Context(), "a")) // its tools are known a moment before
 	want := func(server string, state status.State, byHand bool) {
 		t.Helper()
-		for _, s := range r.parts.Servers() {
+		for _, s := range r.Servers() {
 			if s.Name == server && (s.State != state || s.ByHand != byHand || (s.Tools > 0) != (state == status.Ready)) {
 				t.Errorf("server %s is %s, by hand: %v, %d tools; want %s, %v", server, s.State, s.ByHand, s.Tools, state, byHand)
 			}
@@ -30,7 +30,7 @@ func TestTurn(t *testing.T) {
 	want("a", status.Ready, false)
 	want("b", status.Disabled, false)
 	for _, name := range []string{"a", "b"} {
-		expect.OK(t, r.parts.Turn(t.Context(), name, name == "b"))
+		expect.OK(t, r.Turn(t.Context(), name, name == "b"))
 	}
 	want("a", status.Disabled, true)
 	want("b", status.Ready, true)
@@ -38,15 +38,15 @@ func TestTurn(t *testing.T) {
 	// A server turned off by hand stays off after an edit of another entry, but not of its own.
 	off.Timeout = time.Minute
 	edits <- config.Config{Servers: []config.Server{on, off}}
-	mcptest.WaitFor(t, "the edit", func() bool { return r.parts.Config().Servers[1].Timeout != 0 })
+	mcptest.WaitFor(t, "the edit", func() bool { return r.Config().Servers[1].Timeout != 0 })
 	until(t.Context(), r.supervisor, func() bool { s, _ := statusOf(r.supervisor, "b"); return s.State == status.Disabled }, nil)
 	want("a", status.Disabled, true)
 	want("b", status.Disabled, false)
 
-	expect.Error(t, r.parts.Await(t.Context(), "a"), "stopped by hand", "a call of it is refused")
-	expect.OK(t, r.parts.Restart(t.Context(), "a"))
+	expect.Error(t, r.Await(t.Context(), "a"), "stopped by hand", "a call of it is refused")
+	expect.OK(t, r.Restart(t.Context(), "a"))
 	want("a", status.Ready, false)
-	if err := r.parts.Turn(t.Context(), "nobody", true); err == nil {
+	if err := r.Turn(t.Context(), "nobody", true); err == nil {
 		t.Error("a server that is not there was turned on")
 	}
 }
@@ -67,7 +67,7 @@ func TestSettingsAreLive(t *testing.T) {
 	edits <- c
 	mcptest.WaitFor(t, "the new tag", func() bool { return len(r.FindByCapability("oddity")) == 1 })
 	mcptest.WaitFor(t, "the tag as a category", func() bool {
-		return slices.Contains(r.parts.Classifier().Categories().Categories, "oddity")
+		return slices.Contains(r.Classifier().Categories().Categories, "oddity")
 	})
 	r.writer.Saves.All()
 	again := New(c, Options{DataDir: data, Play: play.Server})
@@ -78,13 +78,13 @@ func TestSettingsAreLive(t *testing.T) {
 	c.Router = config.Router{Classification: &config.Classification{Categories: []config.Category{{Name: "greeting"}}}}
 	edits <- c
 	mcptest.WaitFor(t, "the category", func() bool {
-		return slices.Equal(r.parts.Classifier().Categories().Categories, []string{"greeting"})
+		return slices.Equal(r.Classifier().Categories().Categories, []string{"greeting"})
 	})
 	mcptest.WaitFor(t, "the end of the tag that was taken out", func() bool { return len(r.FindByCapability("oddity")) == 0 })
 
 	c.Router = config.Router{}
 	edits <- c
-	mcptest.WaitFor(t, "the tags as categories", func() bool { return len(r.parts.Classifier().Categories().Categories) > 1 })
+	mcptest.WaitFor(t, "the tags as categories", func() bool { return len(r.Classifier().Categories().Categories) > 1 })
 
 	sure := func() bool {
 		selected, err := r.Select(t.Context(), selector.Query{Task: "frobnicate"})

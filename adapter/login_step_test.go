@@ -32,7 +32,7 @@ type caller struct {
 }
 
 func (c *caller) Caller() session.Caller { return c.who }
-func (c *caller) Home() Client           { return c }
+func (c *caller) Home() session.Client   { return c }
 func (c *caller) Modern() bool           { return c.modern }
 func (c *caller) Capabilities() json.RawMessage {
 	if c.capabilities == "" {
@@ -82,8 +82,8 @@ func editable(t *testing.T, edit ...func(*config.Config)) (*Router, chan<- confi
 // unlisted is a tool of the server as a catalog of before knows it.
 var unlisted = &registry.NormalizedTool{ID: registry.ID("s", "echo"), Server: "s", Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`), Definition: json.RawMessage(`{"name":"echo","inputSchema":{"type":"object"}}`)}
 
-func echo(ctx context.Context, r *Router, from Client) (selector.Result, error) {
-	return r.parts.View.Execute(ctx, selector.Call{Tool: unlisted, Arguments: json.RawMessage(`{"message":"hi"}`), From: from})
+func echo(ctx context.Context, r *Router, from session.Client) (selector.Result, error) {
+	return r.View.Execute(ctx, selector.Call{Tool: unlisted, Arguments: json.RawMessage(`{"message":"hi"}`), From: from})
 }
 
 // opening plays a person who opens the URL.
@@ -200,9 +200,9 @@ func TestLegacyClientIsNotified(t *testing.T) {
 // A relayed request has a login as a call has.
 func TestRelayLogsIn(t *testing.T) {
 	r, _, _ := protected(t)
-	scope := r.parts.View
-	request := func(from Client) error {
-		_, err := scope.Relay(t.Context(), "s", Request{Method: "completion/complete", Params: json.RawMessage(`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`), From: from})
+	scope := r.View
+	request := func(from session.Client) error {
+		_, err := scope.Relay(t.Context(), "s", session.Request{Method: "completion/complete", Params: json.RawMessage(`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`), From: from})
 		return err
 	}
 	e, ok := errors.AsType[*session.Error](request(&caller{who: local, capabilities: `{}`}))

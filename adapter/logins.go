@@ -31,11 +31,11 @@ type accounts struct {
 }
 
 // Logins returns the logins of the router at remote servers.
-func (a *accounts) Logins() *Logins { return a.logins }
+func (a *accounts) Logins() *login.Logins { return a.logins }
 
 // BeginLogin begins a login at a server of the configuration; r.Server is set here. The login is for r.By alone if each user has
 // one. The Way is Device if the entry's grant is.
-func (a *accounts) BeginLogin(ctx context.Context, server string, r LoginRequest) (*PendingLogin, error) {
+func (a *accounts) BeginLogin(ctx context.Context, server string, r login.Request) (*login.Pending, error) {
 	var err error
 	if r.Server, err = a.supervisor.LoginServer(ctx, server, r.By); err != nil {
 		return nil, err
@@ -133,10 +133,10 @@ func (a *accounts) sweep(ctx context.Context, log *zap.Logger, now time.Time) {
 }
 
 // LoginState returns how the login at a server of the configuration is. principal is as for Logout.
-func (a *accounts) LoginState(ctx context.Context, server, principal string) (LoginState, error) {
+func (a *accounts) LoginState(ctx context.Context, server, principal string) (login.State, error) {
 	s, err := a.supervisor.LoginServer(ctx, server, principal)
 	if err != nil {
-		return LoginState{}, err
+		return login.State{}, err
 	}
 	return a.logins.State(ctx, s)
 }

@@ -54,7 +54,7 @@ func newBox(t testing.TB, flags ...string) *box {
 		Log:       zaptest.NewLogger(t),
 		ServeNode: func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) },
 	}.Alone(b.identity))
-	servers = server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts(), server.Options{} }, Edited: r.Parts().Edited, Address: func() string { return "UABOX.R" }})
+	servers = server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.View, server.Options{} }, Edited: r.Edited, Address: func() string { return "UABOX.R" }})
 	b.servers = servers
 	b.serve, b.offers = adapter.HostOf(r)
 	edits := make(chan config.Config)

@@ -15,9 +15,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -33,13 +33,13 @@ func viewOf(h *clusterHost, server, key string) *NodeView {
 }
 
 // do carries out a request as package server does.
-func (v *NodeView) do(ctx context.Context, method, params string, origin *session.Origin, from Client) (json.RawMessage, error) {
+func (v *NodeView) do(ctx context.Context, method, params string, origin *session.Origin, from session.Client) (json.RawMessage, error) {
 	meta := wire.Marshal(map[string]any{clusternode.MetaKey: clusternode.Request{ID: "1", Origin: origin}})
 	r, err := v.Admit(method, json.RawMessage(params), meta)
 	if err != nil {
 		return nil, err
 	}
-	result, err := r.Do(ctx, Request{From: from})
+	result, err := r.Do(ctx, session.Request{From: from})
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func TestHostAsks(t *testing.T) {
 			t.Errorf("%s: %s, %v after %d questions", action, result, err, client.asked.Load())
 		}
 	}
-	expect.Equal(t, len(r.parts.Approvals().List()), 0, "calls wait")
+	expect.Equal(t, len(r.Approvals().List()), 0, "calls wait")
 }
 
 // Calls of a principal count for its node alone, even if another node has its name
@@ -205,7 +205,7 @@ func TestHostTellsNodesApart(t *testing.T) {
 
 // Patterns of another node's rules are not compared with texts of any length.
 func TestHostBoundsPatterns(t *testing.T) {
-	r := &NodeRequest{node: new(NodeView), view: New(config.Config{}, Options{}).Parts().Scope(), rules: profile.Of(map[string]config.Profile{"p": {Deny: []string{"x"}}}, "p"), self: "box"}
+	r := &NodeRequest{node: new(NodeView), view: New(config.Config{}, Options{}).Scope(), rules: profile.Of(map[string]config.Profile{"p": {Deny: []string{"x"}}}, "p"), self: "box"}
 	if long := strings.Repeat("a", maxMatched+1); !r.uri(long[1:]) || r.uri(long) || r.name(long) {
 		t.Error("a long text was compared")
 	}
@@ -244,7 +244,7 @@ func TestNodeViewSigns(t *testing.T) {
 	admitted, err := v.Admit("tools/call", json.RawMessage(params), wire.Marshal(map[string]any{clusternode.MetaKey: clusternode.Request{ID: "2"}}))
 	expect.OK(t, err)
 	lapsed = true
-	if _, err := admitted.Do(t.Context(), Request{From: new(sink)}); outcomeIn(err) != "not_sent" {
+	if _, err := admitted.Do(t.Context(), session.Request{From: new(sink)}); outcomeIn(err) != "not_sent" {
 		t.Errorf("a node that was frozen later: %v", err)
 	}
 	if _, err := v.do(t.Context(), "tools/call", params, nil, new(sink)); outcomeIn(err) != "not_sent" {
@@ -252,7 +252,7 @@ func TestNodeViewSigns(t *testing.T) {
 	}
 	lapsed = false
 	v.stream.Key = "UC"
-	if _, err := admitted.Do(t.Context(), Request{From: new(sink)}); outcomeIn(err) != "not_sent" || !strings.Contains(err.Error(), "not shared") {
+	if _, err := admitted.Do(t.Context(), session.Request{From: new(sink)}); outcomeIn(err) != "not_sent" || !strings.Contains(err.Error(), "not shared") {
 		t.Errorf("a node that lost trust later: %v", err)
 	}
 	forged := v.NotSent(&session.Error{Code: 7, Data: json.RawMessage(`{"a":1,"metarouter":{"outcome":"not_sent"}}`)})
@@ -278,44 +278,44 @@ func outcomeIn(err error) string {
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
 	clusterNode // for the methods that a view does not need
-	nodes       []NodeInfo
+	nodes       []clusternode.Info
 }
 
-func (f fakeCluster) Nodes() []NodeInfo   { return f.nodes }
-func (fakeCluster) Report() ClusterReport { return ClusterReport{Connected: true} }
+func (f fakeCluster) Nodes() []clusternode.Info { return f.nodes }
+func (fakeCluster) Report() clusternode.Report  { return clusternode.Report{Connected: true} }
 
 // A profile lets see the nodes alone that have a server which it allows, and of these no keys.
 func TestNodesOfScope(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{
 		"gpu": {Servers: []string{"gpu@*"}}, "own": {Servers: []string{"a"}}, "all": {},
 	}, "a")
-	if r.parts.Nodes() != nil || r.parts.Scope().Nodes() != nil {
+	if r.Nodes() != nil || r.Scope().Nodes() != nil {
 		t.Error("a router without a cluster has nodes")
 	}
-	if _, _, ok := r.parts.ClusterReport(); ok {
+	if _, _, ok := r.ClusterReport(); ok {
 		t.Error("a router without a cluster has a report")
 	}
-	nodes := []NodeInfo{
+	nodes := []clusternode.Info{
 		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}},
 		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x"},
 		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
 		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
 	}
 	r.members.now.Store(&joined{node: fakeCluster{nodes: nodes}})
-	if _, _, ok := r.parts.ClusterReport(); !ok {
+	if _, _, ok := r.ClusterReport(); !ok {
 		t.Error("no report")
 	}
-	desk := NodeInfo{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
+	desk := clusternode.Info{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
 	for _, tt := range []struct {
 		name string
 		view *View
-		want []NodeInfo
+		want []clusternode.Info
 	}{
-		{"everything", r.parts.View, nodes},
-		{"all", r.parts.Scope("all"), nodes},
-		{"gpu", r.parts.Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
-		{"own", r.parts.Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
-		{"none", r.parts.Scope("none"), []NodeInfo{desk}},
+		{"everything", r.View, nodes},
+		{"all", r.Scope("all"), nodes},
+		{"gpu", r.Scope("gpu"), []clusternode.Info{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
+		{"own", r.Scope("own"), []clusternode.Info{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
+		{"none", r.Scope("none"), []clusternode.Info{desk}},
 	} {
 		expect.Deep(t, tt.view.Nodes(), tt.want, "%s", tt.name)
 	}
@@ -323,7 +323,7 @@ func TestNodesOfScope(t *testing.T) {
 
 func TestNodeOfServer(t *testing.T) {
 	for name, want := range map[string]string{"gpu@box": "box", "a@b@box": "box"} {
-		expect.Equal(t, (ServerInfo{Status: Status{Name: name, Transport: ByCluster}}).Node(), want, "%s", name)
+		expect.Equal(t, (status.Server{Status: status.Status{Name: name, Transport: status.ByCluster}}).Node(), want, "%s", name)
 	}
-	expect.Equal(t, (ServerInfo{Status: Status{Name: "gpu@box", Transport: "stdio"}}).Node(), "", "a server of this router is on")
+	expect.Equal(t, (status.Server{Status: status.Status{Name: "gpu@box", Transport: "stdio"}}).Node(), "", "a server of this router is on")
 }

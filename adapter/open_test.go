@@ -63,7 +63,7 @@ func TestOpenClosedDuringCall(t *testing.T) {
 		result, _ := Execute(context.Background(), r, "s:hang", nil)
 		ended <- result
 	}()
-	expect.OK(t, r.parts.Await(t.Context(), "s"))
+	expect.OK(t, r.Await(t.Context(), "s"))
 	expect.OK(t, r.Close())
 	if result := <-ended; !result.IsError || result.Err == nil {
 		t.Errorf("%s", result.JSON)

@@ -41,7 +41,7 @@ func TestTwinStandsIn(t *testing.T) {
 	}
 	route := func() selector.Routed {
 		t.Helper()
-		routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: "return the process id"}})
+		routed, err := selector.Route(t.Context(), r, selector.RouteRequest{Query: selector.Query{Task: "return the process id"}})
 		if err != nil || routed.Selection.Tool == nil || routed.Selection.Tool.Name != "pid" || !routed.Ran || routed.Ambiguous || len(routed.Selection.Places) != 2 {
 			t.Fatalf("%+v, %v", routed, err)
 		}
@@ -92,7 +92,7 @@ func TestServersInSeveralFolders(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			args, err := json.Marshal(map[string]string{"path": test.path})
 			expect.OK(t, err)
-			routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: test.task}, Call: selector.Call{Arguments: args}, RunUnsafe: true})
+			routed, err := selector.Route(t.Context(), r, selector.RouteRequest{Query: selector.Query{Task: test.task}, Call: selector.Call{Arguments: args}, RunUnsafe: true})
 			if err != nil || routed.Ambiguous != (test.want == "") || routed.Ran == routed.Ambiguous || len(routed.Selection.Places) != 2 {
 				t.Fatalf("%+v, %v", routed, err)
 			}
@@ -110,18 +110,18 @@ func TestPriorityIsEdited(t *testing.T) {
 	r, edits := running(t, Options{}, one, two)
 	settled(t, r)
 	for _, server := range []string{"one", "two"} { // their tools are known a moment before
-		expect.OK(t, r.parts.Await(t.Context(), server))
+		expect.OK(t, r.Await(t.Context(), server))
 	}
 	route := func() (server, pid string) {
 		t.Helper()
-		routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: "return the process id"}})
+		routed, err := selector.Route(t.Context(), r, selector.RouteRequest{Query: selector.Query{Task: "return the process id"}})
 		if err != nil || !routed.Ran || routed.Ambiguous {
 			t.Fatalf("%+v, %v", routed, err)
 		}
 		return routed.Result.Tool.Server, routed.Result.Text()
 	}
 	edit := func(priority int) {
-		edited := r.parts.Edited()
+		edited := r.Edited()
 		one.Priority = priority
 		edits <- config.Config{Servers: []config.Server{one, two}}
 		<-edited

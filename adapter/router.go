@@ -21,9 +21,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -50,7 +51,7 @@ type Options struct {
 	// npx stays between servers and the router.
 	Reporter string
 
-	// Sole says that the router has one client only, which is passed to Attach of [Parts].
+	// Sole says that the router has one client only, which is passed to Attach.
 	// Servers may then ask it for anything without a session of its own.
 	Sole bool
 
@@ -83,7 +84,7 @@ type Options struct {
 	// Audit records approvals, and logins at remote servers; nil records nothing.
 	Audit AuditRecorder
 
-	Play Player // plays commands in this process, for tests; may be nil
+	Play process.Player // plays commands in this process, for tests; may be nil
 
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
@@ -101,8 +102,15 @@ type Options struct {
 	Log     *zap.Logger // nil is silence
 }
 
-// A Router routes to the servers of a configuration.
+// A Router routes to the servers of a configuration. It has the methods of a [ProviderAdapter], of a
+// [View] without any limit, also if there is a profile "default", and those of its administrators,
+// for frontends such as the MCP server of package server. A program that hands out work needs only
+// the first.
 type Router struct {
+	*View
+	*accounts
+	administration
+
 	options    Options
 	current    *holder
 	writer     *catalog.Writer
@@ -111,13 +119,11 @@ type Router struct {
 	executor   *execute.Executor
 	supervisor *supervisor.Supervisor
 	sessions   sessions
-	parts      *Parts
 	sorting    *sorting
 	approvals  *approval.Desk
 	scripts    *script.Engine
-	accounts   *accounts
 	members    *membership // of a cluster
-	listeners  signal.Listeners[func(server string, owner Client, m Message)]
+	listeners  signal.Listeners[func(server string, owner session.Client, m session.Message)]
 	changed    signal.Change // of the catalog or the configuration, for views
 	levels     levels
 	life       life
@@ -148,17 +154,13 @@ func New(c config.Config, o Options) *Router {
 		Executor: r.executor, Vectors: encoder.OpenStore(encoder.Tool, vectorFolder(o)), Observer: o.Observer, Log: o.Log,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
-	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
-	r.parts = &Parts{all.view(), r.accounts, administration{r}}
+	r.View, r.administration = scoped{r, scope.Everything(whole{r.current, r.registry})}.view(), administration{r}
 	r.writer.Configure(c)
 	if c.Router.Cluster != nil {
 		r.members.join()
 	}
 	return r
 }
-
-// Parts returns the router with all that frontends need.
-func (r *Router) Parts() *Parts { return r.parts }
 
 // Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each configuration
 // from edits, which may be nil, into use: servers with an unchanged entry go on undisturbed. Run may
@@ -210,7 +212,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 // supply gives the supervisor each configuration that is in use.
 func supply(ctx context.Context, r *Router, configs chan<- config.Config) error {
 	r.members.follow(ctx, r.current.load().config.Router.Cluster)
-	if r.parts.Complete() {
+	if r.Complete() {
 		select {
 		case <-time.After(r.options.HeadStart):
 		case <-ctx.Done():
@@ -248,7 +250,8 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 // Name returns Options.Name.
 func (r *Router) Name() string { return r.options.Name }
 
-// Changed returns a channel that is closed at the next change of the catalog.
+// Changed returns a channel that is closed with the next change of the catalog, not a moment later as that of a
+// [View]: a provider of several compares it, and must not have older tools than a caller of Settled.
 func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
 
 // Tools returns all tools, by ID.
@@ -271,37 +274,11 @@ func (r *Router) FindByCapability(tag string) []*registry.NormalizedTool {
 	return r.registry.Snapshot().FindByCapability(tag)
 }
 
-// Select picks the tool for a query.
-func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
-	return r.selector.Select(ctx, q)
-}
-
-// Explain returns the parts of the scores of tools that were found for a task.
-func (r *Router) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
-	return r.selector.Explain(ctx, task, candidates)
-}
-
-// Execute runs a tool; see [execute.Executor.Execute].
-func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
-	if c.Tool == nil {
-		return selector.Result{}, inprocess.NoTool(r.options.Name, "")
-	}
-	ctx, err := withScript(ctx, r.parts.calls, c)
-	if err != nil {
-		return selector.Result{}, err
-	}
-	return r.executor.Execute(ctx, c)
-}
-
-// Settled waits until the tools of each server are known, or the server has failed. In a cluster it
-// waits a few seconds for the servers of other nodes, too; the error says why some may be missing.
-func (r *Router) Settled(ctx context.Context) error { return r.parts.Settled(ctx) }
-
 // Health returns the health of each server that is not disabled, at once. A server that starts at its
 // first call is up.
 func (r *Router) Health(context.Context) Health {
 	var parts []Health
-	for _, s := range r.parts.Servers() {
+	for _, s := range r.Servers() {
 		h := Health{Name: s.Name, State: Up, Reason: s.LastError, Tools: s.Tools}
 		switch s.State {
 		case status.Ready, status.Idle:

@@ -13,7 +13,9 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -57,6 +59,16 @@ func settled(t *testing.T, r *Router) {
 	r.Settled(t.Context())
 }
 
+// The signal comes with the change, also if the router does not run.
+func TestChangedAtOnce(t *testing.T) {
+	r := stocked(t, nil, "a")
+	changed := r.Changed()
+	replace(t, r, "a", registry.Offer{})
+	if !signal.IsClosed(changed) {
+		t.Error("the catalog changed without a signal")
+	}
+}
+
 func TestRouter(t *testing.T) {
 	pids := t.TempDir() + "/pids"
 	browser := fake("browser", "-tools", "browser_navigate,browser_screenshot,browser_click", "-pid-file", pids)
@@ -78,7 +90,7 @@ func TestRouter(t *testing.T) {
 	if err != nil || result.IsError || !strings.Contains(string(result.JSON), `"tool_name":"browser_navigate"`) {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
 	}
-	for _, s := range r.parts.Servers() {
+	for _, s := range r.Servers() {
 		if s.Name == "browser" && (s.State != status.Ready || s.Tools != 2) {
 			t.Errorf("status %+v", s)
 		}
@@ -89,10 +101,10 @@ func TestRouter(t *testing.T) {
 	browser.Tools = config.ToolFilter{}
 	edits <- config.Config{Servers: []config.Server{browser}}
 	<-changed
-	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.parts.Snapshot().Server("browser")) == 3 })
+	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Snapshot().Server("browser")) == 3 })
 	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes of the server")
 	edits <- config.Config{}
-	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.parts.Snapshot().Tools()) == 0 })
+	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.Snapshot().Tools()) == 0 })
 }
 
 // With the stored catalog tools are known without a process, and on demand a process starts at the
@@ -104,19 +116,19 @@ func TestOnDemand(t *testing.T) {
 	settled(t, first)
 	first.writer.Saves.All()
 	second, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
-	if !second.parts.Complete() {
+	if !second.Complete() {
 		t.Fatal("the stored catalog is not known")
 	}
 	settled(t, second)
 	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes before the first call")
-	tool, _ := second.parts.Snapshot().Tool("s:echo")
+	tool, _ := second.Snapshot().Tool("s:echo")
 	if result, err := second.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || result.IsError {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
 	}
 	// Another entry of the same name is another server.
 	other := fake("s", "-tools", "pid")
 	third, _ := running(t, Options{DataDir: data, OnDemand: true}, other)
-	if third.parts.Complete() {
+	if third.Complete() {
 		t.Error("the tools of another entry are taken for this one's")
 	}
 }
@@ -131,7 +143,7 @@ func TestOfferIsStored(t *testing.T) {
 	first.writer.Saves.All()
 	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, Play: play.Server})
 	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
-		s := r.parts.Snapshot()
+		s := r.Snapshot()
 		if len(s.Items("s:greet")) != 1 {
 			t.Errorf("%s: prompts %v", name, s.Prompts())
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -38,7 +37,7 @@ func offerOf(server string) registry.Offer {
 		Tools:        []registry.NormalizedTool{tool("read_x", registry.Hints{ReadOnly: &yes}), tool("delete_x", registry.Hints{})},
 		Prompts:      []registry.Prompt{{ID: registry.ID(server, "greet"), Server: server, Name: "greet"}},
 		Resources:    []registry.Resource{{ID: registry.ID(server, "doc://"+server+"/a"), Server: server, URI: "doc://" + server + "/a"}},
-		Templates:    []registry.Template{{ID: registry.ID(server, "doc://"+server+"/t/{x}"), Server: server, URITemplate: "doc://" + server + "/t/{x}"}},
+		Templates:    []registry.Template{{ID: registry.ID(server, "doc://"+server+"/t/{x}"), Server: server, URI: "doc://" + server + "/t/{x}"}},
 		Capabilities: json.RawMessage(`{"resources":{}}`), Extensions: json.RawMessage(`{"` + server + `":{}}`),
 		Dropped: []registry.Dropped{{Kind: registry.KindTool, Name: "delete_dropped"}},
 	}
@@ -83,7 +82,7 @@ func itemsOf(s *registry.Snapshot) string {
 		all = append(all, r.URI)
 	}
 	for _, t := range s.Templates() {
-		all = append(all, t.URITemplate)
+		all = append(all, t.URI)
 	}
 	return strings.Join(all, " ")
 }
@@ -122,7 +121,7 @@ func TestScopeSnapshot(t *testing.T) {
 		{"a none", "", ""},
 		{"a missing", "", ""},
 	} {
-		s := r.parts.Scope(strings.Fields(tc.chosen)...)
+		s := r.Scope(strings.Fields(tc.chosen)...)
 		snapshot := s.Snapshot()
 		expect.Equal(t, itemsOf(snapshot), tc.items, "profile %q", tc.chosen)
 		var servers []string
@@ -141,7 +140,7 @@ func TestScopeSnapshot(t *testing.T) {
 			t.Errorf("profile %q exists: %v", tc.chosen, !exists)
 		}
 	}
-	for _, i := range r.parts.Scope("readers").Snapshot().Tools() {
+	for _, i := range r.Scope("readers").Snapshot().Tools() {
 		if i.Name != "read_x" {
 			t.Errorf("%s is in a profile that only reads", i.ID)
 		}
@@ -151,7 +150,7 @@ func TestScopeSnapshot(t *testing.T) {
 // Without a profile the scope is the router itself, at no cost.
 func TestScopeOfEverything(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{"work": {Servers: []string{"a"}}, "open": {Mode: "search"}}, "a", "b")
-	for _, s := range []*View{r.parts.Scope(), r.parts.Scope("open")} {
+	for _, s := range []*View{r.Scope(), r.Scope("open")} {
 		if s.Snapshot() != r.registry.Snapshot() {
 			t.Error("the snapshot was copied")
 		}
@@ -162,7 +161,7 @@ func TestScopeOfEverything(t *testing.T) {
 			t.Errorf("%v allocations for each look", n)
 		}
 	}
-	s := r.parts.Scope("work")
+	s := r.Scope("work")
 	if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.calls.scope.Visible().Query(selector.Query{}) }); n > 0 {
 		t.Errorf("%v allocations for each look at a filtered catalog", n)
 	}
@@ -176,7 +175,7 @@ func TestScopeFollows(t *testing.T) {
 	}
 	profiles := map[string]config.Profile{"work": {Servers: []string{"a"}, Arguments: fixed(`"acme"`)}}
 	r := stocked(t, profiles, "a", "b")
-	s := r.parts.Scope("work")
+	s := r.Scope("work")
 	first := s.Snapshot()
 	tool, _ := first.Tool("a:read_x")
 	const schema = `{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}`
@@ -211,7 +210,7 @@ func TestScopeFollows(t *testing.T) {
 // The profile "default" applies to clients without a profile, from the edit on that adds it.
 func TestScopeDefault(t *testing.T) {
 	r := stocked(t, nil, "a", "b")
-	s := r.parts.Scope()
+	s := r.Scope()
 	changed := s.Changed()
 	if s.Snapshot() != r.registry.Snapshot() || s.calls.scope.Limits().Profile != "" {
 		t.Error("there is no profile, and something is hidden")
@@ -220,10 +219,10 @@ func TestScopeDefault(t *testing.T) {
 	if got := itemsOf(s.Snapshot()); strings.Contains(got, "a:") || s.calls.scope.Limits().Profile != config.DefaultProfile {
 		t.Errorf("the default profile has %s", got)
 	}
-	if whole := r.parts.View; whole.Snapshot() != r.registry.Snapshot() || !whole.Exists() {
+	if whole := r.View; whole.Snapshot() != r.registry.Snapshot() || !whole.Exists() {
 		t.Error("the default profile limits the whole router")
 	}
-	if again := r.parts.Scope("a"); again.Exists() {
+	if again := r.Scope("a"); again.Exists() {
 		t.Error("a profile that is not there exists")
 	}
 	r.changed.Notify()
@@ -238,19 +237,19 @@ func TestScopeClassifier(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		replace(t, r, name, offerOf(name))
 	}
-	s := r.parts.Scope("work")
+	s := r.Scope("work")
 	expect.List(t, s.Classifier().Categories().Categories, []string{"a-tag"}, "categories")
 	if first := s.Classifier(); first != s.Classifier() {
 		t.Error("the classifier is made anew for each call")
 	}
-	if all := r.parts.Scope().Classifier(); all != r.parts.Classifier() {
+	if all := r.Scope().Classifier(); all != r.Classifier() {
 		t.Error("without a profile it is another classifier")
 	}
 	c.Router.Classification = config.DefaultClassification()
 	c.Router.Classification.Categories = []config.Category{{Name: "b-tag"}}
 	named := New(c, Options{Play: play.Server})
 	t.Cleanup(func() { expect.OK(t, named.Close()) })
-	if got := named.parts.Scope("work").Classifier(); got != named.parts.Classifier() {
+	if got := named.Scope("work").Classifier(); got != named.Classifier() {
 		t.Error("categories of the configuration are hidden")
 	}
 }
@@ -287,7 +286,7 @@ func TestScopeMemory(t *testing.T) {
 	before := inUse()
 	scopes := make([]*View, 0, profiles)
 	for name := range all {
-		s := r.parts.Scope(name)
+		s := r.Scope(name)
 		if n := len(s.Snapshot().Tools()); n != servers*(tools-1) {
 			t.Fatalf("profile %s has %d tools", name, n)
 		}
@@ -340,7 +339,7 @@ func found(r selector.Ranking) []string {
 // A sink is a client that answers nothing.
 type sink struct{}
 
-func (s *sink) Home() Client                 { return s }
+func (s *sink) Home() session.Client         { return s }
 func (*sink) ClientName() string             { return "" }
 func (*sink) Modern() bool                   { return false }
 func (*sink) Capabilities() json.RawMessage  { return json.RawMessage("{}") }
@@ -380,7 +379,7 @@ func TestScopeHides(t *testing.T) {
 		{"missing", "seen", "echo_public", "doc://public"},
 	} {
 		ask := func() (got, want []string) {
-			return answers(t, has.parts.Scope(tc.chosen), tc.server, tc.name, tc.uri), answers(t, hasNot.parts.Scope(tc.chosen), tc.server, tc.name, tc.uri)
+			return answers(t, has.Scope(tc.chosen), tc.server, tc.name, tc.uri), answers(t, hasNot.Scope(tc.chosen), tc.server, tc.name, tc.uri)
 		}
 		got, want := ask()
 		// On a busy machine, a search goes on by words alone, and finds other tools.
@@ -394,10 +393,10 @@ func TestScopeHides(t *testing.T) {
 		}
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
-	_, err := has.parts.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
+	_, err := has.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
 	expect.Deep(t, err, scope.NoResource("doc://missing"), "a missing resource")
 	// The test would pass if nothing were answered at all.
-	for _, answer := range answers(t, has.parts.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
+	for _, answer := range answers(t, has.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
 		what, rest, _ := strings.Cut(answer, ":")
 		if ok := strings.Contains(rest, "<nil>"); ok != !slices.Contains([]string{"execute", "check", "tools/list"}, what) && what != "check" {
 			t.Errorf("what is allowed: %s", answer)
@@ -422,7 +421,7 @@ func TestScopeEdits(t *testing.T) {
 	c.Router.Profiles = profilesFor("echo_a")
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
-	one, two := r.parts.Scope("one"), r.parts.Scope("two")
+	one, two := r.Scope("one"), r.Scope("two")
 
 	stale, ok := one.Snapshot().Tool("s:echo_a")
 	if _, both := two.Snapshot().Tool("s:echo_a"); !ok || both {
@@ -454,7 +453,7 @@ func TestScopeEdits(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		replaced, changed := r.parts.Edited(), one.Changed()
+		replaced, changed := r.Edited(), one.Changed()
 		edited := c
 		edited.Router.Profiles = profilesFor([]string{"echo_b", "echo_a"}[i%2])
 		edits <- edited
@@ -463,7 +462,7 @@ func TestScopeEdits(t *testing.T) {
 	}
 	edited := c
 	edited.Router.Profiles = profilesFor("echo_b")
-	replaced := r.parts.Edited()
+	replaced := r.Edited()
 	edits <- edited
 	<-replaced
 	close(ended)
@@ -482,18 +481,18 @@ func TestScopeSubscription(t *testing.T) {
 	c.Router.Profiles = map[string]config.Profile{"p": {Allow: []string{"doc://*"}}}
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
-	s := r.parts.Scope("p")
+	s := r.Scope("p")
 	done, end, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{})
 	expect.OK(t, err)
 	_, stop, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{})
 	expect.OK(t, err)
 	stop()
-	updated := Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
+	updated := session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
 	var heard, all int
-	defer s.Listen(func(string, Client, Message) { heard++ })()
-	defer r.parts.Listen(func(string, Client, Message) { all++ })()
+	defer s.Listen(func(string, session.Client, session.Message) { heard++ })()
+	defer r.Listen(func(string, session.Client, session.Message) { all++ })()
 	r.hear("s", nil, updated)
-	r.hear("other", nil, Message{Method: "notifications/message"})
+	r.hear("other", nil, session.Message{Method: "notifications/message"})
 	c.Router.Profiles = map[string]config.Profile{"p": {Deny: []string{"doc://*"}}}
 	edits <- c
 	<-done
@@ -524,7 +523,7 @@ func TestLevels(t *testing.T) {
 // A server that the only client may not see can't ask it for anything.
 func TestScopedClient(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{"p": {Servers: []string{"a"}}}, "a", "b")
-	c := &scopedClient{&sink{}, r.parts.Scope("p").calls.scope}
+	c := &scopedClient{&sink{}, r.Scope("p").calls.scope}
 	ask := func(server string) string {
 		_, err := c.Ask(t.Context(), server, session.Message{Method: "roots/list"})
 		return err.Error()
@@ -547,7 +546,7 @@ func TestScopeFixedArguments(t *testing.T) {
 	c.Router.Profiles = map[string]config.Profile{"work": {Arguments: map[string]map[string]json.RawMessage{
 		"create_*": {"owner": json.RawMessage(`"acme"`), "unknown": json.RawMessage(`1`)},
 	}}}
-	s := routerOf(t, c).parts.Scope("work")
+	s := routerOf(t, c).Scope("work")
 	selection, err := s.Select(t.Context(), selector.Query{Task: "create an issue in the repository"})
 	expect.OK(t, err)
 	if selection.Tool == nil || len(selection.Places) != 2 {
@@ -601,7 +600,7 @@ func TestHeldToolsAreHidden(t *testing.T) {
 			if profiles == nil && chosen != nil {
 				continue
 			}
-			view := r.Parts().Scope(chosen...)
+			view := r.Scope(chosen...)
 			if got := view.Snapshot().Tools(); len(got) != 1 || got[0].ID != "a:read_x" {
 				t.Errorf("%v: %v", chosen, itemsOf(view.Snapshot()))
 			}
@@ -610,7 +609,7 @@ func TestHeldToolsAreHidden(t *testing.T) {
 				t.Errorf("%v: a call: %v", chosen, err)
 			}
 		}
-		if n := len(r.Parts().Snapshot().Tools()); n != 2 {
+		if n := len(r.Snapshot().Tools()); n != 2 {
 			t.Errorf("administrators see %d tools, want 2", n)
 		}
 		if n := len(clusterOffer(r.registry.Snapshot().Offer("a")).Tools); n != 1 {

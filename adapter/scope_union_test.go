@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -32,7 +31,7 @@ func TestScopeOfUnions(t *testing.T) {
 		{"@read", "b:read_x b:greet doc://b/a doc://b/t/{x}", "@read+default", true},
 		{"@read gone", "", "@read+gone", false},
 	} {
-		s := r.parts.Scope(strings.Fields(test.chosen)...)
+		s := r.Scope(strings.Fields(test.chosen)...)
 		if got := itemsOf(s.Snapshot()); got != test.items || s.Exists() != test.exists || s.calls.scope.Limits().Profile != test.applies {
 			t.Errorf("%q: exists %t, %q, has\n%s, want %t, %q,\n%s", test.chosen, s.Exists(), s.calls.scope.Limits().Profile, got, test.exists, test.applies, test.items)
 		}
@@ -43,7 +42,7 @@ func TestScopeOfUnions(t *testing.T) {
 func TestScopeOfUnionFollows(t *testing.T) {
 	profiles := map[string]config.Profile{"a": {Servers: []string{"a"}}, "b": {Servers: []string{"b"}}}
 	r := stocked(t, profiles, "a", "b")
-	s := r.parts.Scope("a|b")
+	s := r.Scope("a|b")
 	for _, edit := range []struct {
 		profiles map[string]config.Profile
 		servers  string
@@ -92,15 +91,15 @@ func TestFindWithinUnion(t *testing.T) {
 		replace(t, r, name, o)
 	}
 	for by := selector.ByWords; by == selector.ByWords; { // until all tools have vectors
-		all, err := r.parts.Find(t.Context(), selector.Query{Task: "get a page"})
+		all, err := r.Find(t.Context(), selector.Query{Task: "get a page"})
 		expect.OK(t, err)
 		by = all.By
 	}
 	for union, one := range map[string]string{"even|low": "both", "even|gets": "even-or-gets"} {
 		for _, task := range []string{"delete the invoice of a ticket", "list folders", "get a page", "update the calendar", "delet the brnch", "the weather"} {
 			q := selector.Query{Task: task, Limit: 50}
-			got, err := r.parts.Scope(union).Find(t.Context(), q)
-			want, wrong := r.parts.Scope(one).Find(t.Context(), q)
+			got, err := r.Scope(union).Find(t.Context(), q)
+			want, wrong := r.Scope(one).Find(t.Context(), q)
 			if err != nil || wrong != nil || !slices.Equal(found(got), found(want)) {
 				t.Errorf("%s, %q: %q, %v; within %s %q, %v", union, task, found(got), err, one, found(want), wrong)
 			}

@@ -144,7 +144,7 @@ func TestDescribe(t *testing.T) {
 		of:       map[string]string{"x@a": "gpu", "x@b": "gpu", "y@a": "own"}, problems: map[string]string{"x@c": "it differs"},
 	}
 	var got []string
-	for _, one := range g.describe([]Status{{Name: "x@a", State: status.Failed}, {Name: "x@b", State: status.Ready}, {Name: "x@c"}, {Name: "y@a"}}) {
+	for _, one := range g.describe([]status.Status{{Name: "x@a", State: status.Failed}, {Name: "x@b", State: status.Ready}, {Name: "x@c"}, {Name: "y@a"}}) {
 		got = append(got, fmt.Sprintf("%s %s %s%s", one.Name, one.State, one.Doing, one.LastError))
 	}
 	want := []string{"gpu ready ", "x@a failed it takes calls of gpu", "x@b ready it takes calls of gpu", "x@c  it is not used as a service: it differs", "y@a  it takes calls of own"}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -27,10 +28,10 @@ import (
 )
 
 // whoami asks the server who calls it.
-func whoami(t *testing.T, r *Router, from Client) string {
+func whoami(t *testing.T, r *Router, from session.Client) string {
 	t.Helper()
 	tool := &registry.NormalizedTool{ID: registry.ID("s", "headers"), Server: "s", Name: "headers", InputSchema: json.RawMessage(`{"type":"object"}`), Definition: json.RawMessage(`{"name":"headers","inputSchema":{"type":"object"}}`)}
-	result, err := r.parts.View.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{}`), From: from})
+	result, err := r.View.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{}`), From: from})
 	if err != nil {
 		return err.Error()
 	}
@@ -56,7 +57,7 @@ func choosing(t *testing.T, r *Router, account, by string) func(context.Context,
 			}
 			at, _ := url.Parse(back)
 			for _, other := range []string{"someone else", by} { // only the browser of the principal completes it
-				if _, err := r.parts.Logins().Callback(t.Context(), other, at.RawQuery); (err == nil) != (other == by) {
+				if _, err := r.Logins().Callback(t.Context(), other, at.RawQuery); (err == nil) != (other == by) {
 					t.Errorf("in the browser of %s: %v", other, err)
 				}
 			}
@@ -99,7 +100,7 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	mcptest.WaitFor(t, "the tools to be listed", func() bool { return len(r.Tools()) > 0 })
 
 	held := func() (users []string) {
-		all, err := r.parts.Logins().All(t.Context())
+		all, err := r.Logins().All(t.Context())
 		expect.OK(t, err)
 		for _, h := range all {
 			users = append(users, h.User)
@@ -107,7 +108,7 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 		return users
 	}
 	expect.List(t, held(), []string{"", "ann", "bob"}, "users who are logged in")
-	was, err := r.parts.Logout(t.Context(), "s", "ann")
+	was, err := r.Logout(t.Context(), "s", "ann")
 	if !was || err != nil {
 		t.Errorf("logout: %t, %v", was, err)
 	}
@@ -116,10 +117,10 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	expect.Equal(t, whoami(t, r, ann), "another account", "after a logout and a login")
 	expect.Equal(t, whoami(t, r, stdio), "the local account")
 
-	if err := r.parts.EndLogin(t.Context(), "s", "eve"); err == nil {
+	if err := r.EndLogin(t.Context(), "s", "eve"); err == nil {
 		t.Error("a login that does not exist has ended")
 	}
-	expect.OK(t, r.parts.EndLogin(t.Context(), "s", "bob"))
+	expect.OK(t, r.EndLogin(t.Context(), "s", "bob"))
 	expect.List(t, held(), []string{"", "ann"}, "users after the end of a login")
 	r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(time.Hour))
 	expect.List(t, held(), []string{"", "ann"}, "users before the timeout")
@@ -156,16 +157,16 @@ func TestUsersRace(t *testing.T) {
 				}
 				var err error
 				if i%3 == 0 {
-					err = r.parts.EndLogin(t.Context(), "s", name)
+					err = r.EndLogin(t.Context(), "s", name)
 				} else {
-					_, err = r.parts.Logout(t.Context(), "s", name)
+					_, err = r.Logout(t.Context(), "s", name)
 				}
 				expect.OK(t, err)
 			}
 		})
 	}
 	all.Wait()
-	held, err := r.parts.Logins().All(t.Context())
+	held, err := r.Logins().All(t.Context())
 	expect.OK(t, err)
 	expect.Equal(t, len(held), 0, "logins at the end")
 	expect.Equal(t, issuer.Counts().Authorizations, users*rounds, "logins")
@@ -196,10 +197,10 @@ func TestUserValuesInHeaders(t *testing.T) {
 	ann, bob := of("ann", `{"employee":"7"}`), of("bob", `{"employee":"8"}`)
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set; open /account")
 	for name, value := range map[string]string{"ann": "ann's key", "bob": "bob's key", "": "the local key"} {
-		expect.OK(t, r.parts.SetUserValue(t.Context(), name, "", "key", value))
+		expect.OK(t, r.SetUserValue(t.Context(), name, "", "key", value))
 	}
 	for name, value := range map[string]string{"other": "x", "key": "x\r\nX-Role: admin"} {
-		if err := r.parts.SetUserValue(t.Context(), "ann", "", name, value); err == nil {
+		if err := r.SetUserValue(t.Context(), "ann", "", name, value); err == nil {
 			t.Errorf("the value %s is set to %q", name, value)
 		}
 	}
@@ -211,13 +212,13 @@ func TestUserValuesInHeaders(t *testing.T) {
 		expect.Contains(t, whoami(t, r, none), `your access token has no claim "employee"`)
 	}
 	for profile, want := range map[string]map[string]bool{"": {"key": false}, "others|one": {"key": false}, "others": {}} {
-		set, err := r.parts.UserValues(t.Context(), "eve", profile)
+		set, err := r.UserValues(t.Context(), "eve", profile)
 		expect.OK(t, err)
 		expect.Deep(t, set, want, "%s", profile)
 	}
-	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", "another key"))
+	expect.OK(t, r.SetUserValue(t.Context(), "ann", "", "key", "another key"))
 	expect.Equal(t, whoami(t, r, ann), "another key", "at once")
-	expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", ""))
+	expect.OK(t, r.SetUserValue(t.Context(), "ann", "", "key", ""))
 	expect.Contains(t, whoami(t, r, ann), "your value key is not set")
 	expect.Equal(t, whoami(t, r, bob), "bob's key")
 }
@@ -262,26 +263,26 @@ func TestLoginsOfUsersOutliveEntries(t *testing.T) {
 			return err == nil && now.URL == c.Servers[0].URL && (now.Principal != "") == c.Servers[0].PerUser
 		})
 		held := func() (users string) {
-			all, err := r.parts.Logins().All(t.Context())
+			all, err := r.Logins().All(t.Context())
 			expect.OK(t, err)
 			for _, h := range all {
 				users += h.User + ";"
 			}
 			return users
 		}
-		expect.OK(t, r.parts.EndLogin(t.Context(), test.server, "ann"), "%s", name)
+		expect.OK(t, r.EndLogin(t.Context(), test.server, "ann"), "%s", name)
 		expect.Equal(t, held(), ";bob;", "%s", name)
-		if err := r.parts.EndLogin(t.Context(), test.server, "ann"); err == nil {
+		if err := r.EndLogin(t.Context(), test.server, "ann"); err == nil {
 			t.Errorf("%s: a login ends twice", name)
 		}
 		r.accounts.sweep(t.Context(), zaptest.NewLogger(t), time.Now().Add(31*24*time.Hour))
 		expect.Equal(t, held(), ";", "%s: after the timeout", name)
 		if name == "shared" {
-			_, err := r.parts.Logout(t.Context(), "s", "")
+			_, err := r.Logout(t.Context(), "s", "")
 			expect.OK(t, err)
-			expect.OK(t, r.parts.SetUserValue(t.Context(), "ann", "", "key", "ann's key"))
+			expect.OK(t, r.SetUserValue(t.Context(), "ann", "", "key", "ann's key"))
 			expect.Contains(t, whoami(t, r, users["ann"]), "Ask the administrator")
-			_, err = r.parts.BeginLogin(t.Context(), "s", LoginRequest{By: "ann", Own: true})
+			_, err = r.BeginLogin(t.Context(), "s", login.Request{By: "ann", Own: true})
 			if err == nil {
 				t.Error("a user logs in for all")
 			}

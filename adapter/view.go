@@ -3,10 +3,8 @@ package adapter
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -97,28 +95,6 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 	return err
 }
 
-// A ServerInfo is the state of one server.
-type ServerInfo struct {
-	Status
-	Calls   int  // that run
-	Waiting int  // calls that wait for one of these to end
-	Tools   int  // known tools, whether or not the server runs
-	ByHand  bool // turned on or off by hand; see Turn of [Parts]
-}
-
-// ByCluster is the transport of servers on other nodes.
-const ByCluster = "cluster"
-
-// Node returns the name of the node that has the server; "" for a server of this router, and for one
-// with replicas on several nodes.
-func (i ServerInfo) Node() string {
-	at := strings.LastIndexByte(i.Name, '@')
-	if i.Transport != ByCluster || at < 0 {
-		return ""
-	}
-	return i.Name[at+1:]
-}
-
 // Servers returns the state of each server, in the order of the configuration, and then of the servers
 // of other nodes. Clients of a profile do not see other clients' use of the servers.
 func (c catalogView) Servers() (all []ServerInfo) {
@@ -146,7 +122,7 @@ func (c catalogView) Servers() (all []ServerInfo) {
 		}
 		_, byHand := now.byHand[st.Name]
 		calls, waiting := r.executor.Load(st.Name)
-		all = append(all, ServerInfo{st, calls, waiting, len(v.Snapshot.Server(st.Name)), byHand})
+		all = append(all, ServerInfo{Status: st, Calls: calls, Waiting: waiting, Tools: len(v.Snapshot.Server(st.Name)), ByHand: byHand})
 	}
 	return all
 }
@@ -180,9 +156,6 @@ func (c catalogView) Nodes() (some []NodeInfo) {
 	}
 	return some
 }
-
-// A Classifier sorts texts into the categories of a configuration, or into capability tags.
-type Classifier = classify.Classifier
 
 // Classifier returns the classifier that sorts texts into the categories of the configuration, or
 // else into the capability tags of the visible tools.

@@ -105,15 +105,13 @@ func (l *lister) others(ctx context.Context) {
 		l.offer.Prompts = collect(ctx, l, source{registry.KindPrompt, "prompts/list", "prompts", "name"},
 			normalizePrompt, func(p registry.Prompt) (string, []string) { return p.Name, p.Repairs })
 	}
+	about := func(r registry.Resource) (string, []string) { return r.URI, r.Repairs }
 	if l.session.Info().Has("resources") {
-		l.offer.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"},
-			normalizeResource, func(r registry.Resource) (string, []string) { return r.URI, r.Repairs })
-		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"},
-			normalizeTemplate, func(t registry.Template) (string, []string) { return t.URITemplate, t.Repairs })
+		l.offer.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"}, normalizeResource, about)
+		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"}, normalizeTemplate, about)
 	}
 	if wire.Member(wire.Member(l.session.Info().Capabilities, "extensions"), registry.SkillsExtension) != nil {
-		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"},
-			Skill, func(s registry.Skill) (string, []string) { return s.URI, s.Repairs })
+		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"}, Skill, about)
 		if n := len(l.offer.Skills); n > maxSkills {
 			l.cut(registry.KindSkill, fmt.Sprintf("only the first %d of %d skills are used", maxSkills, n))
 			l.offer.Skills = l.offer.Skills[:maxSkills]

@@ -42,18 +42,17 @@ func openItem(raw json.RawMessage, key string) (r repairs, definition hujson.Val
 	return r, definition, o, id, err
 }
 
-// normalizeResource returns the resource of one element of a resources/list result.
+// normalizeResource returns the resource of one element of a resources/list result, repaired as [Normalize] repairs a tool.
 func normalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
 	return resourceOf(server, raw, "uri")
 }
 
 // normalizeTemplate returns the resource template of one element of a resources/templates/list result.
 func normalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
-	r, err := resourceOf(server, raw, "uriTemplate")
-	return registry.Template{ID: r.ID, Server: server, URITemplate: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType, Definition: r.Definition, Repairs: r.Repairs}, err
+	return resourceOf(server, raw, "uriTemplate")
 }
 
-// resourceOf returns a resource, repaired as [Normalize] repairs a tool. The member key has its URI, which replaces a missing name.
+// resourceOf returns a resource. The member key has its URI, which replaces a missing name.
 func resourceOf(server string, raw json.RawMessage, key string) (registry.Resource, error) {
 	r, definition, o, uri, err := openItem(raw, key)
 	if err != nil {

@@ -28,7 +28,7 @@ func keys(l registry.Offer) string {
 		all = append(all, r.URI)
 	}
 	for _, t := range l.Templates {
-		all = append(all, t.URITemplate)
+		all = append(all, t.URI)
 	}
 	return strings.Join(all, " ")
 }
@@ -162,7 +162,7 @@ func TestOthersKeepBytes(t *testing.T) {
 	if err != nil || string(m.Definition) != template || len(m.Repairs) > 0 {
 		t.Errorf("template %s, repairs %q, error %v", m.Definition, m.Repairs, err)
 	}
-	if m.ID != "srv:file:///{+path}" || m.URITemplate != "file:///{+path}" || m.Name != "n" || m.MIMEType != "a/b" {
+	if m.ID != "srv:file:///{+path}" || m.URI != "file:///{+path}" || m.Name != "n" || m.MIMEType != "a/b" {
 		t.Errorf("template %+v", m)
 	}
 }

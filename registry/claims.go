@@ -92,7 +92,7 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 		add(resource.URI)
 	}
 	for _, t := range l.Templates {
-		add(t.URITemplate)
+		add(t.URI)
 	}
 	for _, s := range l.Skills {
 		for _, file := range s.Files() {

@@ -1,9 +1,6 @@
 package registry
 
-import (
-	"maps"
-	"slices"
-)
+import "maps"
 
 // A Filter decides which items of a snapshot a filtered one has; see [Snapshot.Filtered].
 type Filter interface {
@@ -31,24 +28,20 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 	if before == nil {
 		before = &Snapshot{}
 	}
-	tools := keep(s.tools, f, func(t *NormalizedTool) Item { return Item{Tool: t} }, f.Tool)
-	prompts := keep(s.prompts, f, func(p *Prompt) Item { return Item{Prompt: p} }, nil)
-	resources := keep(s.resources, f, func(r *Resource) Item { return Item{Resource: r} }, nil)
-	templates := keep(s.templates, f, func(t *Template) Item { return Item{Template: t} }, nil)
-	skills := keep(s.skills, f, func(s *Skill) Item { return Item{Skill: s} }, nil)
-	next := &Snapshot{
-		Version: before.Version + 1,
-		tools:   tools.of(s.tools), prompts: prompts.of(s.prompts), resources: resources.of(s.resources), templates: templates.of(s.templates), skills: skills.of(s.skills),
-		servers: make(map[string]*Listing),
+	tools := keep(s.all.Tools, f, func(t *NormalizedTool) Item { return Item{Tool: t} }, f.Tool)
+	prompts := keep(s.all.Prompts, f, func(p *Prompt) Item { return Item{Prompt: p} }, nil)
+	resources := keep(s.all.Resources, f, func(r *Resource) Item { return Item{Resource: r} }, nil)
+	templates := keep(s.all.Templates, f, func(t *Template) Item { return Item{Template: t} }, nil)
+	skills := keep(s.all.Skills, f, func(s *Skill) Item { return Item{Skill: s} }, nil)
+	of := func(i items) items {
+		return items{tools.of(i.Tools), prompts.of(i.Prompts), resources.of(i.Resources), templates.of(i.Templates), skills.of(i.Skills)}
 	}
+	next := &Snapshot{Version: before.Version + 1, all: of(s.all), servers: make(map[string]*Listing)}
 	for name, l := range s.servers {
 		if !f.Server(name) {
 			continue
 		}
-		now := &Listing{
-			Tools: tools.of(l.Tools), Prompts: prompts.of(l.Prompts), Resources: resources.of(l.Resources), Templates: templates.of(l.Templates), Skills: skills.of(l.Skills),
-			Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions,
-		}
+		now := &Listing{items: of(l.items), Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions}
 		if now.equal(*l) {
 			now = l
 		}
@@ -125,8 +118,7 @@ func keepClaims(claims Claims, f Filter) Claims {
 
 // equal reports whether both have the same.
 func (s *Snapshot) equal(other *Snapshot) bool {
-	return slices.Equal(s.tools, other.tools) && slices.Equal(s.prompts, other.prompts) &&
-		slices.Equal(s.resources, other.resources) && slices.Equal(s.templates, other.templates) && slices.Equal(s.skills, other.skills) &&
+	return s.all.equal(other.all) &&
 		maps.EqualFunc(s.servers, other.servers, func(a, b *Listing) bool { return a == b || a.equal(*b) }) &&
 		maps.Equal(s.claims, other.claims)
 }

@@ -30,7 +30,7 @@ func (h hiding) Tool(t *NormalizedTool) *NormalizedTool {
 // kinds returns the offer of a server with two items of each kind, one of which is secret.
 func kinds(server string) Offer {
 	prompt := func(name string) Prompt { return Prompt{ID: ID(server, name), Server: server, Name: name} }
-	template := func(uri string) Template { return Template{ID: ID(server, uri), Server: server, URITemplate: uri} }
+	template := func(uri string) Template { return Template{ID: ID(server, uri), Server: server, URI: uri} }
 	return Offer{
 		Tools:        []NormalizedTool{tool(server, "z", "", server+"-tag"), tool(server, "secret", "", "secret-tag")},
 		Prompts:      []Prompt{prompt("p"), prompt("secret")},
@@ -116,12 +116,12 @@ func TestFilteredShares(t *testing.T) {
 		replace(t, r, fmt.Sprintf("s%02d", i), tools...)
 	}
 	all := r.Snapshot()
-	if s := all.Filtered(hiding{}, nil); &s.tools[0] != &all.tools[0] || s.servers["s00"] != all.servers["s00"] {
+	if s := all.Filtered(hiding{}, nil); &s.all.Tools[0] != &all.all.Tools[0] || s.servers["s00"] != all.servers["s00"] {
 		t.Error("nothing is hidden, and something was copied")
 	}
 	s := all.Filtered(hiding{servers: []string{"s00"}}, nil)
-	if s.servers["s01"] != all.servers["s01"] || cap(s.tools) != 1900 {
-		t.Errorf("the listing of a server was copied, or the slice of %d tools has room for %d", len(s.tools), cap(s.tools))
+	if s.servers["s01"] != all.servers["s01"] || cap(s.all.Tools) != 1900 {
+		t.Errorf("the listing of a server was copied, or the slice of %d tools has room for %d", len(s.all.Tools), cap(s.all.Tools))
 	}
 }
 

@@ -53,28 +53,26 @@ func (i Item) key() (id, server, name string) {
 		return i.Tool.key()
 	case i.Prompt != nil:
 		return i.Prompt.key()
-	case i.Template != nil:
-		return i.Template.key()
 	}
-	return cmp.Or(i.Resource, i.Skill).key()
+	return cmp.Or(i.Resource, i.Template, i.Skill).key()
 }
 
 // Items returns all items with the given ID: at most one of each kind.
 func (s *Snapshot) Items(id string) []Item {
 	var found []Item
-	if t, ok := find(s.tools, id); ok {
+	if t, ok := find(s.all.Tools, id); ok {
 		found = append(found, Item{Tool: t})
 	}
-	if p, ok := find(s.prompts, id); ok {
+	if p, ok := find(s.all.Prompts, id); ok {
 		found = append(found, Item{Prompt: p})
 	}
-	if r, ok := find(s.resources, id); ok {
+	if r, ok := find(s.all.Resources, id); ok {
 		found = append(found, Item{Resource: r})
 	}
-	if t, ok := find(s.templates, id); ok {
+	if t, ok := find(s.all.Templates, id); ok {
 		found = append(found, Item{Template: t})
 	}
-	if skill, ok := find(s.skills, id); ok {
+	if skill, ok := find(s.all.Skills, id); ok {
 		found = append(found, Item{Skill: skill})
 	}
 	return found

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -91,26 +92,18 @@ type Resource struct {
 	Repairs     []string        `json:"repairs,omitempty"`
 }
 
-// A Template is one resource template of one server, cleaned and shared like a [Prompt].
-type Template struct {
-	ID          string          `json:"id"` // "server:uriTemplate", the key among templates
-	Server      string          `json:"server"`
-	URITemplate string          `json:"uri_template"` // RFC 6570
-	Name        string          `json:"name"`
-	Title       string          `json:"title,omitempty"`
-	Description string          `json:"description,omitempty"`
-	MIMEType    string          `json:"mime_type,omitempty"`
-	Definition  json.RawMessage `json:"definition"`
-	Repairs     []string        `json:"repairs,omitempty"`
-}
-
 const (
 	SkillsExtension = "io.modelcontextprotocol/skills" // of servers that have skills: SEP-2640
 	SkillFile       = "/SKILL.md"                      // the end of a skill's URI, behind its folder
 )
 
-// A Skill is the resource of a SKILL.md. Its Definition is the entry of skills/list.
-type Skill = Resource
+type (
+	// A Template is a resource template. Its URI is a URI template of RFC 6570.
+	Template = Resource
+
+	// A Skill is the resource of a SKILL.md. Its Definition is the entry of skills/list.
+	Skill = Resource
+)
 
 // A SkillEntry is a file of a skill.
 type SkillEntry struct {
@@ -144,13 +137,24 @@ func (r *Resource) Holds(uri string) bool {
 // prompt, the URI of a resource, or the URI template of a template.
 func ID(server, name string) string { return server + ":" + name }
 
-// A Listing is an [Offer] as a snapshot shares it. It is immutable.
-type Listing struct {
+// items are the items of one server, or of all.
+type items struct {
 	Tools     []*NormalizedTool
 	Prompts   []*Prompt
 	Resources []*Resource
 	Templates []*Template
 	Skills    []*Skill
+}
+
+// equal reports whether both are the same items in the same order.
+func (i items) equal(other items) bool {
+	return slices.Equal(i.Tools, other.Tools) && slices.Equal(i.Prompts, other.Prompts) && slices.Equal(i.Resources, other.Resources) &&
+		slices.Equal(i.Templates, other.Templates) && slices.Equal(i.Skills, other.Skills)
+}
+
+// A Listing is an [Offer] as a snapshot shares it. It is immutable.
+type Listing struct {
+	items
 
 	Capabilities json.RawMessage
 	Extensions   json.RawMessage
@@ -174,4 +178,3 @@ type keyed interface {
 func (t *NormalizedTool) key() (id, server, name string) { return t.ID, t.Server, t.Name }
 func (p *Prompt) key() (id, server, name string)         { return p.ID, p.Server, p.Name }
 func (r *Resource) key() (id, server, name string)       { return r.ID, r.Server, r.URI }
-func (t *Template) key() (id, server, name string)       { return t.ID, t.Server, t.URITemplate }

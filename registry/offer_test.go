@@ -18,7 +18,7 @@ func resource(server, uri, name string) Resource {
 }
 
 func template(server, uri, name string) Template {
-	return Template{ID: ID(server, uri), Server: server, URITemplate: uri, Name: name, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)}
+	return Template{ID: ID(server, uri), Server: server, URI: uri, Name: name, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)}
 }
 
 // everything returns an offer that has one of each.
@@ -62,10 +62,10 @@ func TestSnapshotHoldsAll(t *testing.T) {
 			t.Errorf("Items(%q) = %+v", id, items)
 		}
 	}
-	if p, ok := find(s.prompts, "a:zeta"); !ok || p.Name != "zeta" {
+	if p, ok := find(s.all.Prompts, "a:zeta"); !ok || p.Name != "zeta" {
 		t.Errorf("Prompt = %v, %v", p, ok)
 	}
-	if _, ok := find(s.resources, "a:zeta"); ok {
+	if _, ok := find(s.all.Resources, "a:zeta"); ok {
 		t.Error("a prompt is taken for a resource")
 	}
 	r.Remove("b")

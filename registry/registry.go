@@ -38,28 +38,14 @@ func New() *Registry {
 // It is an error if an item belongs to another server, has an ID that is not its key, or
 // comes twice; then nothing changes.
 func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.replace(map[string]Offer{server: o}, make(map[string]*Listing))
+	return r.ReplaceSome(map[string]Offer{server: o})
 }
 
-// ReplaceAll sets all that all servers offer, and removes every other server. It is one
-// change: no reader sees a part of it.
-func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error) {
+// ReplaceSome is Replace for several servers, in one change: no reader sees a part of it.
+func (r *Registry) ReplaceSome(offers map[string]Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	removed := make(map[string]*Listing)
-	for server := range r.snapshot.Load().servers {
-		if _, stays := offers[server]; !stays {
-			removed[server] = nil
-		}
-	}
-	return r.replace(offers, removed)
-}
-
-// replace sets all that some servers offer, besides the other changes. r.mu must be held.
-func (r *Registry) replace(offers map[string]Offer, changes map[string]*Listing) (changed bool, err error) {
-	now := r.snapshot.Load()
+	now, changes := r.snapshot.Load(), make(map[string]*Listing)
 	for server, o := range offers {
 		l, err := newListing(server, o, now.Offer(server))
 		if err != nil {
@@ -136,8 +122,7 @@ func share[T any, P interface {
 
 // equal reports whether a and b are the same things in the same order.
 func (a Listing) equal(b Listing) bool {
-	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Prompts, b.Prompts) &&
-		slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Templates, b.Templates) && slices.Equal(a.Skills, b.Skills) &&
+	return a.items.equal(b.items) &&
 		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version && bytes.Equal(a.Look, b.Look) && a.Instructions == b.Instructions && slices.Equal(a.Suspect, b.Suspect) &&
 		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen) && reflect.DeepEqual(a.Confirmed, b.Confirmed)
 }

@@ -14,34 +14,28 @@ type Snapshot struct {
 	// Version grows by one with each change; it is 0 for the empty registry.
 	Version uint64
 
-	// By ID:
-	tools     []*NormalizedTool
-	prompts   []*Prompt
-	resources []*Resource
-	templates []*Template
-	skills    []*Skill
-
+	all     items               // by ID
 	servers map[string]*Listing // never an empty one
 	claims  Claims
 }
 
 // Tool returns the tool with the given ID, "server:name".
-func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) { return find(s.tools, id) }
+func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) { return find(s.all.Tools, id) }
 
 // Tools returns all tools, sorted by ID.
-func (s *Snapshot) Tools() []*NormalizedTool { return s.tools }
+func (s *Snapshot) Tools() []*NormalizedTool { return s.all.Tools }
 
 // Prompts returns all prompts, sorted by ID.
-func (s *Snapshot) Prompts() []*Prompt { return s.prompts }
+func (s *Snapshot) Prompts() []*Prompt { return s.all.Prompts }
 
 // Resources returns all resources, sorted by ID.
-func (s *Snapshot) Resources() []*Resource { return s.resources }
+func (s *Snapshot) Resources() []*Resource { return s.all.Resources }
 
 // Templates returns all resource templates, sorted by ID.
-func (s *Snapshot) Templates() []*Template { return s.templates }
+func (s *Snapshot) Templates() []*Template { return s.all.Templates }
 
 // Skills returns all skills, sorted by ID.
-func (s *Snapshot) Skills() []*Skill { return s.skills }
+func (s *Snapshot) Skills() []*Skill { return s.all.Skills }
 
 // Server returns the tools of one server in the server's own order.
 func (s *Snapshot) Server(name string) []*NormalizedTool { return s.Offer(name).Tools }
@@ -62,7 +56,7 @@ func (s *Snapshot) FindByCapability(wanted ...string) []*NormalizedTool {
 	}
 	wanted = taglist.Clean(wanted)
 	var found []*NormalizedTool
-	for _, t := range s.tools {
+	for _, t := range s.all.Tools {
 		if len(wanted) <= len(t.Capabilities) && taglist.Count(t.Capabilities, wanted) == len(wanted) {
 			found = append(found, t)
 		}
@@ -73,7 +67,7 @@ func (s *Snapshot) FindByCapability(wanted ...string) []*NormalizedTool {
 // Capabilities returns each tag and how many tools have it, in a new map.
 func (s *Snapshot) Capabilities() map[string]int {
 	counts := make(map[string]int)
-	for _, t := range s.tools {
+	for _, t := range s.all.Tools {
 		for _, tag := range t.Capabilities {
 			counts[tag]++
 		}
@@ -91,25 +85,27 @@ func with(s *Snapshot, changes map[string]*Listing) *Snapshot {
 	maps.Copy(next.servers, s.servers)
 	maps.Copy(next.servers, changes)
 	maps.DeleteFunc(next.servers, func(_ string, l *Listing) bool { return l == nil })
-	for _, l := range next.servers {
-		next.tools = append(next.tools, l.Tools...)
-		next.prompts = append(next.prompts, l.Prompts...)
-		next.resources = append(next.resources, l.Resources...)
-		next.templates = append(next.templates, l.Templates...)
-		next.skills = append(next.skills, l.Skills...)
+	next.all = items{
+		Tools:     sorted(next.servers, func(l *Listing) []*NormalizedTool { return l.Tools }),
+		Prompts:   sorted(next.servers, func(l *Listing) []*Prompt { return l.Prompts }),
+		Resources: sorted(next.servers, func(l *Listing) []*Resource { return l.Resources }),
+		Templates: sorted(next.servers, func(l *Listing) []*Template { return l.Templates }),
+		Skills:    sorted(next.servers, func(l *Listing) []*Skill { return l.Skills }),
 	}
-	slices.SortFunc(next.tools, byID)
-	slices.SortFunc(next.prompts, byID)
-	slices.SortFunc(next.resources, byID)
-	slices.SortFunc(next.templates, byID)
-	slices.SortFunc(next.skills, byID)
 	return next
 }
 
-func byID[T keyed](a, b T) int {
-	idA, _, _ := a.key()
-	idB, _, _ := b.key()
-	return strings.Compare(idA, idB)
+// sorted returns a list of all servers in one, by ID.
+func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T) (all []T) {
+	for _, l := range servers {
+		all = append(all, list(l)...)
+	}
+	slices.SortFunc(all, func(a, b T) int {
+		idA, _, _ := a.key()
+		idB, _, _ := b.key()
+		return strings.Compare(idA, idB)
+	})
+	return all
 }
 
 // find returns the one that has the ID, of all sorted by ID.

@@ -187,7 +187,7 @@ func library(t *testing.T) *Selector {
 	for _, r := range [][2]string{{"file:///docs/harbour.md", "Opening hours of the harbour"}, {"file:///docs/tides.md", "Tide tables"}} {
 		o.Resources = append(o.Resources, registry.Resource{ID: "lib:" + r[0], Server: "lib", URI: r[0], Name: r[0], Description: r[1]})
 	}
-	o.Templates = []registry.Template{{ID: "lib:weather://{city}", Server: "lib", URITemplate: "weather://{city}", Name: "weather", Description: "Weather of a city"}}
+	o.Templates = []registry.Template{{ID: "lib:weather://{city}", Server: "lib", URI: "weather://{city}", Name: "weather", Description: "Weather of a city"}}
 	if _, err := r.Replace("lib", o); err != nil {
 		t.Fatal(err)
 	}

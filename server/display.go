@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -253,7 +252,7 @@ func (d *display) warnOfBudget() bool {
 const maxFindTools = 2000
 
 // namesOf returns the names of the servers that clients may see and that can have tools, sorted.
-func namesOf(servers []adapter.ServerInfo) (names []string) {
+func namesOf(servers []status.Server) (names []string) {
 	for _, s := range servers {
 		if s.State != status.Disabled && s.State != status.Self && s.State != status.Misconfigured {
 			names = append(names, plain.Line(s.Name))

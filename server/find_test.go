@@ -27,7 +27,7 @@ func everything(t *testing.T) *fakeRouter {
 			Definition: []byte(`{"uri":"file:///tides","name":"tides","size":1.0}`),
 		}},
 		Templates: []registry.Template{{
-			ID: "lib:weather://{city}", Server: "lib", URITemplate: "weather://{city}", Name: "weather",
+			ID: "lib:weather://{city}", Server: "lib", URI: "weather://{city}", Name: "weather",
 			Definition: []byte(`{"uriTemplate":"weather://{city}","name":"weather"}`),
 		}},
 	}); err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -20,7 +20,7 @@ func TestPrefix(t *testing.T) {
 	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"ran":%q}`, c.Tool.ID)}, nil
 	}
-	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("gw", "ready", 1)}
+	r.servers = []status.Server{info("a", "ready", 1), info("gw", "ready", 1)}
 	r.await = func() error { return nil }
 	e := newEdited(Options{Mode: exposure.Direct, Prefix: "gw."})
 	o := e.options()
@@ -71,7 +71,7 @@ func TestPrefix(t *testing.T) {
 // taken off.
 func TestPrefixOfLateServer(t *testing.T) {
 	r := newFake(tool("a", "b"))
-	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("gw", "starting", 0)}
+	r.servers = []status.Server{info("a", "ready", 1), info("gw", "starting", 0)}
 	r.await = func() error { r.replace("gw", tool("gw", "b")); return nil }
 	w := serveWeb(t, r, Options{Mode: exposure.Direct, Prefix: "gw."}, HTTPOptions{})
 	if _, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"gw.b","arguments":{}}`); !strings.Contains(answer, `"tool":"gw:b"`) {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -138,7 +138,7 @@ func (g *greeting) instructions() string {
 	if g.itself != "" {
 		return snapshot.Offer(g.itself).Instructions
 	}
-	servers := slices.DeleteFunc(slices.Clone(g.router.Servers()), func(s adapter.ServerInfo) bool { return s.State == "disabled" || s.State == "self" })
+	servers := slices.DeleteFunc(slices.Clone(g.router.Servers()), func(s status.Server) bool { return s.State == "disabled" || s.State == "self" })
 	if len(servers) == 0 && len(snapshot.Tools()) == 0 {
 		return emptyInstructions
 	}
@@ -191,7 +191,7 @@ const maxQuoted, maxQuote = 4096, 500
 
 // quote writes a section with the instructions of each server that has some, as far as they fit. In search mode, find_tools
 // and describe_tools show them with the server's first tool.
-func (g *greeting) quote(b *strings.Builder, servers []adapter.ServerInfo) {
+func (g *greeting) quote(b *strings.Builder, servers []status.Server) {
 	left := 0
 	for _, s := range servers {
 		text := prose.Cut(g.router.Snapshot().Offer(s.Name).Instructions, maxQuote)

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -228,7 +228,7 @@ func TestSeparators(t *testing.T) {
 func TestOwnMeta(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...)}
-	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("down", "failed", 0)}
+	r.servers = []status.Server{info("a", "ready", 1), info("down", "failed", 0)}
 	w := serveWeb(t, r, Options{Mode: exposure.Direct, Version: "1.2.3"}, HTTPOptions{})
 	header := w.session()
 	for _, test := range []struct {
@@ -283,7 +283,7 @@ func TestMeshScan(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	failed := info("c", "failed", 0)
 	failed.LastError, failed.Restarts = "no licence", 3
-	r.servers = []adapter.ServerInfo{info("a", "ready", 1), failed}
+	r.servers = []status.Server{info("a", "ready", 1), failed}
 	w := serveWeb(t, r, Options{Mode: exposure.Direct, Version: "1.2.3"}, HTTPOptions{})
 	status, answer := w.text(http.MethodGet, "/v1/mesh_scan", ``)
 	var said struct{ Nodes []meshNode }

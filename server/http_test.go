@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -141,7 +141,7 @@ func TestPlain(t *testing.T) {
 
 func TestOtherRoutes(t *testing.T) {
 	r := newFake(tool("a", "b"))
-	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("c", "failed", 0)}
+	r.servers = []status.Server{info("a", "ready", 1), info("c", "failed", 0)}
 	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 	for _, test := range []struct {
 		method, path string

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -279,7 +278,7 @@ func TestInstructions(t *testing.T) {
 	browse := tool("web", "open")
 	browse.Capabilities = []string{"browser", "web"}
 	r := newFake(browse, tool("git", "log"))
-	r.servers = []adapter.ServerInfo{info("web", status.Ready, 1), info("git", status.Idle, 1), info("slow", status.Starting, 0), info("none", status.Disabled, 0)}
+	r.servers = []status.Server{info("web", status.Ready, 1), info("git", status.Idle, 1), info("slow", status.Starting, 0), info("none", status.Disabled, 0)}
 	search, direct, open := instructions(r, true, true), instructions(r, false, true), instructions(r, false, false)
 	for _, text := range []string{search, direct} {
 		for _, part := range []string{"2 tools of 3 MCP servers", "web (1), git (1), slow (starting).", "browser (1), web (1)."} {
@@ -307,7 +306,7 @@ func TestInstructions(t *testing.T) {
 	}
 
 	r = newFake(tool("git", "log"))
-	r.servers = []adapter.ServerInfo{info("git", status.Ready, 1)}
+	r.servers = []status.Server{info("git", status.Ready, 1)}
 	if one := instructions(r, true, true); !strings.HasPrefix(one, "This router holds 1 tool of 1 MCP server. ") {
 		t.Errorf("one tool:\n%s", one)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -16,10 +16,10 @@ import (
 func clustered() *fakeRouter {
 	r := newFake(tool("a", "b"), tool("gpu@box", "draw"), tool("gpu@box", "see"))
 	far := info("gpu@box", status.Ready, 2)
-	far.Transport, far.LastError, far.Restarts = adapter.ByCluster, "hush", 4
-	r.servers = []adapter.ServerInfo{info("a", status.Ready, 1), far}
+	far.Transport, far.LastError, far.Restarts = status.ByCluster, "hush", 4
+	r.servers = []status.Server{info("a", status.Ready, 1), far}
 	seen := time.Date(2026, 7, 28, 10, 0, 0, 0, time.UTC)
-	r.nodes = []adapter.NodeInfo{
+	r.nodes = []clusternode.Info{
 		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Version: "1.2.3", Servers: []string{"a"}},
 		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Version: "1.2.0", Servers: []string{"gpu", "disk"}, Latency: 0.4, LastSeen: seen},
 		{Node: "old", Key: "UOLD", Trusted: true, LastSeen: seen, Problem: "its clock is off"},

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -88,7 +87,7 @@ func TestFirstListWaitsInAuto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
 		r.late, r.settled = []string{"a", "b"}, make(chan struct{})
-		r.servers = []adapter.ServerInfo{info("a", status.Starting, 0), info("b", status.Starting, 0)}
+		r.servers = []status.Server{info("a", status.Starting, 0), info("b", status.Starting, 0)}
 		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
 		expect.Contains(t, c.ask(initializing), "If find_tools is not in your list of tools", "the instructions do not fit both modes")
 		go func() {
@@ -132,7 +131,7 @@ func TestFirstListInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
 		r.late, r.settled = []string{"slow", "slower"}, make(chan struct{})
-		r.servers = []adapter.ServerInfo{info("slow", status.Starting, 0), info("slower", status.Starting, 0)}
+		r.servers = []status.Server{info("slow", status.Starting, 0), info("slower", status.Starting, 0)}
 		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
 		c.initialize()
 		start := time.Now()
@@ -264,7 +263,7 @@ func TestModeIsTheSameForAllClients(t *testing.T) {
 // find_tools names the servers, and the text changes only when servers come or go.
 func TestFindToolsNamesServers(t *testing.T) {
 	r := newFake(tool("files", "read"), tool("git", "log"))
-	r.servers = []adapter.ServerInfo{info("git", "ready", 1), info("files", "failed", 1), info("off", "disabled", 0)}
+	r.servers = []status.Server{info("git", "ready", 1), info("files", "failed", 1), info("off", "disabled", 0)}
 	s := newAlone(r, Options{Mode: exposure.Search})
 	described := func() string {
 		page, _ := s.catalog.View().Tools.Page("")

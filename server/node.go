@@ -175,7 +175,7 @@ func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
 
 func (n *nodeServer) methods() map[string]conversation.Method {
 	do := func(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-		return admitted(ctx).Do(ctx, adapter.Request{From: c.From})
+		return admitted(ctx).Do(ctx, session.Request{From: c.From})
 	}
 	return map[string]conversation.Method{
 		"initialize":               {Handle: n.initialize, Legacy: true, Quick: true},

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -29,14 +29,14 @@ func resource(server, uri string) registry.Resource {
 }
 
 func uriTemplate(server, uri string) registry.Template {
-	return registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: uri,
+	return registry.Template{ID: registry.ID(server, uri), Server: server, URI: uri, Name: uri,
 		Definition: fmt.Appendf(nil, `{"uriTemplate":%q,"name":"n"}`, uri)}
 }
 
 // offering returns a router of two servers that offer the same and more.
 func offering() *fakeRouter {
 	r := newFake()
-	r.servers = []adapter.ServerInfo{info("a", "ready", 0), info("b", "ready", 1)}
+	r.servers = []status.Server{info("a", "ready", 0), info("b", "ready", 1)}
 	capabilities := json.RawMessage(`{"resources":{}}`)
 	r.offer("a", registry.Offer{Capabilities: capabilities,
 		Prompts:   []registry.Prompt{prompt("a", "greet"), prompt("a", "only")},
@@ -293,7 +293,7 @@ func TestHear(t *testing.T) {
 // A resource that a result of a tool links to is read from the server that gave the link.
 func TestLinkedResources(t *testing.T) {
 	r := newFake()
-	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("b", "ready", 1)}
+	r.servers = []status.Server{info("a", "ready", 1), info("b", "ready", 1)}
 	for _, server := range []string{"a", "b"} {
 		offer := registry.Offer{Capabilities: json.RawMessage(`{"resources":{}}`), Resources: []registry.Resource{resource(server, "x:both")}, Prompts: []registry.Prompt{prompt(server, "greet")}, Tools: []registry.NormalizedTool{tool(server, "issue")}}
 		if server == "a" {

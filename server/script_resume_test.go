@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
@@ -58,37 +59,37 @@ func (s *scriptCase) store(code string) {
 // A scriptRouter is a router of a [scriptCase], for the principals ada and bob, and eve with another profile.
 type scriptRouter struct {
 	*web
-	parts *adapter.Parts
-	edits chan<- config.Config
+	router *adapter.Router
+	edits  chan<- config.Config
 }
 
 // start starts a router.
 func (s *scriptCase) start() *scriptRouter {
 	s.t.Helper()
 	r := adapter.New(s.config, adapter.Options{Play: play.Server, DataDir: s.data})
-	parts, edits := r.Parts(), make(chan config.Config)
+	edits := make(chan config.Config)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	ran := make(chan error, 1)
 	go func() { ran <- r.Run(ctx, edits) }()
 	s.t.Cleanup(func() { cancel(); <-ran })
 	profiles := Profiles{
 		Open: func(_ View, chosen []string) (Router, Options) {
-			view := parts.Scope(chosen...)
-			live := adapter.Follow(parts, func(c config.Config) *Options {
+			view := r.Scope(chosen...)
+			live := reload.Follow(r, func(c config.Config) *Options {
 				return &Options{Mode: exposure.Direct, Scripts: true, Rules: profile.Existing(c.Router.Profiles, chosen)}
 			})
 			return view, Options{Live: live, Runner: view}
 		},
-		Exists: func(chosen string) bool { return parts.Scope(chosen).Exists() },
-		Edited: parts.Edited, Whole: parts,
+		Exists: func(chosen string) bool { return r.Scope(chosen).Exists() },
+		Edited: r.Edited, Whole: r,
 	}
-	parts.Settled(s.t.Context())
+	r.Settled(s.t.Context())
 	people := append(tokens("ada", "bob", "eve"), clientauth.Principal{})[:3]
 	for i, of := range []string{"work", "work", "other"} {
 		people[i].Profile = of
 	}
 	servers := NewServers(profiles)
-	return &scriptRouter{serveHandler(s.t, servers.Handler(HTTPOptions{Tokens: people}), servers.Run), parts, edits}
+	return &scriptRouter{serveHandler(s.t, servers.Handler(HTTPOptions{Tokens: people}), servers.Run), r, edits}
 }
 
 // executions returns how often each call of a tool of ledgers began, by the argument id.
@@ -281,7 +282,7 @@ func TestScriptOfOthers(t *testing.T) {
 
 	asked = w.run(c)
 	s.config.Router.Profiles = map[string]config.Profile{"work": {Ask: "always"}, "other": {}}
-	edited := w.parts.Edited()
+	edited := w.router.Edited()
 	w.edits <- s.config
 	<-edited
 	w.run(c.answering(asked, "accept")).wants(t, notValid)
@@ -335,7 +336,7 @@ func TestScriptsThatWait(t *testing.T) {
 	w.run(both.answering(rest, "accept")).wants(t, "at once1,at once2")
 
 	mute := scriptCall{who: "eve", tool: "run_script", arguments: map[string]any{"code": "\n\n" + strings.Replace(pay, "[1, 2]", "[1]", 1)}, mute: true}
-	desk := w.parts.Approvals()
+	desk := w.router.Approvals()
 	answer := func(said approval.Answer) {
 		t.Helper()
 		for _, waiting := range desk.List() {

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -26,7 +26,7 @@ import (
 )
 
 // A Router knows the tools of all servers, and picks and runs them, as
-// [adapter.Parts] does. Its methods may be called by many goroutines at once. Each
+// [adapter.Router] does. Its methods may be called by many goroutines at once. Each
 // of the embedded interfaces has one user.
 type Router interface {
 	catalog.Source      // Snapshot, Servers, Settled, Await
@@ -40,7 +40,7 @@ type Router interface {
 	Unlisted() []string
 
 	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
-	Nodes() []adapter.NodeInfo
+	Nodes() []clusternode.Info
 
 	// Attach says which client is the router's only one.
 	Attach(home session.Client)

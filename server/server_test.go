@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // bleve starts workers when it is imported
 }
 
-var _ Router = (*adapter.Parts)(nil)
+var _ Router = (*adapter.Router)(nil)
 
 // A fakeRouter has the real registry and the real validation; what it finds and
 // what tools answer is up to the test.
@@ -44,8 +45,8 @@ type fakeRouter struct {
 	validate  *execute.Executor
 	late      []string      // servers that are not listed before they have tools
 	settled   chan struct{} // closed when all servers are listed
-	servers   []adapter.ServerInfo
-	nodes     []adapter.NodeInfo
+	servers   []status.Server
+	nodes     []clusternode.Info
 	ranking   selector.Ranking
 	selection selector.Selection
 	plan      []selector.Step
@@ -118,8 +119,8 @@ func (r *fakeRouter) Await(_ context.Context, server string) error {
 	}
 	return fmt.Errorf("server %q is failed: no licence: %w", server, session.ErrNotSent)
 }
-func (r *fakeRouter) Servers() []adapter.ServerInfo { return r.servers }
-func (r *fakeRouter) Nodes() []adapter.NodeInfo     { return r.nodes }
+func (r *fakeRouter) Servers() []status.Server  { return r.servers }
+func (r *fakeRouter) Nodes() []clusternode.Info { return r.nodes }
 
 func (r *fakeRouter) Unlisted() (names []string) {
 	for _, name := range r.late {
@@ -200,8 +201,8 @@ func tool(server, name string) registry.NormalizedTool {
 	}
 }
 
-func info(name string, state status.State, tools int) adapter.ServerInfo {
-	return adapter.ServerInfo{Status: status.Status{Name: name, State: state}, Tools: tools}
+func info(name string, state status.State, tools int) status.Server {
+	return status.Server{Status: status.Status{Name: name, State: state}, Tools: tools}
 }
 
 // A client speaks lines.

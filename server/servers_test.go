@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -39,7 +38,7 @@ func newFakeProfiles(servers map[string]string) *fakeProfiles {
 
 func (p *fakeProfiles) profiles() Profiles {
 	all := newFake(tool("a", "x"), tool("b", "y"))
-	all.servers = []adapter.ServerInfo{info("a", status.Ready, 1), info("b", status.Ready, 1)}
+	all.servers = []status.Server{info("a", status.Ready, 1), info("b", status.Ready, 1)}
 	return Profiles{
 		Open: func(_ View, chosen []string) (Router, Options) {
 			p.opened = append(p.opened, strings.Join(chosen, "+"))

@@ -115,13 +115,12 @@ type walkRouter struct {
 	tokens  *web // the same router, for requests with tokens
 	issued  *web // the same, for requests with tokens of an issuer
 	servers *Servers
-	parts   *adapter.Parts
+	router  *adapter.Router
 	edits   chan<- config.Config
 }
 
 func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 	r := adapter.New(c, adapter.Options{Play: play.Server})
-	parts := r.Parts()
 	edits := make(chan config.Config)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ran := make(chan error, 1)
@@ -132,14 +131,14 @@ func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 	})
 	s := NewServers(Profiles{
 		Open: func(_ View, chosen []string) (Router, Options) {
-			return parts.Scope(chosen...), Options{Mode: mode, Rules: chosen, Classifies: true, LimitsResults: true}
+			return r.Scope(chosen...), Options{Mode: mode, Rules: chosen, Classifies: true, LimitsResults: true}
 		},
-		Exists:   func(chosen string) bool { return parts.Scope(chosen).Exists() },
-		Edited:   parts.Edited,
+		Exists:   func(chosen string) bool { return r.Scope(chosen).Exists() },
+		Edited:   r.Edited,
 		ReadOnly: "@read",
-		Whole:    parts,
+		Whole:    r,
 	})
-	parts.Settled(t.Context())
+	r.Settled(t.Context())
 	issuer := newFakeIssuer()
 	tokens := []clientauth.Principal{{Name: "union", Profile: "gone|one|pid"}, {Name: "reader", Profile: "nothing|tools", Reads: true}}
 	for profile := range walkProfiles {
@@ -153,7 +152,7 @@ func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 	}
 	secured := serveHandler(t, s.Handler(HTTPOptions{Tokens: tokens}), func(ctx context.Context) error { <-ctx.Done(); return nil })
 	issued := serveHandler(t, s.Handler(issuer.options()), func(ctx context.Context) error { <-ctx.Done(); return nil })
-	return &walkRouter{serveHandler(t, s.Handler(HTTPOptions{}), s.Run), secured, issued, s, parts, edits}
+	return &walkRouter{serveHandler(t, s.Handler(HTTPOptions{}), s.Run), secured, issued, s, r, edits}
 }
 
 // walkToken returns the token of a principal.

@@ -118,14 +118,14 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/web", "internal/profile"},
 	"cmd/metarouter/internal/service":    {"internal/exposure", "config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server", "internal/execute", "internal/exposure"},
-	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/console", "internal/profile"},
+	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/console", "internal/profile", "internal/reload"},
 
 	// Parts that several steps share, and that know some of the path.
 	"internal/builtin":    {},
 	"internal/capability": {"registry"},
 	"internal/execute":    {"registry"},
 	"internal/classify":   {"config"},
-	"internal/exposure":   {"registry", "adapter"},
+	"internal/exposure":   {"registry"},
 	"internal/index":      {"registry"},
 	"internal/inprocess":  {"discovery", "registry", "selector", "internal/capability", "internal/execute"},
 	"internal/hints":      {"registry"},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -206,17 +205,4 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 		}
 	}
 	return true
-}
-
-// Alike reports whether two tools have the same name, but for case and separators.
-func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
-
-// plain returns a name in lower case and without separators.
-func plain(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r == '.' || r == ' ' {
-			return -1
-		}
-		return r
-	}, strings.ToLower(name))
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -236,7 +236,7 @@ func (n *Names[T]) find(name string) (found []T) {
 // Unprefixed returns the name without the prefix, unless the name means something with it: an
 // item, or an item that a server may have if the name begins with its name. Such a server is taken to have all
 // its items if some are known, and then the rest counts if that is known.
-func (n *Names[T]) Unprefixed(name string, servers func() []adapter.ServerInfo) string {
+func (n *Names[T]) Unprefixed(name string, servers func() []status.Server) string {
 	rest, ok := strings.CutPrefix(name, n.prefix)
 	if n.prefix == "" || !ok || rest == "" || n.known(name) {
 		return name
@@ -246,7 +246,7 @@ func (n *Names[T]) Unprefixed(name string, servers func() []adapter.ServerInfo) 
 	if !ok {
 		return rest
 	}
-	listed := slices.ContainsFunc(all, func(s adapter.ServerInfo) bool { return s.Name == server && s.Tools > 0 })
+	listed := slices.ContainsFunc(all, func(s status.Server) bool { return s.Name == server && s.Tools > 0 })
 	if listed && n.known(rest) {
 		return rest
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -123,7 +123,7 @@ func TestResolveOnAnotherNode(t *testing.T) {
 			t.Errorf("%s means %s", name, got.ID)
 		}
 	}
-	servers := []adapter.ServerInfo{{Status: adapter.Status{Name: "gpu"}}, {Status: adapter.Status{Name: "gpu@box"}}}
+	servers := []status.Server{{Status: status.Status{Name: "gpu"}}, {Status: status.Status{Name: "gpu@box"}}}
 	for name, want := range map[string]string{"gpu-at-box__new": "gpu@box", "gpu@box:new": "gpu@box", "gpu__new": "gpu"} {
 		if server, tool, ok := Split(name, "", servers); !ok || server != want || tool != "new" {
 			t.Errorf("%s begins with %s, %s, %v; want %s", name, server, tool, ok, want)
@@ -132,9 +132,9 @@ func TestResolveOnAnotherNode(t *testing.T) {
 }
 
 func TestUnprefixed(t *testing.T) {
-	var servers []adapter.ServerInfo
+	var servers []status.Server
 	for _, name := range []string{"files", "gw", "late"} {
-		var s adapter.ServerInfo
+		var s status.Server
 		s.Name = name
 		if name != "late" {
 			s.Tools = 1
@@ -168,7 +168,7 @@ func TestUnprefixed(t *testing.T) {
 				registry.NormalizedTool{ID: "gw:read", Server: "gw", Name: "read"},
 			), Prefixed, "", test.prefix)
 			for called, want := range test.want {
-				expect.Equal(t, n.Unprefixed(called, func() []adapter.ServerInfo { return servers }), want, "Unprefixed(%q)", called)
+				expect.Equal(t, n.Unprefixed(called, func() []status.Server { return servers }), want, "Unprefixed(%q)", called)
 			}
 		})
 	}

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A Waiter waits for servers with tools that may not be known yet.
 type Waiter interface {
 	// Servers returns the state of each server of the configuration.
-	Servers() []adapter.ServerInfo
+	Servers() []status.Server
 
 	// Await returns when the server can be called. Its error wraps
 	// [session.ErrNotSent] and says why the server can't be called.
@@ -43,7 +43,7 @@ func Resolve(ctx context.Context, servers Waiter, name string, names func() *Too
 
 // Split returns the server that a name such as server:tool begins with, and the
 // rest of it. Of several servers, it is the one with the longest name.
-func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
+func Split(name, separator string, servers []status.Server) (server, tool string, ok bool) {
 	for _, info := range servers {
 		rest, begins := strings.CutPrefix(name, info.Name)
 		if !begins {

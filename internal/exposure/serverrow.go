@@ -1,6 +1,6 @@
 package exposure
 
-import "github.com/mcp-metarouter/metarouter/adapter"
+import "github.com/mcp-metarouter/metarouter/internal/status"
 
 // A Row is a server's state as JSON.
 type ServerRow struct {
@@ -20,7 +20,7 @@ type ServerRow struct {
 }
 
 // ServerRows returns the rows of the servers, never nil.
-func ServerRows(servers []adapter.ServerInfo) []ServerRow {
+func ServerRows(servers []status.Server) []ServerRow {
 	rows := make([]ServerRow, len(servers))
 	for i, s := range servers {
 		rows[i] = ServerRow{

@@ -127,14 +127,10 @@ func addWords(i registry.Item, schema any, add func(Field, string)) {
 			add(ParameterField, argument.Name)
 			add(ValueField, argument.Description)
 		}
-	case i.Resource != nil, i.Skill != nil:
-		r := cmp.Or(i.Resource, i.Skill)
+	default:
+		r := cmp.Or(i.Resource, i.Template, i.Skill)
 		addOther(add, r.Server, r.Name, r.Title, r.Description)
 		add(ParameterField, r.URI)
-	case i.Template != nil:
-		t := i.Template
-		addOther(add, t.Server, t.Name, t.Title, t.Description)
-		add(ParameterField, t.URITemplate)
 	}
 }
 

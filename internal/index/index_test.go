@@ -386,7 +386,7 @@ func resource(server, uri, name string) registry.Resource {
 }
 
 func template(server, uri, name string) registry.Template {
-	return registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Name: name, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)}
+	return registry.Template{ID: registry.ID(server, uri), Server: server, URI: uri, Name: name, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)}
 }
 
 // everything returns an offer that has one of each.

@@ -17,11 +17,9 @@ func sentence(i registry.Item) string {
 		server, name, title, description = i.Tool.Server, i.Tool.Name, i.Tool.Title, i.Tool.Description
 	case i.Prompt != nil:
 		server, name, title, description = i.Prompt.Server, i.Prompt.Name, i.Prompt.Title, i.Prompt.Description
-	case i.Resource != nil, i.Skill != nil:
-		r := cmp.Or(i.Resource, i.Skill)
+	default:
+		r := cmp.Or(i.Resource, i.Template, i.Skill)
 		server, name, title, description = r.Server, r.Name, r.Title, r.Description
-	case i.Template != nil:
-		server, name, title, description = i.Template.Server, i.Template.Name, i.Template.Title, i.Template.Description
 	}
 	description = strings.Join(strings.Fields(cmp.Or(description, title)), " ")
 	return strings.TrimSpace(apart(server)+" "+apart(name)) + ". " + beginning(description)

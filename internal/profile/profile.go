@@ -199,7 +199,7 @@ func (r *Rules) Item(i registry.Item, skills ...*registry.Skill) bool {
 	case i.Prompt != nil:
 		return r.Name(i.Prompt.Server, i.Prompt.Name)
 	case i.Template != nil:
-		return r.Name(i.Template.Server, i.Template.URITemplate)
+		return r.Name(i.Template.Server, i.Template.URI)
 	}
 	resource := cmp.Or(i.Resource, i.Skill)
 	return r.URI(resource.Server, resource.URI, skills...)

@@ -195,8 +195,8 @@ func TestOtherItems(t *testing.T) {
 	}{
 		{registry.Item{Prompt: &registry.Prompt{ID: "s:greet", Server: "s", Name: "greet"}}, true},
 		{registry.Item{Prompt: &registry.Prompt{ID: "s:other", Server: "s", Name: "other"}}, false},
-		{registry.Item{Template: &registry.Template{ID: "s:file:///srv/{path}", Server: "s", URITemplate: "file:///srv/{path}"}}, true},
-		{registry.Item{Template: &registry.Template{ID: "s:file:///{path}", Server: "s", URITemplate: "file:///{path}"}}, false},
+		{registry.Item{Template: &registry.Template{ID: "s:file:///srv/{path}", Server: "s", URI: "file:///srv/{path}"}}, true},
+		{registry.Item{Template: &registry.Template{ID: "s:file:///{path}", Server: "s", URI: "file:///{path}"}}, false},
 	} {
 		expect.Equal(t, r.Item(test.item), test.want, "%s is allowed", test.item.ID())
 	}

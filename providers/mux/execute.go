@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
@@ -110,7 +109,7 @@ func (m *Mux) standIns(t *registry.NormalizedTool, owner *source, routes map[str
 		p := routes[other.ID].to
 		switch {
 		case p == owner, other.Hints.IsDestructive(), other.Doubt != "", t.Reads() && !other.Reads():
-		case execute.Alike(other, t):
+		case alikeNames(other, t):
 			alike[p] = append(alike[p], other)
 		case models[p] == nil && model.Is(t) && model.Is(other) && taglist.Count(other.Capabilities, t.Capabilities) == len(t.Capabilities):
 			models[p] = other
@@ -124,4 +123,17 @@ func (m *Mux) standIns(t *registry.NormalizedTool, owner *source, routes map[str
 		found = append(found, alike[p]...)
 	}
 	return found
+}
+
+// alikeNames reports whether two tools have the same name, but for case and separators.
+func alikeNames(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
+
+// plain returns a name in lower case and without separators.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' || r == ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
 }

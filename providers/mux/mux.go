@@ -171,7 +171,12 @@ func (m *Mux) list(p *source, tools []*registry.NormalizedTool) {
 	maps.Copy(both, before)
 	maps.Copy(both, routes)
 	m.routes.Store(&both)
-	_, _ = m.registry.ReplaceAll(offers) // it can't fail: see merged
+	for _, t := range m.registry.Snapshot().Tools() {
+		if _, stays := offers[t.Server]; !stays {
+			offers[t.Server] = registry.Offer{}
+		}
+	}
+	_, _ = m.registry.ReplaceSome(offers) // it can't fail: see merged
 	m.routes.Store(&routes)
 }
 

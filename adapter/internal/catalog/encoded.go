@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/gob"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -34,6 +35,10 @@ func decode(data []byte) (server string, o registry.Offer, err error) {
 			end := at + len(t.InputSchema)
 			t.InputSchema = t.Definition[at:end:end]
 		}
+	}
+	for i := range o.Templates {
+		t := &o.Templates[i]
+		t.URI = strings.TrimPrefix(t.ID, stored.Server+":") // which an older version has stored under another name
 	}
 	for name, definition := range o.LastSeen {
 		if len(definition) == 0 {

@@ -17,16 +17,15 @@ type published struct {
 	// mu guards the fields below, and has the registry change together with them.
 	mu      sync.Mutex
 	tagger  *Tagger
+	entries map[string]config.Server  // of the configuration
 	known   map[string]string         // server -> the key of the offer that is in the registry
 	older   map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
-	trusted map[string]bool           // servers with "trustHints"
-	holding map[string]bool           // servers with "newTools": "hold"
 }
 
 // publish puts the offer into the registry, with the doubts about the hints of its tools. p.mu must
 // be held.
 func (p *published) publish(server string, o registry.Offer) (changed bool, err error) {
-	return p.registry.Replace(server, p.tagger.doubt(o, p.trusted[server], p.holding[server]))
+	return p.registry.Replace(server, p.tagger.doubt(p.entries[server], o))
 }
 
 // offer returns the server's offer. p.mu must be held.
@@ -53,14 +52,15 @@ func (p *published) Listed(entry config.Server) bool {
 	return known != "" && known == p.tagger.storeKey(entry) // a key takes time to compute
 }
 
-// trust notes which servers' hints are believed whatever the names of their tools say, and which servers'
-// new tools are held, and updates the tools of the servers for which that changed. p.mu must be held.
+// trust notes the entries, and updates the tools of the servers whose hints or new tools are judged in another way
+// than before. p.mu must be held.
 func (p *published) trust(entries []config.Server) {
-	before, held := p.trusted, p.holding
-	p.trusted, p.holding = make(map[string]bool), make(map[string]bool)
+	before := p.entries
+	p.entries = make(map[string]config.Server, len(entries))
 	for _, entry := range entries {
-		p.trusted[entry.Name], p.holding[entry.Name] = entry.TrustHints, entry.NewTools == "hold"
-		if p.known[entry.Name] == "" || before[entry.Name] == entry.TrustHints && held[entry.Name] == p.holding[entry.Name] {
+		p.entries[entry.Name] = entry
+		was := before[entry.Name]
+		if p.known[entry.Name] == "" || was.TrustHints == entry.TrustHints && was.NewTools == entry.NewTools {
 			continue
 		}
 		if _, err := p.publish(entry.Name, p.offer(entry.Name)); err != nil {

@@ -12,79 +12,56 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A recalled is a server for which the stored offer is wanted.
-type recalled struct {
-	config.Server
-	key     string
-	trusted bool
-	offer   registry.Offer
-	found   bool
-}
-
 // recall puts the stored offers of servers into the registry, unless the server's offer is known
 // already. The offer of an entry that was edited stays until the edited server is ready.
 func (w *Writer) recall(servers []config.Server) {
 	w.mu.Lock()
 	t := w.tagger
-	var all []*recalled
-	for _, s := range servers {
-		if supervisor.Startable(s) && w.known[s.Name] == "" {
-			all = append(all, &recalled{Server: s, key: t.storeKey(s), trusted: w.trusted[s.Name]})
-		}
-	}
+	servers = slices.DeleteFunc(slices.Clone(servers), func(s config.Server) bool { return !supervisor.Startable(s) || w.known[s.Name] != "" })
 	w.mu.Unlock()
+	keys, found := make([]string, len(servers)), make([]*registry.Offer, len(servers))
 	var reading errgroup.Group
 	reading.SetLimit(runtime.GOMAXPROCS(0))
-	for _, r := range all {
+	for i, s := range servers {
 		reading.Go(func() error {
-			if r.offer, r.found = w.Saves.store.load(r.key, r.Name); r.found {
-				r.offer = t.doubt(r.offer, r.trusted, r.NewTools == "hold")
-				return nil
-			}
-			// The offer that the entry had before it was edited is not used, but the next one is compared with it.
-			if key := w.Saves.lastKey(r.Name); key != "" {
-				if o, ok := w.Saves.store.load(key, r.Name); ok {
-					w.mu.Lock()
-					w.older[r.Name] = compared(o)
-					w.mu.Unlock()
-				}
-			}
+			keys[i] = t.storeKey(s)
+			found[i] = w.stored(t, s, keys[i])
 			return nil
 		})
 	}
 	reading.Wait() // no error
-	all = slices.DeleteFunc(all, func(r *recalled) bool { return !r.found })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.tagger == t && w.adoptStored(all) {
+	offers := make(map[string]registry.Offer)
+	for i, s := range servers {
+		if found[i] != nil && w.known[s.Name] == "" {
+			offers[s.Name], w.known[s.Name] = *found[i], keys[i]
+		}
+	}
+	if _, err := w.registry.ReplaceSome(offers); err == nil {
 		return
 	}
-	for _, r := range all {
-		if w.known[r.Name] == "" && w.tagger.storeKey(r.Server) == r.key {
-			if _, err := w.publish(r.Name, r.offer); err != nil {
-				w.log.Warn("can't use the stored offer", zap.String("server", r.Name), zap.Error(err))
-			} else {
-				w.known[r.Name] = r.key
-			}
+	for server, o := range offers { // one of them can't be used
+		if _, err := w.registry.Replace(server, o); err != nil {
+			delete(w.known, server)
+			w.log.Warn("can't use the stored offer", zap.String("server", server), zap.Error(err))
 		}
 	}
 }
 
-// adoptStored puts the stored offers, with their doubts, into the registry at once, if it is empty.
-// It reports false, and does nothing, if they are to be put there one by one. p.mu must be held.
-func (p *published) adoptStored(all []*recalled) bool {
-	if len(p.known) > 0 {
-		return false
+// stored returns the stored offer of an entry, with its doubts, or nil. The offer that the entry had before
+// it was edited is not used, but the next one is compared with it.
+func (w *Writer) stored(t *Tagger, s config.Server, key string) *registry.Offer {
+	if o, ok := w.Saves.store.load(key, s.Name); ok {
+		o = t.doubt(s, o)
+		return &o
 	}
-	offers := make(map[string]registry.Offer, len(all))
-	for _, r := range all {
-		offers[r.Name] = r.offer
+	if last := w.Saves.lastKey(s.Name); last != "" {
+		if o, ok := w.Saves.store.load(last, s.Name); ok {
+			w.mu.Lock()
+			w.older[s.Name] = compared(o)
+			w.mu.Unlock()
+		}
 	}
-	if _, err := p.registry.ReplaceAll(offers); err != nil {
-		return false // one of them can't be used
-	}
-	for _, r := range all {
-		p.known[r.Name] = r.key
-	}
-	return true
+	return nil
 }

@@ -257,6 +257,6 @@ func everything(server string) registry.Offer {
 		Tools:     []registry.NormalizedTool{tool(server, "t", "A tool")},
 		Prompts:   []registry.Prompt{{ID: registry.ID(server, "p"), Server: server, Name: "p"}},
 		Resources: []registry.Resource{{ID: registry.ID(server, "a://r"), Server: server, URI: "a://r", Name: "r", Definition: []byte(`{"uri":"a://r"}`)}},
-		Templates: []registry.Template{{ID: registry.ID(server, "a://{x}"), Server: server, URITemplate: "a://{x}", Name: "x", Definition: []byte(`{"uriTemplate":"a://{x}"}`)}},
+		Templates: []registry.Template{{ID: registry.ID(server, "a://{x}"), Server: server, URI: "a://{x}", Name: "x", Definition: []byte(`{"uriTemplate":"a://{x}"}`)}},
 	}
 }

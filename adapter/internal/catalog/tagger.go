@@ -58,14 +58,14 @@ func (t *Tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
 // Trust does not cover changed hints: the person who wrote "trustHints" judged the server as it
 // was then.
 //
-// hold says that tools are held which are new or have changed since a person looked.
-func (t *Tagger) doubt(o registry.Offer, trusted, hold bool) registry.Offer {
+// If the entry says so, tools are held which are new or have changed since a person looked.
+func (t *Tagger) doubt(entry config.Server, o registry.Offer) registry.Offer {
 	tools := slices.Clone(o.Tools)
 	for i := range tools {
 		_, unseen := o.LastSeen[tools[i].ServerName()]
-		tools[i].Held = unseen && hold
+		tools[i].Held = unseen && entry.NewTools == "hold"
 		var reasons []string
-		if !trusted {
+		if !entry.TrustHints {
 			reasons = append(reasons, t.Taxonomy.Doubt(tools[i]))
 		}
 		if was, changed := o.Confirmed[tools[i].ServerName()]; changed {

@@ -139,7 +139,7 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 		before, known = w.gone.take(entry.Name)
 	}
 	if known {
-		o.LastSeen, o.Confirmed = lastSeen(before, o.Tools, w.holding[entry.Name]), hints.Confirmed(before, o.Tools)
+		o.LastSeen, o.Confirmed = lastSeen(before, o.Tools, w.entries[entry.Name].NewTools == "hold"), hints.Confirmed(before, o.Tools)
 	}
 	changed, err := w.publish(entry.Name, o)
 	if err != nil {

@@ -40,7 +40,7 @@ type Scope struct {
 }
 
 // New returns the scope of clients that have chosen all of these profiles; see Scope of
-// [adapter.Parts].
+// [adapter.Router].
 func New(r Router, chosen ...string) *Scope { return &Scope{router: r, chosen: chosen} }
 
 // Everything returns the scope without any limit, also if there is a profile "default".

@@ -18,7 +18,7 @@ func catalog(t *testing.T, tools ...registry.NormalizedTool) *index.Collection {
 		offers[tool.Server] = registry.Offer{Tools: append(offers[tool.Server].Tools, tool)}
 	}
 	r := registry.New()
-	if _, err := r.ReplaceAll(offers); err != nil {
+	if _, err := r.ReplaceSome(offers); err != nil {
 		t.Fatal(err)
 	}
 	x := index.New(r)

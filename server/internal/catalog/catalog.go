@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Source is where the catalog comes from, as [adapter.Parts] is.
+// A Source is where the catalog comes from, as [adapter.Router] is.
 type Source interface {
 	exposure.Waiter
 
@@ -63,7 +63,7 @@ func (c *Catalog) Forget() { c.current.Store(nil) }
 
 // HasServer reports whether there is a server of that name.
 func (c *Catalog) HasServer(name string) bool {
-	return slices.ContainsFunc(c.source.Servers(), func(s adapter.ServerInfo) bool { return s.Name == name })
+	return slices.ContainsFunc(c.source.Servers(), func(s status.Server) bool { return s.Name == name })
 }
 
 // IsOwn reports whether the name means one of the router's own tools.

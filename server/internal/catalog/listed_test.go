@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // source is a catalog's source without servers that could be awaited.
 type source struct{ *registry.Registry }
 
-func (source) Servers() []adapter.ServerInfo       { return nil }
+func (source) Servers() []status.Server            { return nil }
 func (source) Await(context.Context, string) error { return nil }
 func (source) Settled(context.Context) error       { return nil }
 

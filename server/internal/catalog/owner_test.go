@@ -15,7 +15,7 @@ func offerOf(server string, templates []string, uris ...string) (o registry.Offe
 		o.Resources = append(o.Resources, registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Definition: fmt.Appendf(nil, `{"uri":%q}`, uri)})
 	}
 	for _, uri := range templates {
-		o.Templates = append(o.Templates, registry.Template{ID: registry.ID(server, uri), Server: server, URITemplate: uri, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)})
+		o.Templates = append(o.Templates, registry.Template{ID: registry.ID(server, uri), Server: server, URI: uri, Definition: fmt.Appendf(nil, `{"uriTemplate":%q}`, uri)})
 	}
 	o.Capabilities = []byte(`{"resources":{}}`)
 	return o

@@ -95,10 +95,10 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 		resources = append(resources, newListing(r.Definition, "uri", uri))
 	}
 	for _, t := range snapshot.Templates() {
-		at := Address{t.Server, t.URITemplate}
+		at := Address{t.Server, t.URI}
 		uri := v.expose(at)
 		templates = append(templates, newListing(t.Definition, "uriTemplate", uri))
-		if pattern, err := uritemplate.New(t.URITemplate); err == nil {
+		if pattern, err := uritemplate.New(t.URI); err == nil {
 			v.templates = append(v.templates, template{at, pattern})
 		}
 	}

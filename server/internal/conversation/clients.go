@@ -34,7 +34,7 @@ type Method struct {
 	Quick     bool // answered before the next message is looked at
 }
 
-// A Router has clients, as [adapter.Parts] does.
+// A Router has clients, as [adapter.Router] does.
 type Router interface {
 	// Release says that a client has left.
 	Release(home session.Client)

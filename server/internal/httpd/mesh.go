@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -90,7 +91,7 @@ func (b *Backends) meshScan(w http.ResponseWriter, r *http.Request) {
 
 // peerOf returns another node with the servers that it shares. Of those that this router uses,
 // remote has the state.
-func peerOf(n adapter.NodeInfo, remote []exposure.ServerRow) MeshNode {
+func peerOf(n clusternode.Info, remote []exposure.ServerRow) MeshNode {
 	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []exposure.ServerRow{}, MeshPeer: &MeshPeer{
 		LatencyMS: n.Latency, LastSeen: n.LastSeen, Trusted: n.Trusted, Key: n.Key, Problem: n.Problem,
 	}}
@@ -109,7 +110,7 @@ func peerOf(n adapter.NodeInfo, remote []exposure.ServerRow) MeshNode {
 	}
 	for _, name := range n.Servers {
 		if !slices.ContainsFunc(m.Servers, func(row exposure.ServerRow) bool { return row.Name == name }) {
-			m.Servers = append(m.Servers, exposure.ServerRow{Name: name, State: unused, Transport: adapter.ByCluster})
+			m.Servers = append(m.Servers, exposure.ServerRow{Name: name, State: unused, Transport: status.ByCluster})
 		}
 	}
 	return m
@@ -128,19 +129,19 @@ func conceal(m *MeshNode) {
 	}
 }
 
-// A Router has servers and their tools, as [adapter.Parts] does.
+// A Router has servers and their tools, as [adapter.Router] does.
 type Router interface {
 	// Snapshot returns the catalog as it is now. It does not block.
 	Snapshot() *registry.Snapshot
 
 	// Servers returns the state of each server of the configuration.
-	Servers() []adapter.ServerInfo
+	Servers() []status.Server
 
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier
 
 	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
-	Nodes() []adapter.NodeInfo
+	Nodes() []clusternode.Info
 }
 
 // health answers with the state of the router; with the status alone unless it is

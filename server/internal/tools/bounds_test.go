@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -30,7 +30,7 @@ type lax struct {
 }
 
 func (l *lax) Snapshot() *registry.Snapshot        { return l.Registry.Snapshot() }
-func (l *lax) Servers() []adapter.ServerInfo       { return nil }
+func (l *lax) Servers() []status.Server            { return nil }
 func (l *lax) Await(context.Context, string) error { return nil }
 func (l *lax) Settled(context.Context) error       { return nil }
 func (l *lax) passes(args json.RawMessage) selector.Checked {

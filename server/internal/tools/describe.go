@@ -109,7 +109,7 @@ func (f *finder) describeItem(i registry.Item, declares bool) Description {
 	case i.Skill != nil:
 		_, d.Definition = f.Catalog.View().Skill(i.Skill, false)
 	case i.Template != nil:
-		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.exposedURI(i.Template.Server, i.Template.URITemplate))
+		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.exposedURI(i.Template.Server, i.Template.URI))
 	}
 	return d
 }

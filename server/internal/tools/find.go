@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/script"
@@ -174,10 +173,10 @@ type serverState struct {
 }
 
 // up reports whether calls to the server's tools are expected to succeed.
-func up(i adapter.ServerInfo) bool { return i.State == "ready" || i.State == "idle" }
+func up(i status.Server) bool { return i.State == "ready" || i.State == "idle" }
 
 // off reports whether the server is not meant to run.
-func off(i adapter.ServerInfo) bool { return i.State == "disabled" || i.State == "self" }
+func off(i status.Server) bool { return i.State == "disabled" || i.State == "self" }
 
 // idsOf returns as many IDs of candidates as fit into left bytes.
 func idsOf(candidates []selector.Candidate, left int) (ids []string) {
@@ -289,7 +288,7 @@ func (f *finder) otherDetails(c selector.Candidate) []foundItem {
 		full.URI, _ = f.Catalog.View().Skill(c.Skill, false)
 		full.Description, full.Mentions = c.Skill.Description, f.mentions(c.Skill)
 	case c.Template != nil:
-		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URITemplate)
+		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URI)
 		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
 	}
 	line := full

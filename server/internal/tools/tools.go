@@ -19,9 +19,9 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -29,7 +29,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// A Router finds and runs tools, as [adapter.Parts] does.
+// A Router finds and runs tools, as [adapter.Router] does.
 type Router interface {
 	selector.Provider
 
@@ -37,7 +37,7 @@ type Router interface {
 	Snapshot() *registry.Snapshot
 
 	// Servers returns the state of each server of the configuration.
-	Servers() []adapter.ServerInfo
+	Servers() []status.Server
 
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 

@@ -43,7 +43,7 @@ type API struct {
 	born    time.Time
 	pages   atomic.Int32 // open pages
 
-	router *adapter.Parts // set by Register, as mcp is
+	router *adapter.Router // set by Register, as mcp is
 	mcp    *server.Servers
 
 	logins sync.Map // a knownLogin by server
@@ -67,7 +67,7 @@ func New(c config.Config, o Options) *API {
 // Register adds the routes to mux. Call it once. mcp is nil for a router that runs for one command and
 // serves no client. The routes must be served only to clients of the role "admin", as
 // [server.HTTPOptions.Pages] are.
-func (a *API) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Servers) {
+func (a *API) Register(mux *http.ServeMux, r *adapter.Router, mcp *server.Servers) {
 	a.router, a.mcp = r, mcp
 	for _, route := range routes {
 		mux.HandleFunc(route.pattern, a.handler(route))

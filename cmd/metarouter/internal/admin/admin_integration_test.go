@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -253,6 +252,6 @@ func TestWhatIsWrong(t *testing.T) {
 	}
 	expect.Equal(t, strings.Join(loud.Stderr, "\n"), "red GITHUB_TOKEN=***", "stderr")
 	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
-	info := s.detailsOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, nil)
+	info := s.detailsOf(status.Server{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, nil)
 	expect.Equal(t, info.LastError, unset, "the error is shown as")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -57,11 +58,11 @@ func open(t *testing.T, servers ...config.Server) *site {
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx, edits) }()
 	mux := http.NewServeMux()
-	options := server.Options{Live: adapter.Follow(r.Parts(), func(c config.Config) *server.Options {
+	options := server.Options{Live: reload.Follow(r, func(c config.Config) *server.Options {
 		return &server.Options{Mode: cmp.Or(c.Router.Mode, exposure.Direct)}
 	})}
-	d.Register(mux, r.Parts(), server.NewServers(server.Profiles{
-		Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
+	d.Register(mux, r, server.NewServers(server.Profiles{
+		Open: func(server.View, []string) (server.Router, server.Options) { return r.View, options }, Whole: r,
 	}))
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -72,7 +73,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 	})
 	r.Settled(ctx)
 	mcptest.WaitFor(t, "the servers", func() bool { // their tools are known a moment before
-		return !slices.ContainsFunc(r.Parts().Servers(), func(s adapter.ServerInfo) bool { return s.State == status.Starting })
+		return !slices.ContainsFunc(r.Servers(), func(s status.Server) bool { return s.State == status.Starting })
 	})
 	return &site{t, d, mux, s.URL, edits}
 }
@@ -191,7 +192,7 @@ func TestConfiguration(t *testing.T) {
 	if got, want := d.configuration().Entries[1].URL, "https://host/s/…/mcp"; got != want {
 		t.Errorf("URL %s, want %s", got, want)
 	}
-	if got := lastError(d.mask, adapter.ServerInfo{Status: status.Status{State: status.Failed, LastError: "no login with hush8-of-many-letters"}}); strings.Contains(got, "hush") {
+	if got := lastError(d.mask, status.Server{Status: status.Status{State: status.Failed, LastError: "no login with hush8-of-many-letters"}}); strings.Contains(got, "hush") {
 		t.Errorf("an error shows a secret: %s", got)
 	}
 	after := before

@@ -3,9 +3,9 @@ package admin
 import (
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -55,7 +55,7 @@ type clusterInfo struct {
 }
 
 type nodeInfo struct {
-	adapter.NodeInfo
+	clusternode.Info
 	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
 	Sent     traffic   `json:"sent"`               // calls of this router's clients that the node was asked to run
 	Received traffic   `json:"received"`           // calls of the node's clients that this router was asked to run

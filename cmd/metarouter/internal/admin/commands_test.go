@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -159,9 +158,9 @@ func TestNoteFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(config.Config{}, Options{})
 		q := &query{API: a}
-		down := func(names ...string) (all []adapter.ServerInfo) {
+		down := func(names ...string) (all []status.Server) {
 			for _, name := range names {
-				all = append(all, adapter.ServerInfo{Status: status.Status{Name: name, State: status.Failed, LastError: "x"}})
+				all = append(all, status.Server{Status: status.Status{Name: name, State: status.Failed, LastError: "x"}})
 			}
 			return all
 		}

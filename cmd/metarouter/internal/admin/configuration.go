@@ -102,7 +102,7 @@ func justSaved(path string) bool {
 
 // isPending reports whether a router is about to use the text that the files have now. why is its last
 // judgement, and data the folder with approvals.
-func isPending(r *adapter.Parts, why error, data string) bool {
+func isPending(r *adapter.Router, why error, data string) bool {
 	uses := r.Configured()
 	c, err := config.LoadText(uses.Files...)
 	u, waits := errors.AsType[*trustfile.Untrusted](why)

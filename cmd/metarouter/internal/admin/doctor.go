@@ -51,7 +51,7 @@ func runDoctor(q *query) (any, error) {
 
 // startAgain starts the servers that do not run, including those that failed before,
 // since the cause may have been fixed.
-func startAgain(ctx context.Context, r *adapter.Parts) {
+func startAgain(ctx context.Context, r *adapter.Router) {
 	var trying sync.WaitGroup
 	for _, s := range r.Servers() {
 		if s.State == status.Failed || s.State == status.NeedsAuth {

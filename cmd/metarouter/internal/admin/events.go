@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -93,7 +93,7 @@ type pageState struct {
 	mode      string
 	call      int64 // Seq of the last one
 	snapshot  *registry.Snapshot
-	servers   []adapter.ServerInfo     // of its last details
+	servers   []status.Server          // of its last details
 	logins    map[string]*LoginDetails // likewise
 	has       update                   // its last parts
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -47,7 +46,7 @@ type knownLogin struct {
 }
 
 // loginOf returns how the login at a server is; nil if it has no login and needs none.
-func (a *API) loginOf(s adapter.ServerInfo) *LoginDetails {
+func (a *API) loginOf(s status.Server) *LoginDetails {
 	now := time.Now()
 	kept, _ := a.logins.Load(s.Name)
 	if was, ok := kept.(knownLogin); ok && was.state == s.State && was.since.Equal(s.Since) && now.Sub(was.at) < loginAge {
@@ -60,7 +59,7 @@ func (a *API) loginOf(s adapter.ServerInfo) *LoginDetails {
 
 // loginDetails returns how the login at a server is, as far as the keyring says so within a time; nil if
 // there is nothing to say.
-func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within time.Duration) *LoginDetails {
+func (a *API) loginDetails(ctx context.Context, s status.Server, within time.Duration) *LoginDetails {
 	off := s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self
 	if off || s.Transport == string(config.Stdio) || s.Node() != "" {
 		return nil
@@ -69,7 +68,7 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	defer cancel()
 	state, err := a.router.LoginState(ctx, s.Name, clientauth.PrincipalOf(ctx).Hash)
 	if err != nil { // such as an entry with a header of its own
-		state = adapter.LoginState{}
+		state = login.State{}
 	}
 	if s.Fault != nil && s.State == status.NeedsAuth {
 		state.Why = cmp.Or(s.Fault.Login, state.Why)

@@ -124,8 +124,8 @@ func (q *query) awaitTools(needed bool) error {
 
 // noteFailed notes which servers have no tools because they failed. Unless that explains why the
 // request fails, a router that serves clients repeats the note after an hour, or for other servers.
-func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
-	var without []adapter.ServerInfo
+func (q *query) noteFailed(servers []status.Server, needed bool) {
+	var without []status.Server
 	for _, s := range servers {
 		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
 			without = append(without, s)

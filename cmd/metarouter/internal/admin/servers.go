@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -20,15 +19,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-func named(servers []adapter.ServerInfo) (names []string) {
+func named(servers []status.Server) (names []string) {
 	for _, s := range servers {
 		names = append(names, s.Name)
 	}
 	return names
 }
 
-func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInfo, ok bool) {
-	i := slices.IndexFunc(servers, func(s adapter.ServerInfo) bool { return s.Name == name })
+func serverNamed(servers []status.Server, name string) (s status.Server, ok bool) {
+	i := slices.IndexFunc(servers, func(s status.Server) bool { return s.Name == name })
 	if i < 0 {
 		return s, false
 	}
@@ -36,7 +35,7 @@ func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInf
 }
 
 // server returns the server of the name, of this node or of another one.
-func (q *query) server(name string) (adapter.ServerInfo, error) {
+func (q *query) server(name string) (status.Server, error) {
 	s, ok := serverNamed(q.view.Servers(), name)
 	if !ok && configfile.MayBeElsewhere(q.router.Config(), name) {
 		q.noteMissing(q.router.AwaitNodes(q.Context()))
@@ -92,7 +91,7 @@ func masked(m *telemetry.Mask, lines []string) []string {
 }
 
 // lastError returns a server's last error without secrets.
-func lastError(m *telemetry.Mask, s adapter.ServerInfo) string {
+func lastError(m *telemetry.Mask, s status.Server) string {
 	if s.State == status.Misconfigured { // our own text, which names the variable that is not set
 		return s.LastError
 	}
@@ -100,9 +99,9 @@ func lastError(m *telemetry.Mask, s adapter.ServerInfo) string {
 }
 
 // detailsOf returns all about a server, without secrets in what the server says.
-func (a *API) detailsOf(s adapter.ServerInfo, login *LoginDetails) ServerDetails {
+func (a *API) detailsOf(s status.Server, login *LoginDetails) ServerDetails {
 	d := ServerDetails{
-		ServerRow: exposure.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
+		ServerRow: exposure.ServerRows([]status.Server{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
 		Stderr: masked(a.mask, s.Stderr), Login: login,
 	}
@@ -169,7 +168,7 @@ func act(q *query) (any, error) {
 		return nil, &statusError{409, errors.New(q.mask.Text(err.Error()))}
 	}
 	s, _ := serverNamed(q.router.Servers(), name)
-	return Servers{exposure.ServerRows([]adapter.ServerInfo{s})}, nil
+	return Servers{exposure.ServerRows([]status.Server{s})}, nil
 }
 
 // perform acts on a server. The error is a [statusError] if the request asks for no action that there is.

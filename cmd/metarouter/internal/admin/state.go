@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -58,7 +59,7 @@ func profilesOf(chosen string, all map[string]config.Profile) []string {
 // maxNodes is how many nodes a page gets.
 const maxNodes = 200
 
-func clusterOf(r *adapter.Parts) *clusterInfo {
+func clusterOf(r *adapter.Router) *clusterInfo {
 	report, counters, in := r.ClusterReport()
 	if !in {
 		return &clusterInfo{Nodes: []nodeInfo{}}
@@ -66,7 +67,7 @@ func clusterOf(r *adapter.Parts) *clusterInfo {
 	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) *clusterInfo {
+func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nodes []clusternode.Info) *clusterInfo {
 	c := &clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
@@ -82,7 +83,7 @@ func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounter
 	return c
 }
 
-func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
+func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
 	for _, text := range []*string{&n.Node, &n.Key, &n.Version, &n.Problem} {
 		*text = plain.Text(*text)
 	}
@@ -94,7 +95,7 @@ func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 		servers = append(servers, plain.Text(s))
 	}
 	n.Servers, n.Latency = servers, math.Round(n.Latency*10)/10
-	info := nodeInfo{NodeInfo: n}
+	info := nodeInfo{Info: n}
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)
 	}
@@ -145,7 +146,7 @@ func answerApproval(q *query) (any, error) {
 }
 
 // pendingCall names a call that waits, and its client; "" if it no longer waits.
-func pendingCall(desk *adapter.Desk, id string) string {
+func pendingCall(desk *approval.Desk, id string) string {
 	for _, p := range desk.List() {
 		if p.ID == id {
 			return strings.TrimSuffix(p.Server+":"+p.Tool+" for "+cmp.Or(p.Principal, p.Client), " for ")

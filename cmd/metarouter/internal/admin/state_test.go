@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -39,10 +39,10 @@ func TestClientsProfile(t *testing.T) {
 // untrusted one.
 func TestClusterOf(t *testing.T) {
 	seen := time.Date(2026, 7, 28, 10, 0, 0, 5, time.UTC)
-	c := clusterInfoOf(adapter.ClusterReport{Connected: true, Server: "2.12.1", Problems: []string{"The node nas: x.", "a\x1bb"}}, adapter.ClusterCounters{
+	c := clusterInfoOf(clusternode.Report{Connected: true, Server: "2.12.1", Problems: []string{"The node nas: x.", "a\x1bb"}}, clusternode.Counters{
 		To:   map[string]map[string]uint64{"box": {"ok": 7, "error": 2, "unknown": 1}},
 		From: map[string]map[string]uint64{"box": {"ok": 1, "not_sent": 3}},
-	}, []adapter.NodeInfo{
+	}, []clusternode.Info{
 		{Node: "desk", Self: true, Trusted: true, Alive: true, LastSeen: seen},
 		{Node: "box", Trusted: true, Alive: true, Latency: 0.4321, LastSeen: seen, Servers: []string{"gpu"}, Tools: 2},
 		{Node: "nas", Trusted: true, LastSeen: seen},
@@ -67,11 +67,11 @@ func TestClusterOf(t *testing.T) {
 }
 
 func TestClusterOfManyNodes(t *testing.T) {
-	var nodes []adapter.NodeInfo
+	var nodes []clusternode.Info
 	for i := range 5 * maxNodes {
-		nodes = append(nodes, adapter.NodeInfo{Node: fmt.Sprint(i)})
+		nodes = append(nodes, clusternode.Info{Node: fmt.Sprint(i)})
 	}
-	if c := clusterInfoOf(adapter.ClusterReport{}, adapter.ClusterCounters{}, nodes); len(c.Nodes) != maxNodes || c.Total != 5*maxNodes {
+	if c := clusterInfoOf(clusternode.Report{}, clusternode.Counters{}, nodes); len(c.Nodes) != maxNodes || c.Total != 5*maxNodes {
 		t.Errorf("%d of %d", len(c.Nodes), c.Total)
 	}
 }

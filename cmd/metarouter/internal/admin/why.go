@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -33,7 +32,7 @@ type inquiry struct {
 	*query
 	Reasons
 	asked    string // a name of the tool in any form
-	servers  []adapter.ServerInfo
+	servers  []status.Server
 	snapshot *registry.Snapshot
 	names    *exposure.ToolNames
 	tool     *registry.NormalizedTool    // nil if no tool has the name
@@ -72,7 +71,7 @@ func explainOffer(q *query, in WhyRequest) (any, error) {
 func (x *inquiry) look() error {
 	x.servers, x.snapshot = x.router.Servers(), x.router.Snapshot()
 	x.names = x.exposed(x.snapshot)
-	x.asked = x.names.Unprefixed(x.asked, func() []adapter.ServerInfo { return x.servers })
+	x.asked = x.names.Unprefixed(x.asked, func() []status.Server { return x.servers })
 	_, err := x.names.Resolve(x.asked)
 	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous) > 0 {
 		return badRequest(err)
@@ -251,7 +250,7 @@ func (x *inquiry) unknown() {
 	}
 }
 
-func (x *inquiry) stateWords(s adapter.ServerInfo) string {
+func (x *inquiry) stateWords(s status.Server) string {
 	switch {
 	case s.State == status.Disabled && s.ByHand:
 		return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)

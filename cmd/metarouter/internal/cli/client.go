@@ -91,7 +91,7 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClie
 	}
 	local := *e.Runner
 	local.Quiet, local.Observed, local.Secrets = n.quiet, n.observed, n.secrets
-	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Router) error {
 		mux := http.NewServeMux()
 		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil)
 		client.alone, client.routers = r, []http.RoundTripper{inProcess{admin.ForCommands(mux)}}
@@ -134,7 +134,7 @@ type apiClient struct {
 	asClient bool
 	watching bool
 	routers  []http.RoundTripper // that get each request; the last answer counts
-	alone    *adapter.Parts      // the router of this process; nil for one that runs
+	alone    *adapter.Router     // the router of this process; nil for one that runs
 	noted    []string            // notes that were printed
 }
 

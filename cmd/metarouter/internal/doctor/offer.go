@@ -242,7 +242,7 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 		add(r.URI)
 	}
 	for _, t := range o.Templates {
-		add(t.URITemplate)
+		add(t.URI)
 	}
 	for _, owner := range slices.Sorted(maps.Keys(taken)) {
 		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", prose.Count(len(taken[owner]), "URI"), owner, some(taken[owner])),

@@ -67,7 +67,7 @@ func LogIn(ctx context.Context, local *service.Runner, name string, o Options) e
 	}
 	disabled := entry.Disabled
 	entry.Disabled = false // the login is tried at the server
-	err = local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error { return logIn(ctx, out, r, name, o) })
+	err = local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Router) error { return logIn(ctx, out, r, name, o) })
 	if err == nil && disabled {
 		out.Note("note: the server is disabled; to use it: metarouter enable %s --write", commandline.Quote(name))
 	}
@@ -110,7 +110,7 @@ func ownHeader(entry config.Server) string {
 }
 
 // logIn makes a login at the server, and tries the server with it.
-func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name string, o Options) error {
+func logIn(ctx context.Context, out *console.Console, r *adapter.Router, name string, o Options) error {
 	request := login.Request{Way: login.Loopback, Scopes: o.Scopes}
 	if o.Device {
 		request.Way = login.Device
@@ -136,7 +136,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 }
 
 // notBegun returns the error of a login that could not begin; nil if the server works without a login.
-func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name string, err error) error {
+func notBegun(ctx context.Context, out *console.Console, r *adapter.Router, name string, err error) error {
 	bounded, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
 	if r.Await(bounded, name) == nil {
@@ -150,7 +150,7 @@ func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 }
 
 // tryLogin starts the server with the login.
-func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name string) error {
+func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name string) error {
 	state, err := r.LoginState(ctx, name, "")
 	where := ""
 	if err == nil && state.Issuer != "" {
@@ -171,7 +171,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Parts, name 
 	return nil
 }
 
-func toolsOf(r *adapter.Parts, name string) int {
+func toolsOf(r *adapter.Router, name string) int {
 	for _, s := range r.Servers() {
 		if s.Name == name {
 			return s.Tools

@@ -104,7 +104,7 @@ func LogOut(ctx context.Context, local *service.Runner, name, user string) error
 		entry.Headers = maps.Clone(entry.Headers)
 		delete(entry.Headers, header)
 	}
-	return local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error {
+	return local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Router) error {
 		bounded, cancel := context.WithTimeout(ctx, beginTime)
 		defer cancel()
 		was, err := r.Logout(bounded, name, "")
@@ -125,7 +125,7 @@ func LogOut(ctx context.Context, local *service.Runner, name, user string) error
 // endLogin ends the login of a user at a server, whose entry may be gone.
 func endLogin(ctx context.Context, local *service.Runner, c config.Config, name, user string) error {
 	c.Problems = nil // of entries
-	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
+	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Router) error {
 		bounded, cancel := context.WithTimeout(ctx, beginTime)
 		defer cancel()
 		if err := r.EndLogin(bounded, name, user); err != nil {

@@ -21,7 +21,7 @@ type place struct {
 	folder    string
 	variables map[string]string
 	shell     func(name string) (value string, ok bool) // the login shell's variables
-	router    *adapter.Parts
+	router    *adapter.Router
 
 	mu       sync.Mutex // guards the fields below
 	variants map[string]*supervisor.Variant
@@ -29,7 +29,7 @@ type place struct {
 }
 
 // placeOf returns the place of a client. shell returns the login shell's variables.
-func placeOf(c daemon.Client, r *adapter.Parts, shell func(name string) (value string, ok bool)) *place {
+func placeOf(c daemon.Client, r *adapter.Router, shell func(name string) (value string, ok bool)) *place {
 	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: shell}
 	for _, variable := range c.Environ {
 		name, value, _ := strings.Cut(variable, "=")

@@ -168,7 +168,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 			return err
 		}
 		defer l.Close()
-		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
 			<-reachable // which the log says too
 			return l.Serve(ctx, m, r)
 		})
@@ -178,7 +178,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	}
 	s.Admin.Watched = !p.flags.NoWatch
 	if p.flags.OverHTTP && p.maySocket() {
-		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
 			h := p.host(s, terms, r, m, new(daemon.Log))
 			h.Stays = true
 			h.Listening = sync.OnceFunc(func() { close(reachable) })
@@ -311,7 +311,7 @@ func (p *process) run(ctx context.Context, s *service.Service) (err error) {
 }
 
 func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
-	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
+	return func(ctx context.Context, _ *adapter.Router, s *server.Servers) error {
 		return cmp.Or(s.Default().Serve(ctx, in, out), service.ErrClientLeft)
 	}
 }
@@ -326,7 +326,7 @@ func (p *process) requests(ctx context.Context, pages http.Handler) *http.ServeM
 }
 
 func (p *process) listenForCommands(c config.Config, pages http.Handler) service.Listener {
-	return func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
+	return func(ctx context.Context, _ *adapter.Router, _ *server.Servers) error {
 		noteUnreachable(p.log, daemon.Serve(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, pages)))
 		return nil
 	}

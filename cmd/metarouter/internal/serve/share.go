@@ -219,7 +219,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	s := p.service(c)
 	s.Chosen, s.View = nil, server.View{} // each client has its own
 	s.Admin.Watched = !p.flags.NoWatch
-	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
+	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
 		h := p.host(s, terms, r, m, &lines)
 		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(console.Failed) }) }
 		return cmp.Or(h.Run(ctx, p.flags.Host, p.requests(ctx, s.Pages)), service.ErrClientLeft)
@@ -228,7 +228,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 }
 
 // host returns the host of clients of other processes for a router.
-func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts, m *server.Servers, lines *daemon.Log) *daemon.Host {
+func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Router, m *server.Servers, lines *daemon.Log) *daemon.Host {
 	reload := func() {
 		select {
 		case s.Hangup <- syscall.SIGHUP:

@@ -99,7 +99,7 @@ func (o *Observers) Close() {
 }
 
 // register adds the routes of the admin API and, if the router serves over HTTP, of the metrics.
-func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.Servers, overHTTP bool, log *zap.Logger) {
+func (o *Observers) register(pages *http.ServeMux, r *adapter.Router, s *server.Servers, overHTTP bool, log *zap.Logger) {
 	o.api.Register(pages, r, s)
 	if overHTTP {
 		pages.Handle("GET /metrics", o.metrics.Handler(r, log))

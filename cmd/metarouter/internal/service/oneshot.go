@@ -94,7 +94,7 @@ func (r *Runner) Complete(c config.Config) config.Config {
 }
 
 // Run runs do with a router of the configuration.
-func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Parts) error) error {
+func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Router) error) error {
 	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports failures
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 const showAfter = 400 * time.Millisecond
 
 // tally sums the servers up in a line, and counts those that do not work.
-func tally(all []adapter.ServerInfo) (line string, failed int) {
+func tally(all []status.Server) (line string, failed int) {
 	up, starting, wanted, tools := 0, 0, 0, 0
 	for _, s := range all {
 		tools += s.Tools
@@ -155,7 +155,7 @@ func tally(all []adapter.ServerInfo) (line string, failed int) {
 
 // lineOf returns the line of one moment: it sums the servers up, says how long it has taken since began, and names
 // those that are starting, with how long and what each waits for.
-func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
+func lineOf(all []status.Server, began, now time.Time) string {
 	sum, _ := tally(all)
 	line, before := console.Spinner(now)+" "+sum+", "+console.Elapsed(now.Sub(began)), ": "
 	for _, s := range all {
@@ -170,14 +170,14 @@ func lineOf(all []adapter.ServerInfo, began, now time.Time) string {
 }
 
 // ShowServers runs wait, and shows meanwhile how the router's servers start.
-func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
+func ShowServers(stderr io.Writer, r interface{ Servers() []status.Server }, wait func()) {
 	began := time.Now()
 	console.Live(stderr, wait, showAfter, func(now time.Time) string { return lineOf(r.Servers(), began, now) })
 }
 
 // ShowStart shows the servers until all have started or failed, and then sums them up in a
 // line.
-func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Parts) {
+func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Router) {
 	ShowServers(stderr, r, func() { r.Started(ctx) })
 	if ctx.Err() == nil {
 		line, failed := tally(r.Servers())

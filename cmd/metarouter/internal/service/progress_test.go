@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -14,7 +13,7 @@ import (
 func TestLine(t *testing.T) {
 	began := time.Unix(1000, 0)
 	now := began.Add(75 * time.Second)
-	all := []adapter.ServerInfo{
+	all := []status.Server{
 		{Status: status.Status{Name: "files", State: status.Ready}, Tools: 3},
 		{Status: status.Status{Name: "日本", State: status.Starting, Since: began.Add(5 * time.Second), Doing: "npx is fetching a\x1b[31m\u202e-package"}},
 		{Status: status.Status{Name: "next", State: status.Starting, Since: now}},

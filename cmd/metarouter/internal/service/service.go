@@ -29,6 +29,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -64,7 +65,7 @@ type Service struct {
 
 // A Listener serves clients of one kind. It returns when it has ended, with
 // ErrClientLeft if the router is to end with it.
-type Listener func(ctx context.Context, r *adapter.Parts, s *server.Servers) error
+type Listener func(ctx context.Context, r *adapter.Router, s *server.Servers) error
 
 // Run runs the router and its listeners until ctx ends or a listener fails. The router
 // goes on until the listeners have answered their clients.
@@ -92,8 +93,8 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	router := adapter.New(c, options)
-	m = s.servers(router.Parts())
-	err := RunRouter(context.WithoutCancel(ctx), router, edits, func(ctx context.Context, r *adapter.Parts) error {
+	m = s.servers(router)
+	err := RunRouter(context.WithoutCancel(ctx), router, edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
@@ -152,12 +153,12 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 	}
 }
 
-func (s *Service) servers(r *adapter.Parts) *server.Servers {
+func (s *Service) servers(r *adapter.Router) *server.Servers {
 	return server.NewServers(server.Profiles{
 		Always: s.Chosen,
 		View:   s.View,
 		Open: func(v server.View, chosen []string) (server.Router, server.Options) {
-			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })
+			live := reload.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })
 			options := server.Options{Live: live, Version: s.Version, Log: s.Log}
 			s.Observers.observeServer(&options)
 			view := r.Scope(chosen...)
@@ -176,9 +177,9 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 }
 
 // has reports whether a server is in the configuration, or on another node.
-func has(r *adapter.Parts, server string) bool {
+func has(r *adapter.Router, server string) bool {
 	return slices.ContainsFunc(r.Config().Servers, func(s config.Server) bool { return s.Name == server }) ||
-		slices.ContainsFunc(r.Servers(), func(s adapter.ServerInfo) bool { return s.Name == server })
+		slices.ContainsFunc(r.Servers(), func(s status.Server) bool { return s.Name == server })
 }
 
 func serverOptions(c config.Config, v server.View, chosen []string) *server.Options {
@@ -214,7 +215,7 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 }
 
 // RunRouter runs do while the router runs, and returns when both have ended.
-func RunRouter(ctx context.Context, r *adapter.Router, edits <-chan config.Config, do func(context.Context, *adapter.Parts) error) error {
+func RunRouter(ctx context.Context, r *adapter.Router, edits <-chan config.Config, do func(context.Context, *adapter.Router) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan error, 1)
@@ -223,7 +224,7 @@ func RunRouter(ctx context.Context, r *adapter.Router, edits <-chan config.Confi
 		cancel(err)
 		stopped <- err
 	}()
-	err := do(ctx, r.Parts())
+	err := do(ctx, r)
 	cancel(nil)
 	return errors.Join(err, <-stopped)
 }

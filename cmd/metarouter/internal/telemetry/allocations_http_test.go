@@ -47,18 +47,18 @@ func newWebClient(t *testing.T) *webClient {
 	}
 	expect.OK(t, err)
 	metrics := NewMetrics("")
-	parts := adapter.New(c, adapter.Options{Observer: metrics})
+	r := adapter.New(c, adapter.Options{Observer: metrics})
 	s := server.NewServers(server.Profiles{
 		Open: func(_ server.View, chosen []string) (server.Router, server.Options) {
-			return parts.Parts().Scope(chosen...), server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
+			return r.Scope(chosen...), server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
 		},
-		Edited: parts.Parts().Edited, Whole: parts.Parts(),
+		Edited: r.Edited, Whole: r,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return parts.Run(ctx, nil) })
+	g.Go(func() error { return r.Run(ctx, nil) })
 	g.Go(func() error { return s.Run(ctx) })
-	g.Go(func() error { return l.Serve(ctx, s, parts.Parts()) })
+	g.Go(func() error { return l.Serve(ctx, s, r) })
 	conn, err := net.Dial("tcp", address)
 	expect.OK(t, err)
 	t.Cleanup(func() {

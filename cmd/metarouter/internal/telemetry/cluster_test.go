@@ -9,27 +9,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
-	nodes    []adapter.NodeInfo
-	report   adapter.ClusterReport
-	counters adapter.ClusterCounters
+	nodes    []clusternode.Info
+	report   clusternode.Report
+	counters clusternode.Counters
 }
 
-func (r *fakeRouter) Nodes() []adapter.NodeInfo {
+func (r *fakeRouter) Nodes() []clusternode.Info {
 	if r.cluster == nil {
 		return nil
 	}
 	return r.cluster.nodes
 }
 
-func (r *fakeRouter) ClusterReport() (adapter.ClusterReport, adapter.ClusterCounters, bool) {
+func (r *fakeRouter) ClusterReport() (clusternode.Report, clusternode.Counters, bool) {
 	if r.cluster == nil {
-		return adapter.ClusterReport{}, adapter.ClusterCounters{}, false
+		return clusternode.Report{}, clusternode.Counters{}, false
 	}
 	return r.cluster.report, r.cluster.counters, true
 }
@@ -41,14 +41,14 @@ func TestClusterMetrics(t *testing.T) {
 		t.Errorf("a router in no cluster has its metrics:\n%s", text)
 	}
 	r.cluster = &fakeCluster{
-		nodes: []adapter.NodeInfo{
+		nodes: []clusternode.Info{
 			{Node: "desk", Self: true, Trusted: true, Alive: true},
 			{Node: "box", Trusted: true, Alive: true, Latency: 1.5},
 			{Node: "nas", Trusted: true},
 			{Node: "box", Alive: true, Latency: 7}, // a rogue
 		},
-		report: adapter.ClusterReport{Connected: true, RoundTrip: 2 * time.Millisecond},
-		counters: adapter.ClusterCounters{
+		report: clusternode.Report{Connected: true, RoundTrip: 2 * time.Millisecond},
+		counters: clusternode.Counters{
 			To:   map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
 			From: map[string]map[string]uint64{"nas": {"error": 2}},
 		},
@@ -85,9 +85,9 @@ func TestClusterMetrics(t *testing.T) {
 // However many nodes there are, and whatever their names, the page stays short and correct.
 func TestMetricsOfManyNodes(t *testing.T) {
 	r := newFakeRouter("s")
-	r.cluster = &fakeCluster{counters: adapter.ClusterCounters{To: map[string]map[string]uint64{"\xff": {"ok": 1}, "\xfe": {"ok": 2}}}}
+	r.cluster = &fakeCluster{counters: clusternode.Counters{To: map[string]map[string]uint64{"\xff": {"ok": 1}, "\xfe": {"ok": 2}}}}
 	for i := range 10 * maxNodes {
-		r.cluster.nodes = append(r.cluster.nodes, adapter.NodeInfo{Node: fmt.Sprint("n", i), Trusted: true, Alive: true})
+		r.cluster.nodes = append(r.cluster.nodes, clusternode.Info{Node: fmt.Sprint("n", i), Trusted: true, Alive: true})
 	}
 	r.cluster.nodes = append(r.cluster.nodes, r.cluster.nodes[0])
 	text, _ := scrape(t, NewMetrics("1").Handler(r, zap.NewNop()), "text/plain")

@@ -20,7 +20,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -36,9 +35,9 @@ type fakeRouter struct {
 	cluster  *fakeCluster // nil without one
 }
 
-func (r *fakeRouter) Servers() (all []adapter.ServerInfo) {
+func (r *fakeRouter) Servers() (all []status.Server) {
 	for i, name := range r.names {
-		all = append(all, adapter.ServerInfo{
+		all = append(all, status.Server{
 			Status: status.Status{Name: name, State: status.Ready, Restarts: i, StrayLines: 3},
 			Calls:  2, Waiting: 1, Tools: 1,
 		})

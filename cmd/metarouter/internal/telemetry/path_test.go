@@ -41,7 +41,7 @@ func newPath(tb testing.TB) *path {
 	metrics := NewMetrics("") // which are counted whenever somebody can ask for them
 	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
 	options := server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
-	servers := server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts().Scope(), options }})
+	servers := server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Scope(), options }})
 	inR, inW, err := os.Pipe()
 	expect.OK(tb, err)
 	outR, outW, err := os.Pipe()

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -18,12 +18,12 @@ import (
 const scrapeTime = 30 * time.Second
 
 // A Router has the state of its servers, the catalog and the state of its cluster, as
-// [adapter.Parts] has.
+// [adapter.Router] has.
 type Router interface {
-	Servers() []adapter.ServerInfo
+	Servers() []status.Server
 	Snapshot() *registry.Snapshot
-	Nodes() []adapter.NodeInfo
-	ClusterReport() (r adapter.ClusterReport, c adapter.ClusterCounters, ok bool)
+	Nodes() []clusternode.Info
+	ClusterReport() (r clusternode.Report, c clusternode.Counters, ok bool)
 }
 
 // Handler serves the metrics to Prometheus, in the format that it asks for, together with

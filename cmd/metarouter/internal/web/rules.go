@@ -28,7 +28,7 @@ const (
 )
 
 // An issuer is an identity provider with the rules by which its users become principals. It is
-// plain data, so that [adapter.Follow] can compare it.
+// plain data, so that [reload.Follow] can compare it.
 type issuer struct {
 	config.Issuer
 	profiles map[string]bool // of its rules, if they exist

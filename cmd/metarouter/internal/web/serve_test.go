@@ -38,18 +38,17 @@ func start(t testing.TB, c config.Config, log *zap.Logger) (r *running) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r = &running{Listener: l, router: adapter.New(c, adapter.Options{}), edits: make(chan config.Config)}
-	parts := r.router.Parts()
 	s := server.NewServers(server.Profiles{
 		Open: func(_ server.View, chosen []string) (server.Router, server.Options) {
-			return parts.Scope(chosen...), server.Options{}
+			return r.router.Scope(chosen...), server.Options{}
 		},
-		Exists: func(name string) bool { _, ok := parts.Config().Router.Profiles[name]; return ok },
-		Edited: parts.Edited, Whole: parts,
+		Exists: func(name string) bool { _, ok := r.router.Config().Router.Profiles[name]; return ok },
+		Edited: r.router.Edited, Whole: r.router,
 	})
 	ended := make(chan error, 3)
 	go func() { ended <- r.router.Run(ctx, r.edits) }()
 	go func() { ended <- s.Run(ctx) }()
-	go func() { ended <- l.Serve(ctx, s, parts) }()
+	go func() { ended <- l.Serve(ctx, s, r.router) }()
 	t.Cleanup(func() {
 		cancel()
 		for range 3 {
@@ -63,7 +62,7 @@ func start(t testing.TB, c config.Config, log *zap.Logger) (r *running) {
 
 // edit puts another configuration into use.
 func (r *running) edit(c config.Config) {
-	edited := r.router.Parts().Edited()
+	edited := r.router.Edited()
 	c.Router.HTTP.MaxHeader = 1 << 16
 	r.edits <- c
 	<-edited

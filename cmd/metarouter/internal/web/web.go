@@ -28,6 +28,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -219,10 +220,10 @@ func tokenOf(file string) (config.Token, error) {
 	return plainToken(token), nil
 }
 
-// Serve serves the router with the configuration of parts until ctx ends. Then it lets
+// Serve serves the router with the configuration of r until ctx ends. Then it lets
 // calls finish for a while.
-func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
-	options := adapter.Follow(parts, l.optionsOf)
+func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Router) error {
+	options := reload.Follow(parts, l.optionsOf)
 	defer l.verifier.Close() // after the handler, which asks it
 	handler := s.Handler(server.HTTPOptions{
 		Bound: l.bound(), Pages: l.pages, Logins: parts.Logins(), Accounts: parts, Audit: parts.Audit, Live: options,

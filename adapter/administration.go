@@ -4,28 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"reflect"
-	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
-
-// Parts are the router as its administrators see it: all of it, and the means to control it. They
-// are for frontends of the router, such as the MCP server of package server. A program that hands
-// out work needs only the [Router].
-type Parts struct {
-	*View // without any limit, also if there is a profile "default"
-	*accounts
-	administration
-}
 
 // Scope returns the router for clients that have chosen all of these profiles: each must allow a
 // tool. A profile is a name, a union such as "dev|ops" (one of them must allow the tool), or "@read"
 // (all but the tools that may write). Without a choice, the profile "default" applies if it exists.
-func (p *Parts) Scope(chosen ...string) *View {
-	r := p.administration.router
+func (r *Router) Scope(chosen ...string) *View {
 	return scoped{r, scope.New(whole{r.current, r.registry}, chosen...)}.view()
 }
 
@@ -52,7 +42,7 @@ func (a administration) Edited() <-chan struct{} { return a.router.current.load(
 func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
 
 // Approvals returns the desk with the calls that wait for a person's approval.
-func (a administration) Approvals() *Desk { return a.router.approvals }
+func (a administration) Approvals() *approval.Desk { return a.router.approvals }
 
 // Seen notes that a person has seen how the definitions of the server's tools changed; see
 // LastSeen of [registry.Offer].
@@ -67,7 +57,7 @@ func (a administration) ConfirmHints(server string, shown map[string]registry.Hi
 
 // ClusterReport returns the state of the connection to the cluster, and counters. ok is false if the
 // router is in no cluster.
-func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok bool) {
+func (a administration) ClusterReport() (r clusternode.Report, c clusternode.Counters, ok bool) {
 	m := a.router.members
 	node := m.node()
 	if node == nil {
@@ -91,28 +81,4 @@ func (a administration) DialRouter(ctx context.Context, address string) (net.Con
 		return nil, fmt.Errorf("%w: this router is in no cluster", ErrNotSent)
 	}
 	return node.DialRouter(ctx, address)
-}
-
-// Follow returns a function that returns a value derived from the configuration in use, and a channel
-// that is closed when another configuration is. The pointer is the same until an edit changes the
-// value, which must not be modified.
-func Follow[T any](p *Parts, derive func(config.Config) *T) func() (*T, <-chan struct{}) {
-	type derived struct {
-		value  *T
-		edited <-chan struct{}
-	}
-	var last atomic.Pointer[derived]
-	return func() (*T, <-chan struct{}) {
-		edited := p.Edited()
-		before := last.Load()
-		if before != nil && before.edited == edited {
-			return before.value, edited
-		}
-		next := &derived{derive(p.Config()), edited}
-		if before != nil && reflect.DeepEqual(before.value, next.value) {
-			next.value = before.value
-		}
-		last.Store(next)
-		return next.value, edited
-	}
 }
