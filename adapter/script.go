@@ -23,7 +23,7 @@ func (c calls) RunScript(ctx context.Context, run selector.ScriptRun) selector.S
 }
 
 // RunScript runs a script for the program itself. Its bounds are "scripts" of the configuration, and its calls are as
-// those of [Router.Execute].
+// as of [Router.Execute].
 func RunScript(ctx context.Context, r *Router, s selector.Script) selector.ScriptOutcome {
 	return r.RunScript(ctx, selector.ScriptRun{Script: s})
 }

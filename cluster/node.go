@@ -171,7 +171,7 @@ func (n *Node) Address() string {
 }
 
 // DialRouter opens a stream for requests of clients to a router of a trusted node, by its address. It takes at most
-// 10 s. Errors are as those of Dial.
+// 10 s. Errors are as of Dial.
 func (n *Node) DialRouter(ctx context.Context, address string) (clusternode.Stream, error) {
 	m, _ := n.now()
 	if m == nil {

@@ -27,7 +27,7 @@ const (
 )
 
 // Observe joins a cluster for about a second and a half, without announcing this node, and returns
-// which nodes there are, this one first, and how the connection is. keyFile is that of this node's
+// which nodes there are, this one first, and how the connection is. keyFile is the file of this node's
 // key, which is made if it does not exist. The error says why the cluster could not be asked at all;
 // the report is filled in as far as possible then.
 func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]clusternode.Info, clusternode.Report, error) {

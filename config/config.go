@@ -133,7 +133,7 @@ const (
 	Scripts Transport = "scripts"
 )
 
-// ToolFilter chooses and renames a server's tools. Patterns are those of package
+// ToolFilter chooses and renames a server's tools. Patterns are as in package
 // internal/glob, compared with the server's own names. Empty Allow allows all.
 type ToolFilter struct {
 	Allow  []string          `key:"allow"`

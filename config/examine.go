@@ -30,7 +30,7 @@ func (c Config) Examine() Config {
 		return c
 	}
 	c.env.examines = true
-	c.Problems = slices.Clone(c.Problems) // with those of callers, such as that there is no file
+	c.Problems = slices.Clone(c.Problems) // with problems of callers, such as that there is no file
 	if examined, err := assemble(c.sources, c.env); err == nil {
 		c.Problems = append(c.Problems, slices.DeleteFunc(examined.Problems, func(p Problem) bool { return slices.Contains(c.Problems, p) })...)
 		c.sortProblems()

@@ -19,7 +19,7 @@ import (
 type fields map[string]func(hujson.ObjectMember)
 
 // keys adds to known the functions that decode the keys of the struct to which to points.
-// The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
+// The tag "key" of a field has its keys, with dots before the keys of inner objects, and after a comma
 // which other values may stand for an array, or "empty" if an empty array differs from an absent one. The
 // schema says how values are read, and which fit.
 func (d *decoder) keys(to any, known fields) fields {

@@ -68,7 +68,7 @@ func number(v *hujson.Value) float64 {
 	return n
 }
 
-// dialect makes the keywords of a schema those of JSON Schema 2020-12, and leaves out what has another form. It
+// dialect makes the keywords of a schema keywords of JSON Schema 2020-12, and leaves out what has another form. It
 // reports whether the schema may allow more than before.
 func (c *cleaner) dialect(o object) (wider bool) {
 	wider = c.dangling[o.Object]

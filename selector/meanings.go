@@ -34,7 +34,7 @@ type meanings struct {
 	begin         context.CancelFunc
 }
 
-// vectors are those of all items of a collection, in its order.
+// vectors are the vectors of all items of a collection, in its order.
 type vectors struct {
 	of      *index.Collection
 	matrix  *encoder.Matrix

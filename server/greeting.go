@@ -186,7 +186,7 @@ func (g *greeting) instructions() string {
 	return b.String()
 }
 
-// maxQuoted bounds the instructions of the router and its servers together, in bytes, and maxQuote those of one server.
+// maxQuoted bounds the instructions of the router and its servers together, in bytes, and maxQuote the instructions of one server.
 const maxQuoted, maxQuote = 4096, 500
 
 // quote writes a section with the instructions of each server that has some, as far as they fit. In search mode, find_tools

@@ -97,7 +97,7 @@ func (f *fakeIssuer) asked() []string {
 
 const publicURL = "https://tools.example.com/router"
 
-// options returns those of a router that the issuer lets clients in to.
+// options returns the options of a router that the issuer lets clients in to.
 func (f *fakeIssuer) options() HTTPOptions {
 	return HTTPOptions{PublicURL: publicURL, Issuers: []clientauth.Issuer{f.issuer}, Authenticator: f}
 }

@@ -266,7 +266,7 @@ func TestBudgetCrossed(t *testing.T) {
 	})
 }
 
-// instructions returns those of a router.
+// instructions returns the instructions of a router.
 func instructions(r Router, search, decided bool) string {
 	o, options := new(Options), &catalog.Options{Search: search}
 	d := &display{router: r, live: func() (*Options, <-chan struct{}) { return o, nil }}

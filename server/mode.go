@@ -6,7 +6,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
-// A decision says which tools clients are shown: those of mode Direct, or of Search; Code counts as Search. Auto is decided from
+// A decision says which tools clients are shown: the tools of mode Direct, or of Search; Code counts as Search. Auto is decided from
 // the tools that are known when the router starts. Servers that were never listed are late: Auto stays Direct, unless
 // their tools, once they are listed, make the list cost more than the budget. So the mode
 // changes once at most, until an edit of mode or toolBudget decides it again. While there are no

@@ -299,7 +299,7 @@ func TestFindToolsNamesServers(t *testing.T) {
 	if described() == got {
 		t.Error("the text stays after a server has gone")
 	}
-	// A profile names its own servers: they are those of its router.
+	// A profile names its own servers: they are its router's.
 	own := newAlone(newFake(registry.NormalizedTool{ID: "a:b", Server: "a", Name: "b", Definition: json.RawMessage(`{"name":"b"}`), InputSchema: json.RawMessage(`{"type":"object"}`)}), Options{Mode: exposure.Search})
 	if page, _ := own.catalog.View().Tools.Page(""); strings.Contains(string(page), "The servers:") {
 		t.Errorf("%s", page)

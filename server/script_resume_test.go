@@ -116,7 +116,7 @@ type scriptAnswer struct {
 	progress []string
 }
 
-// keys returns those of the questions.
+// keys returns the keys of the questions.
 func (a scriptAnswer) keys() string {
 	return strings.Join(slices.Sorted(maps.Keys(a.Result.InputRequests)), " ")
 }

@@ -170,7 +170,7 @@ type probe struct {
 	header                   []string
 }
 
-// probes returns all requests at a path, without those of sessions.
+// probes returns all requests at a path, without requests of sessions.
 func probes(all map[string][]string, base string) (list []probe) {
 	for _, method := range slices.Sorted(maps.Keys(all)) {
 		for _, params := range append([]string{}, all[method]...) {
@@ -194,7 +194,7 @@ func probes(all map[string][]string, base string) (list []probe) {
 	return list
 }
 
-// withToken returns the requests of a client that has a token, with those of other routes.
+// withToken returns the requests of a client that has a token, with the requests of other routes.
 func withToken(all map[string][]string, name string) []probe {
 	list := probes(all, "/mcp")
 	for _, path := range []string{"/health", "/v1/mesh_scan", "/", "/metrics", "/dashboard/events", "/login"} {

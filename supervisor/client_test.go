@@ -16,7 +16,7 @@ type client struct {
 	home         *client // nil if it has none
 	modern       bool
 	capabilities string
-	place        Place // nil for that of the router
+	place        Place // nil for the router's
 
 	mu    sync.Mutex
 	heard []string

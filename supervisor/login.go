@@ -91,7 +91,7 @@ type tokens struct {
 }
 
 // tokensOf returns the tokens of a session with the server of a resolved entry; nil if there are no logins. The opener
-// keeps those of the session from which lists are read for the life of the server.
+// keeps the callbacks of the session from which lists are read for the life of the server.
 func (o *opener) tokensOf(ctx context.Context, resolved config.Server, on terms) (transport.Tokens, error) {
 	switch {
 	case resolved.Exchange != nil && !on.shared && (on.user == nil || on.user.exchange == nil):

@@ -53,7 +53,7 @@ func newPool(life context.Context, o *opener) *pool {
 // maxClients bounds the sessions of one server that are one client's each.
 const maxClients = 100
 
-// maxOfUser bounds those of one principal other than the local user.
+// maxOfUser bounds the sessions of one principal other than the local user.
 const maxOfUser = 5
 
 // A use says which clients use a session that is not the one that all share.

@@ -289,7 +289,7 @@ func (e elsewhere) Variant(server string) *Variant {
 	return &Variant{entry, "clients differ in TOKEN"}
 }
 
-// Clients with the same variant of a server share a session, next to that of the others, which ends with the last of them.
+// Clients with the same variant of a server share a session, next to the others' session, which ends with the last of them.
 func TestVariant(t *testing.T) {
 	t.Parallel()
 	srv := newFar(t, func(f *far) { f.id = "s" })

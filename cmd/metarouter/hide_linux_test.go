@@ -11,7 +11,7 @@ import (
 )
 
 // Other processes of the user can't read the memory of this program, but with --debug,
-// and that of a bundled server.
+// and a bundled server's.
 func TestProcessIsHidden(t *testing.T) {
 	before, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	expect.OK(t, err)

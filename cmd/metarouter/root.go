@@ -23,7 +23,7 @@ import (
 
 const helpColumns = 80
 
-// newRootCommand returns the command line. args are those of the process.
+// newRootCommand returns the command line. args are the arguments of the process.
 func newRootCommand(files *configfile.Source, args []string) *cobra.Command {
 	local, out := &service.Runner{Files: files, Version: version}, files.Console
 	root := &cobra.Command{

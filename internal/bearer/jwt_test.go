@@ -233,7 +233,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// genuineReasons are those of tokens whose signature was verified before.
+// genuineReasons are the reasons of tokens whose signature was verified before.
 var genuineReasons = regexp.MustCompile(`aud|expire|\((nbf|iat|cnf.*|token_use)\)|no time|no access token|scope`)
 
 func manyScopes() string {

@@ -117,7 +117,7 @@ func TestKeptTokenExpires(t *testing.T) {
 	})
 }
 
-// The times of a token are those of its claims, to the second.
+// The times of a token are the times of its claims, to the second.
 func TestTimes(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -24,7 +24,7 @@ var optional = map[string]func([]byte) bool{
 	"size": IsInteger, "icons": areIcons,
 }
 
-// ofAnnotations are those of annotations.
+// ofAnnotations are the members of annotations.
 var ofAnnotations = map[string]func([]byte) bool{
 	"audience": isAudience,
 	"priority": func(v []byte) bool {
@@ -38,7 +38,7 @@ var ofAnnotations = map[string]func([]byte) bool{
 	},
 }
 
-// ofCompletion are those of a completion.
+// ofCompletion are the members of a completion.
 var ofCompletion = map[string]func([]byte) bool{
 	"hasMore": IsFlag, "total": IsInteger,
 }

@@ -40,7 +40,7 @@ func attributeOf(s sdk.ReadOnlySpan, key attribute.Key) string {
 	return ""
 }
 
-// Each attempt has a span, of which the server is told, below that of the call.
+// Each attempt has a span, of which the server is told, below the call's span.
 func TestSpansOfACall(t *testing.T) {
 	attempts := 0
 	var told []string

@@ -16,7 +16,7 @@ import (
 type Server struct {
 	Name      string // in the configuration
 	URL       string // of its MCP endpoint
-	Principal string // whose login is meant: a hash; "" is the local user's, or that of all clients
+	Principal string // whose login is meant: a hash; "" is the local user's, or the one of all clients
 	Settings  Settings
 }
 

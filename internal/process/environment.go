@@ -50,7 +50,7 @@ var runners = map[string][]string{
 // ofTerminals are variables that a star in inheritEnv matches, and in which it does not matter that clients differ.
 var ofTerminals = []string{"PWD", "OLDPWD", "SHLVL", "_", "TERM*", "COLORTERM", "WINDOWID", "SSH_*", "XDG_SESSION_*", "GPG_TTY", "TMUX*", "STY", "INVOCATION_ID", "JOURNAL_STREAM"}
 
-// InheritedNames returns those of the names of variables that inherit names; see [Environment].
+// InheritedNames returns the names of variables that inherit names; see [Environment].
 func InheritedNames(names, inherit []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool {
 		named := slices.ContainsFunc(inherit, func(pattern string) bool { return strings.EqualFold(pattern, name) })

@@ -36,7 +36,7 @@ func OnlyOf(choice string) (servers []string) {
 	return servers
 }
 
-// isProfile reports whether a choice is that of a profile, or of a union.
+// isProfile reports whether a choice is a profile's, or a union's.
 func isProfile(choice string) bool {
 	return choice != ReadOnly && !strings.HasPrefix(choice, onlyPrefix)
 }

@@ -13,7 +13,7 @@ const (
 // Unshared reports only whether the path exists: the folder decides who can read it.
 func Unshared(path string) error { return OwnersOnly(path) }
 
-// OwnersOnly reports only whether the path exists: modes are those of Unix.
+// OwnersOnly reports only whether the path exists: Unix alone has modes.
 func OwnersOnly(path string) error {
 	_, err := os.Stat(path)
 	return err

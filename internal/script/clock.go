@@ -15,7 +15,7 @@ const maxPause = 10 * time.Minute
 type clockKey struct{}
 
 // Pause says that a script's call waits for a person. While all calls of the script wait, its wall time stands
-// still. The context is that of [Host]. The caller calls resume once.
+// still. The context is the [Host]'s. The caller calls resume once.
 func Pause(ctx context.Context) (resume func()) {
 	c, ok := ctx.Value(clockKey{}).(*clock)
 	if !ok {

@@ -42,7 +42,7 @@ func (l Limits) orDefault() Limits {
 // A Host does for a script what the script can't do itself. Its methods are called by several goroutines
 // at once. [Pause] takes their context. A [CallError] says whether the script may try again.
 type Host interface {
-	// Call calls a tool of a server. The result is that of tools/call. An error is that there is no result: the
+	// Call calls a tool of a server. The result is the result of tools/call. An error is that there is no result: the
 	// tool is unknown, or the call failed; a *[Lost] in its chain ends the script.
 	Call(ctx context.Context, c Call) (json.RawMessage, error)
 
@@ -91,7 +91,7 @@ type Options struct {
 
 // An Error is why a script failed.
 type Error struct {
-	// Name is that of the exception, such as "TypeError" or "ToolError". Others are "LimitError" for a bound, "LostError"
+	// Name is the name of the exception, such as "TypeError" or "ToolError". Others are "LimitError" for a bound, "LostError"
 	// for a call with an unknown effect, "CancelError", "BusyError" for too many scripts, and "InternalError".
 	Name    string `json:"name"`
 	Message string `json:"message"`

@@ -14,7 +14,7 @@ var types string
 
 // A source is a script's code as it is compiled: an async function.
 type source struct {
-	before, code, after string // the lines of code, which has no fence, are those of the model
+	before, code, after string // the lines of code, which has no fence, are the model's
 	callable            bool   // a function that it returns is called with the input
 }
 

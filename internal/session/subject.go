@@ -6,7 +6,7 @@ import (
 )
 
 // A Subject is the access token with which a client has sent a request, for servers that get another token in exchange for it. The
-// zero value is that of a client which was let in otherwise.
+// zero value is for a client which was let in otherwise.
 type Subject struct {
 	Principal string // of the client, as in [Caller]
 	Token     string

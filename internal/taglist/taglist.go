@@ -21,7 +21,7 @@ func Clean(tags []string) []string {
 	return slices.Compact(clean)
 }
 
-// Count returns how many of the wanted tags are among those of a tool. Both are clean.
+// Count returns how many of the wanted tags are among the tags of a tool. Both are clean.
 func Count(tool, wanted []string) (n int) {
 	for _, tag := range wanted {
 		if slices.Contains(tool, tag) {

@@ -40,7 +40,7 @@ const (
 	// maxNames is how many secrets a vault has at most.
 	maxNames = 1000
 	maxFile  = 4 << 20 // bytes
-	// maxOwn is how many values a user has, other than the local one. Those of all users fill at most half of the names.
+	// maxOwn is how many values a user has, other than the local one. All users' values fill at most half of the names.
 	maxOwn       = 20
 	maxUserValue = 4 << 10 // bytes
 )
@@ -156,7 +156,7 @@ func check(name, value string) error {
 	return nil
 }
 
-// SetUser sets a value of a principal as Set does, under its UserValue. Those of users other than the local one have bounds of
+// SetUser sets a value of a principal as Set does, under its UserValue. Values of users other than the local one have bounds of
 // their own, so that others' secrets fit.
 func SetUser(ctx context.Context, v *Vault, principal, name, value string) error {
 	name, of := UserValue(principal, name), UserValue(principal, "")

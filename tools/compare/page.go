@@ -47,19 +47,7 @@ func comparePage(t *T, o options) {
 		t.Fatalf("%d servers are listed", listed)
 	}
 
-	ctx, stop := context.WithCancel(t.Context())
-	called := make(chan struct{})
-	go func() { // the load
-		defer close(called)
-		pace := rate.NewLimiter(perSecond, 1)
-		for i := 0; pace.Wait(ctx) == nil; i++ {
-			if _, err := c.Call(ctx, fmt.Sprintf("s%03d__echo", i*7%servers), json.RawMessage(`{"message":"hello"}`)); err != nil && ctx.Err() == nil {
-				t.Error(err)
-				return
-			}
-		}
-	}()
-	defer func() { stop(); <-called }()
+	defer load(t, c, servers, perSecond)()
 
 	var seen pageUpdates
 	used := func() time.Duration { return cpuOf(t, process.Cmd.Process.Pid) }
@@ -80,6 +68,23 @@ func comparePage(t *T, o options) {
 	if per := seen.each(); per > perUpdate {
 		t.Errorf("an update has %d bytes", per)
 	}
+}
+
+// load calls the servers in turn, so often in a second, until stop is called.
+func load(t *T, c *mcptest.HTTPClient, servers, perSecond int) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		pace := rate.NewLimiter(rate.Limit(perSecond), 1)
+		for i := 0; pace.Wait(ctx) == nil; i++ {
+			if _, err := c.Call(ctx, fmt.Sprintf("s%03d__echo", i*7%servers), json.RawMessage(`{"message":"hello"}`)); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // pageUpdates counts the updates that a page gets, and their bytes.

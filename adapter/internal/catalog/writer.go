@@ -111,7 +111,7 @@ func (w *Writer) list(ctx context.Context, entry config.Server, s session.Sessio
 	if err != nil {
 		return err
 	}
-	if entry.Personal() { // they may be those of one user's account
+	if entry.Personal() { // they may belong to one user's account
 		offer.Resources = nil
 	}
 	for _, d := range offer.Dropped {

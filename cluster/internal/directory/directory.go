@@ -39,7 +39,7 @@ type Options struct {
 	Log               *zap.Logger
 }
 
-// A Directory puts the values of a router and watches those of others. Its methods may be called by
+// A Directory puts the values of a router and watches the values of others. Its methods may be called by
 // many goroutines at once.
 type Directory struct {
 	options Options

@@ -194,7 +194,7 @@ func (d *Directory) watch(ctx context.Context) {
 }
 
 // follow reads the values and their changes until ctx ends or the watch has to start again: then it
-// returns nil. One consumer reads all kinds, and of the definitions only those of this node.
+// returns nil. One consumer reads all kinds, and of the definitions only this node's.
 func (d *Directory) follow(ctx context.Context) error {
 	kv, err := d.open(ctx)
 	if err != nil {

@@ -69,7 +69,7 @@ type Prior struct {
 	Nearness func(*index.Document) Nearness
 }
 
-// A Nearness is the cosines of the vector of a tool with those of the whole task and of its nearest step,
+// A Nearness is the cosines of the vector of a tool with the vectors of the whole task and of its nearest step,
 // in [0,1].
 type Nearness struct{ Whole, Step float64 }
 

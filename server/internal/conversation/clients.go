@@ -95,7 +95,7 @@ func New(o Options) *Clients {
 
 // Open begins the conversation with a client that has a session. w takes the
 // messages that belong to no request; who is the identity that the client has proved. transport is
-// Stdio, HTTP or Node; place is that of [session.Caller], and may be nil. It must be closed.
+// Stdio, HTTP or Node; place is the Place of [session.Caller], and may be nil. It must be closed.
 func (cs *Clients) Open(place any, w Writer, transport string, who Identity) *Conversation {
 	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who}
 	c.Requests = &c.own

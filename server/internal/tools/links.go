@@ -106,7 +106,7 @@ func (r *runner) linked(owner any, server string, result json.RawMessage) json.R
 	return changes.Inside("", each("", result), "result", each) // of a task
 }
 
-// link returns the URI that the client gets in place of that of the resource, as JSON; nil if it is to stay.
+// link returns the URI that the client gets in place of the resource's, as JSON; nil if it is to stay.
 func (r *runner) link(owner any, server string, resource []byte) []byte {
 	uri, ok := wire.String(wire.Member(resource, "uri"))
 	if !ok || uri == "" || urls.IsOwn(uri) || strings.HasPrefix(uri, ResultScheme) {

@@ -64,7 +64,7 @@ type keptText struct {
 func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
 // keep keeps the text and returns its URI, "" if the text is too long to be kept. It drops the oldest texts of the client that
-// it leaves no room for, and then those of the largest client of the largest server.
+// it leaves no room for, and then texts of the largest client of the largest server.
 func (r *results) keep(client any, tool, text string) string {
 	k := &keptText{uri: ResultScheme + rand.Text(), owner: client, tool: tool, text: text}
 	if k.size() > maxKeptBytes {

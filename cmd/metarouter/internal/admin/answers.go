@@ -180,7 +180,7 @@ type RouteRequest struct {
 type Answer struct {
 	Route    Route           `json:"route,omitzero"`     // of a task
 	Result   json.RawMessage `json:"result,omitempty"`   // a CallToolResult; its _meta has trace_id and latency_ms
-	IsError  bool            `json:"is_error,omitempty"` // the result is that of a failure
+	IsError  bool            `json:"is_error,omitempty"` // the result is a failure's
 	NotRun   string          `json:"not_run,omitempty"`  // why nothing was called, and a command to write instead
 	Question string          `json:"question,omitempty"` // to which the command's person must agree first
 }

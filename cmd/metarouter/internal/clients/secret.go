@@ -93,7 +93,7 @@ func MoveSecret(path string, data []byte, server, name string) (text []byte, val
 // minHeld is how many bytes a value must have to be looked for: files have shorter ones by chance.
 const minHeld = 8
 
-// Holding returns those of our files, of the clients' and of the copies of both that have the value as
+// Holding returns which of our files, of the clients' and of the copies of both that have the value as
 // text.
 func Holding(p System, ours []string, value string) (paths []string) {
 	for _, c := range table {

@@ -56,7 +56,7 @@ func (c *Cluster) AddDenied(r clusternode.Report) {
 // ofPermissions begins the problems of permissions.
 const ofPermissions = "The permissions of NATS"
 
-// breaking are how problems begin that keep the cluster from working; ofNode begins those of nodes, which are named apart.
+// breaking are how problems begin that keep the cluster from working; ofNode begins problems of nodes, which are named apart.
 var breaking = []string{ofPermissions, "JetStream does not answer", "The NATS server has version"}
 
 const ofNode = "The node "

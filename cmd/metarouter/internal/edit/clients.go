@@ -81,7 +81,7 @@ func remember(path string, hashes map[string]string) error {
 	return imported.write()
 }
 
-// sourcesOf returns the named file of a client, those of a project, or else the user's.
+// sourcesOf returns the named file of a client, the files of a project, or else the user's.
 func sourcesOf(c clients.Client, file, project string) ([]clients.Source, error) {
 	if file != "" {
 		path, err := filepath.Abs(file)

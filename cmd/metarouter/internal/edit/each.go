@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// each is [Installation.plan] for an entry for each server of our configuration, or for those of --only.
+// each is [Installation.plan] for an entry for each server of our configuration, or for the servers of --only.
 func (in *Installation) each() (places []clients.Place, gone []string, err error) {
 	if clients.HasURL(in.client, in.source) {
 		return nil, nil, console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))

@@ -54,7 +54,7 @@ func Offer(ctx context.Context, local *service.Runner, files, names []string) er
 	return nil
 }
 
-// List prints the logins at remote servers, also those of users of a router.
+// List prints the logins at remote servers, also logins of users of a router.
 func List(ctx context.Context, out *console.Console) error {
 	own, err := configpath.Own()
 	if err != nil {
@@ -83,7 +83,7 @@ func List(ctx context.Context, out *console.Console) error {
 }
 
 // LogOut forgets the login at a server, and has its issuer revoke the tokens. user names whose login it is; "" is the local user's,
-// or that of all clients.
+// or of all clients.
 func LogOut(ctx context.Context, local *service.Runner, name, user string) error {
 	out := local.Files.Console
 	c, err := local.Files.Load(ctx)

@@ -281,7 +281,7 @@ func (p *process) service(c config.Config) *service.Service {
 	}
 }
 
-// chosen returns the profiles that a client sees: that of its choice, and the one of its choice of servers.
+// chosen returns the profiles that a client sees: the profile of its choice, and the one of its choice of servers.
 func chosen(of string, only []string) (names []string) {
 	if of != "" {
 		names = append(names, of)

@@ -101,7 +101,7 @@ func (l *AccessLog) Executed(e selector.Execution) {
 // Searched implements [selector.Observer]. Searches are not logged.
 func (*AccessLog) Searched(selector.Search) {}
 
-// write writes lines, those of one file at once.
+// write writes lines, the lines of one file at once.
 func (l *AccessLog) write(all []queued) {
 	for len(all) > 0 {
 		to, lines, n := all[0].to, all[0].line, 1
