@@ -63,29 +63,20 @@ func TestTryWriteToNobody(t *testing.T) {
 func TestHasReader(t *testing.T) {
 	layer.Integration(t)
 	r, w := open(t)
-	if !w.HasReader() {
-		t.Error("a pipe with a reader has none")
-	}
+	expect.Equal(t, w.HasReader(), true, "a pipe with a reader")
 	w.Write(make([]byte, 10))
 	r.Close()
-	if w.HasReader() {
-		t.Error("a pipe without a reader has one")
-	}
+	expect.Equal(t, w.HasReader(), false, "a pipe without a reader")
 	file, err := os.Create(t.TempDir() + "/out")
 	expect.OK(t, err)
 	defer file.Close()
-	if !New(file).HasReader() {
-		t.Error("a file has no reader")
-	}
+	expect.Equal(t, New(file).HasReader(), true, "a file")
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	expect.OK(t, err)
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()
-	if syscall.Shutdown(fds[1], syscall.SHUT_WR); !New(ours).HasReader() {
-		t.Error("a socket whose other end only stopped sending has no reader")
-	}
+	syscall.Shutdown(fds[1], syscall.SHUT_WR)
+	expect.Equal(t, New(ours).HasReader(), true, "a socket whose other end only stopped sending")
 	theirs.Close()
-	if New(ours).HasReader() {
-		t.Error("a closed socket has a reader")
-	}
+	expect.Equal(t, New(ours).HasReader(), false, "a closed socket")
 }

@@ -93,7 +93,8 @@ func hasReader(f syscall.Conn) bool {
 	err = raw.Control(func(fd uintptr) {
 		state := []unix.PollFd{{Fd: int32(fd)}}
 		_, err := unix.Poll(state, 0)
-		there = err == nil && state[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
+		// A signal, such as one of Go's scheduler, interrupts only a look that has found nothing.
+		there = err == unix.EINTR || err == nil && state[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
 	})
 	return err == nil && there
 }
