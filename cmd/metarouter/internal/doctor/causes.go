@@ -18,7 +18,7 @@ type cause struct {
 	printed      func() *regexp.Regexp             // a line that the program printed; nil for a cause of a kind of fault
 	kind         status.FaultKind                  // without printed
 	when         func(o output, named string) bool // nil for always; named is the first group of the line's match that is not empty
-	problem, fix string                            // with names in braces, as output.fill has them
+	problem, fix string                            // with names in braces, as output.sentences has them
 }
 
 // The lines of several causes.

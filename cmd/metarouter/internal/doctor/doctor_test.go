@@ -329,8 +329,8 @@ func TestCauses(t *testing.T) {
 		if c.printed != nil {
 			c.printed()
 		}
-		if text := (output{fault: new(status.Fault)}).fill(c.problem+c.fix, []string{"", "x"}); leftBrace.MatchString(text) {
-			t.Errorf("%s: %s", c.kind, text)
+		if problem, fix, _, _ := (output{fault: new(status.Fault)}).sentences(c, []string{"", "x"}); leftBrace.MatchString(problem + fix) {
+			t.Errorf("%s: %s", c.kind, problem+fix)
 		}
 	}
 }

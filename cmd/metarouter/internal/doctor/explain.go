@@ -34,7 +34,7 @@ type output struct {
 func (o output) explain() (problem, fix string, printed, ok bool) {
 	for _, c := range causes {
 		if c.printed == nil && c.kind == o.fault.Kind && (c.when == nil || c.when(o, "")) {
-			return o.fill(c.problem, nil), o.fill(c.fix, nil), false, true
+			return o.sentences(c, nil)
 		}
 		if c.printed == nil {
 			continue
@@ -43,7 +43,7 @@ func (o output) explain() (problem, fix string, printed, ok bool) {
 			line = plain.Line(line)
 			if m := c.printed().FindStringSubmatch(line); m != nil && (c.when == nil || c.when(o, group(m))) {
 				m[0] = line
-				return o.fill(c.problem, m), o.fill(c.fix, m), true, true
+				return o.sentences(c, m)
 			}
 		}
 	}
@@ -58,32 +58,32 @@ func group(m []string) string {
 var (
 	shortPath  = lazy.Regexp(`^(?:(?:/usr)?/s?bin(?::|$))+$`) // with folders of the system only, of programs that are started from a menu
 	noVariable = lazy.Regexp(`^[0-9]|\W`)
-
 	// variable matches the name of a variable, as servers use them.
 	variable = lazy.Regexp(`\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b`)
 )
 
-// fill replaces names in braces. m is the match of a printed line, which is its first element: {1} is the first group
-// that is not empty, and {2} the second group.
-func (o output) fill(text string, m []string) string {
+// sentences returns what explain does for a cause that applies, with its names in braces replaced. m is the match of a printed
+// line, which is its first element; nil without one. {1} is the first group that is not empty, and {2} the second group.
+func (o output) sentences(c cause, m []string) (problem, fix string, printed, ok bool) {
 	values := o.values()
 	if m != nil {
 		one := group(m)
-		var names, pairs []string // of all variables in the line that are not set
+		var unset, pairs []string // of all variables in the line that are not set
 		for _, n := range variable().FindAllString(m[0], -1) {
-			if _, set := o.entry.Env[n]; !set && !slices.Contains(names, n) {
-				names, pairs = append(names, n), append(pairs, fmt.Sprintf(`%q: "${%s}"`, n, n))
+			if _, set := o.entry.Env[n]; !set && !slices.Contains(unset, n) {
+				unset, pairs = append(unset, n), append(pairs, fmt.Sprintf(`%q: "${%s}"`, n, n))
 			}
 		}
-		all, noun := strings.Join(names, ", "), "variable "
-		if len(names) > 1 {
+		all, noun := strings.Join(unset, ", "), "variable "
+		if len(unset) > 1 {
 			noun = "variables "
 		}
 		values = append(values, "{1}", one, "{2}", m[min(2, len(m)-1)], "{names}", all, "{variables}", noun+all, "{pairs}", strings.Join(pairs, ", "),
 			"{line}", console.Cut(one, 120), "{url}", strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(one),
 			"{module}", strings.ReplaceAll(strings.Split(one, ".")[0], "_", "-"), "{install}", cmp.Or(installers[one], "install "+one))
 	}
-	return strings.NewReplacer(values...).Replace(text)
+	names := strings.NewReplacer(values...)
+	return names.Replace(c.problem), names.Replace(c.fix), m != nil, true
 }
 
 // program returns the command of the fault, without secrets.
