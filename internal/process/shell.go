@@ -47,7 +47,8 @@ type Base struct {
 // else's. PATH has the login shell's folders, then those that this process had besides. All other variables stay. The
 // safe variables are remembered in dataDir until the shell's files change; "" remembers nothing.
 //
-// Without an answer of the shell within 5 seconds, and on Windows, the environment stays as it is.
+// Without an answer of the shell within 5 seconds, its last answer counts. Without one, and on Windows, the environment stays
+// as it is.
 func Settle(ctx context.Context, dataDir string) *Base {
 	b := &Base{all: sync.OnceValue(func() map[string]string { return askShell(ctx) })}
 	if runtime.GOOS == "windows" {
@@ -91,7 +92,7 @@ type shellRecord struct {
 	Names     []string          `json:"names"`     // of all its variables, also of those that are not kept here
 }
 
-// remembered returns the safe variables of the login shell, as the file has them or else as ask returns them.
+// remembered returns the safe variables of the login shell, as the file has them or else as ask returns them; nil is no answer.
 func remembered(dataDir string, ask func() map[string]string) shellRecord {
 	path := filepath.Join(dataDir, "environment.json")
 	files := shellFiles()
@@ -105,8 +106,14 @@ func remembered(dataDir string, ask func() map[string]string) shellRecord {
 			}
 		}
 	}
-	r = shellRecord{Files: files, Since: time.Now(), Variables: make(map[string]string)}
-	for name, value := range ask() {
+	answer := ask()
+	if answer == nil && r.Variables["PATH"] != "" && strings.HasPrefix(r.Files, shell()+" ") {
+		// The same shell's last answer is better than none. The shell is asked again after shellRetry.
+		r.Files, r.Since = files, time.Now().Add(shellRetry-shellLife)
+	} else {
+		r = shellRecord{Files: files, Since: time.Now(), Variables: make(map[string]string)}
+	}
+	for name, value := range answer {
 		r.Names = append(r.Names, name)
 		if !reserved(name) && (passes(safe, name) || name == "LANGUAGE") || name == "PATH" {
 			r.Variables[name] = withoutPassword(name, value)

@@ -90,8 +90,14 @@ func TestSettle(t *testing.T) {
 		t.Errorf("after an edit, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())
 	}
 
-	write(filepath.Join(home, "busy"), "")
-	write(filepath.Join(home, ".zshrc"), "") // so that it is asked again
+	busy := filepath.Join(home, "busy")
+	write(busy, "")
+	write(filepath.Join(home, ".zshenv"), "") // so that it is asked again
+	setEnviron(t, menu)
+	if Settle(t.Context(), data); os.Getenv("PATH") != "/edited:/menus" || times() != 4 {
+		t.Errorf("without an answer, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())
+	}
+	expect.OK(t, os.Remove(filepath.Join(data, "environment.json")))
 	for _, tt := range []struct {
 		age  time.Duration // of what is remembered
 		path string
@@ -110,9 +116,9 @@ func TestSettle(t *testing.T) {
 		if Settle(t.Context(), data); os.Getenv("PATH") != tt.path {
 			t.Errorf("PATH is %s, want %s", os.Getenv("PATH"), tt.path)
 		}
-		os.Remove(filepath.Join(home, "busy"))
+		os.Remove(busy)
 	}
-	if times() != 5 {
+	if times() != 6 {
 		t.Errorf("the shell was asked %d times", times())
 	}
 	setEnviron(t, map[string]string{"HOME": home, "SHELL": "/bin/false", "PATH": "/menus", "LANG": "de"})
