@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -216,14 +217,10 @@ func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login
 	return nil
 }
 
-// loginNotices notify legacy clients of the end of a login that they were asked for. The zero value
-// is ready.
+// loginNotices notify legacy clients of the end of a login that they were asked for.
 type loginNotices struct {
-	running sync.WaitGroup
-
-	mu    sync.Mutex // guards the fields below
-	ended bool
-	due   map[loginNotice]bool
+	life *signal.Life
+	due  sync.Map // of loginNotice
 }
 
 // A loginNotice is a notification that a client is to get.
@@ -234,32 +231,22 @@ type loginNotice struct {
 
 // follow notifies the client when the login is over, once. home may be nil.
 func (n *loginNotices) follow(home Client, pending *login.Pending) {
+	notice := loginNotice{home, pending.ID}
 	if home == nil {
 		return
 	}
-	notice := loginNotice{home, pending.ID}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ended || n.due[notice] {
+	if _, followed := n.due.LoadOrStore(notice, nil); followed {
 		return
 	}
-	if n.due == nil {
-		n.due = make(map[loginNotice]bool)
-	}
-	n.due[notice] = true
-	n.running.Go(func() {
+	n.life.Go(func() {
 		<-pending.Done()
-		n.mu.Lock()
-		delete(n.due, notice)
-		n.mu.Unlock()
+		n.due.Delete(notice)
 		home.Notify("metarouter", session.Message{Method: "notifications/elicitation/complete", Params: json.RawMessage(wire.Marshal(map[string]string{"elicitationId": pending.ID}))})
 	})
 }
 
 // close takes no more logins, and waits until all are over.
 func (n *loginNotices) close() {
-	n.mu.Lock()
-	n.ended = true
-	n.mu.Unlock()
-	n.running.Wait()
+	n.life.Close(nil)
+	n.life.Wait()
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -234,7 +235,7 @@ func sign(k any, a jose.SignatureAlgorithm, header object, payload any) string {
 // reason returns why a token was refused, and fails the test if it was not.
 func reason(t *testing.T, err error) string {
 	t.Helper()
-	refused, ok := errors.AsType[*InvalidError](err)
+	refused, ok := errors.AsType[*clientauth.Refusal](err)
 	if !ok {
 		t.Fatalf("the error is %v, not a refusal", err)
 	}

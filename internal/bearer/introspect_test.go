@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"go.uber.org/zap/zaptest/observer"
 )
@@ -391,7 +392,7 @@ func TestEndedTokenIsGenuine(t *testing.T) {
 		time.Sleep(keepTime + time.Second)
 		for range 3 {
 			_, err := v.Verify(t.Context(), "opaque", resource)
-			if refused, _ := errors.AsType[*InvalidError](err); refused == nil || !refused.Genuine {
+			if refused, _ := errors.AsType[*clientauth.Refusal](err); refused == nil || !refused.Genuine {
 				t.Errorf("%v", err)
 			}
 			time.Sleep(inactiveTime + time.Second)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -219,7 +220,7 @@ func TestRefused(t *testing.T) {
 			for range 2 { // nothing is kept of the first
 				_, err := v.Verify(t.Context(), tt.token, resource)
 				got := reason(t, err)
-				refused, _ := errors.AsType[*InvalidError](err)
+				refused, _ := errors.AsType[*clientauth.Refusal](err)
 				if signed := genuineReasons.MatchString(got) && !strings.Contains(tt.name, "stranger"); refused.Genuine != signed {
 					t.Errorf("issued by the issuer: %v", refused.Genuine)
 				}

@@ -413,7 +413,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token-%d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := s.machine.last().Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := lastOwn(s).Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})
