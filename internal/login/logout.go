@@ -62,13 +62,3 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	}
 	return true, nil
 }
-
-// End ends a login that All has listed, as Logout does; it is an error if the login has ended before. settings may have the client of
-// its tokens.
-func (l *Logins) End(ctx context.Context, h Held, settings oauth.Settings) error {
-	was, err := l.Logout(ctx, oauth.Server{Name: h.Server, URL: h.URL, Principal: h.Principal, Settings: settings})
-	if err == nil && !was {
-		err = fmt.Errorf("%s: the login has ended before", h.Server)
-	}
-	return err
-}
