@@ -139,12 +139,13 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 			"mode": "url", "elicitationId": pending.ID, "url": url, "message": question,
 		}}})}
 	}
-	action, err := questionUntil(ctx, pending.Done(), func(ctx context.Context) (string, error) {
-		result, err := from.Ask(ctx, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
-			"mode": "url", "url": url, "message": question,
-		})})
-		return scope.Text(result, "action"), err
-	})
+	asking, withdraw := context.WithCancelCause(ctx)
+	defer withdraw(nil)
+	defer context.AfterFunc(pending.Over(), func() { withdraw(errLoginOver) })()
+	result, err := from.Ask(asking, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
+		"mode": "url", "url": url, "message": question,
+	})})
+	action := scope.Text(result, "action")
 	_, unable := errors.AsType[*session.Error](err)
 	switch {
 	case ctx.Err() != nil:
@@ -174,23 +175,6 @@ func (a *accounts) orRun(from Client, needed *login.NeededError) string {
 
 // errLoginOver is why a question is withdrawn.
 var errLoginOver = errors.New("the login is over")
-
-// questionUntil asks a question. It withdraws the question and returns errLoginOver if over is
-// closed before there is an answer.
-func questionUntil(ctx context.Context, over <-chan struct{}, ask func(context.Context) (string, error)) (string, error) {
-	ctx, end := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-over:
-			end(errLoginOver)
-		case <-ctx.Done():
-		}
-	})
-	defer watching.Wait()
-	defer end(nil)
-	return ask(ctx)
-}
 
 // awaitLogin waits until a person has logged in, and the server is tried again.
 func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login.Pending) error {
@@ -239,7 +223,7 @@ func (n *loginNotices) follow(home Client, pending *login.Pending) {
 		return
 	}
 	n.life.Go(func() {
-		<-pending.Done()
+		<-pending.Over().Done()
 		n.due.Delete(notice)
 		home.Notify("metarouter", session.Message{Method: "notifications/elicitation/complete", Params: json.RawMessage(wire.Marshal(map[string]string{"elicitationId": pending.ID}))})
 	})

@@ -35,7 +35,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	for _, p := range pending {
 		p.giveUp(errLoggedOut)
 		select {
-		case <-p.done: // if an answer was accepted, its tokens are forgotten below
+		case <-p.over.Done(): // if an answer was accepted, its tokens are forgotten below
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
