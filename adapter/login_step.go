@@ -215,10 +215,10 @@ type loginNotice struct {
 
 // follow notifies the client when the login is over, once. home may be nil.
 func (n *loginNotices) follow(home Client, pending *login.Pending) {
-	notice := loginNotice{home, pending.ID}
 	if home == nil {
 		return
 	}
+	notice := loginNotice{home, pending.ID}
 	if _, followed := n.due.LoadOrStore(notice, nil); followed {
 		return
 	}

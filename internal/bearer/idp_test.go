@@ -19,10 +19,11 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 const (

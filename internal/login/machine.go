@@ -3,7 +3,6 @@ package login
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sync/singleflight"
 
@@ -40,26 +39,30 @@ func ownToken(ctx context.Context, s *Source) (string, error) {
 	return await[string](ctx, next)
 }
 
-// replaceOwn gets another token of a machine than the refused one.
+// replaceOwn gets another token of a machine than the refused one. Callers whose requests were refused alike share the search for the
+// issuer.
 func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge, forbidden bool) error {
-	if isReplaced(lastOwn(s), token) {
-		return nil
-	}
-	found, err := s.find(ctx, c, token != "")
-	last := lastOwn(s)
-	switch {
-	case err != nil:
-		return err
-	case isReplaced(last, token): // meanwhile
-		return nil
-	case forbidden:
-		if s.count(c.Scopes, token) >= maxSteps {
-			return fmt.Errorf("the server asks for the scopes %q again though the router asked for them", c.Scopes)
+	name := fmt.Sprintf("replace %s %t %q", token, forbidden, c.Scopes)
+	_, err := await[string](ctx, s.start(name, discoverTime+refreshTime, func(ctx context.Context) (any, error) {
+		if last := lastOwn(s); isReplaced(last, token) {
+			return last.Access, nil
 		}
-	case last.Access == token && ageOf(last.Token, wall()) == young && wall().Sub(last.Obtained).Abs() < youngTime && last.by == found.Issuer.ID:
-		return fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
-	}
-	_, err = await[string](ctx, startOwn(s, *found, token, c.Scopes))
+		found, err := s.find(ctx, c, token != "")
+		last := lastOwn(s)
+		switch {
+		case isReplaced(last, token): // meanwhile
+			return last.Access, nil
+		case err != nil:
+			return nil, err
+		case forbidden:
+			if s.count(c.Scopes, token) >= maxSteps {
+				return nil, fmt.Errorf("the server asks for the scopes %q again though the router asked for them", c.Scopes)
+			}
+		case last.Access == token && ageOf(last.Token, wall()) == young && wall().Sub(last.Obtained).Abs() < youngTime && last.by == found.Issuer.ID:
+			return nil, fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
+		}
+		return await[string](ctx, startOwn(s, *found, token, c.Scopes))
+	}))
 	return err
 }
 
@@ -68,10 +71,11 @@ func isReplaced(last issued, token string) bool {
 	return last.by != "" && last.Access != token && ageOf(last.Token, wall()) != tooOld
 }
 
-// startOwn gets another token of a machine than the given one in a goroutine of the source, unless that is under way. It asks for more
-// scopes next to those of the last token.
+// startOwn gets another token of a machine than the given one in a goroutine of the source. It asks for more scopes next to those of
+// the last token. If a task is under way, this is the result of that one, whatever it asks for: of two at once, the one with fewer scopes
+// could end last.
 func startOwn(s *Source, found oauth.Found, token string, more []string) <-chan singleflight.Result {
-	return s.start("own "+strings.Join(more, " "), refreshTime, func(ctx context.Context) (any, error) {
+	return s.start("own", refreshTime, func(ctx context.Context) (any, error) {
 		last := lastOwn(s)
 		if isReplaced(last, token) { // by a task that has just ended
 			return last.Access, nil

@@ -22,6 +22,7 @@ func While(ctx context.Context, interval time.Duration, holds func(context.Conte
 			}
 			if !holds(ctx) {
 				cancel(why)
+				return
 			}
 		}
 	})
