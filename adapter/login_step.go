@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -138,12 +139,13 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 			"mode": "url", "elicitationId": pending.ID, "url": url, "message": question,
 		}}})}
 	}
-	action, err := questionUntil(ctx, pending.Done(), func(ctx context.Context) (string, error) {
-		result, err := from.Ask(ctx, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
-			"mode": "url", "url": url, "message": question,
-		})})
-		return scope.Text(result, "action"), err
-	})
+	asking, withdraw := context.WithCancelCause(ctx)
+	defer withdraw(nil)
+	defer context.AfterFunc(pending.Over(), func() { withdraw(errLoginOver) })()
+	result, err := from.Ask(asking, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
+		"mode": "url", "url": url, "message": question,
+	})})
+	action := scope.Text(result, "action")
 	_, unable := errors.AsType[*session.Error](err)
 	switch {
 	case ctx.Err() != nil:
@@ -174,23 +176,6 @@ func (a *accounts) orRun(from Client, needed *login.NeededError) string {
 // errLoginOver is why a question is withdrawn.
 var errLoginOver = errors.New("the login is over")
 
-// questionUntil asks a question. It withdraws the question and returns errLoginOver if over is
-// closed before there is an answer.
-func questionUntil(ctx context.Context, over <-chan struct{}, ask func(context.Context) (string, error)) (string, error) {
-	ctx, end := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-over:
-			end(errLoginOver)
-		case <-ctx.Done():
-		}
-	})
-	defer watching.Wait()
-	defer end(nil)
-	return ask(ctx)
-}
-
 // awaitLogin waits until a person has logged in, and the server is tried again.
 func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login.Pending) error {
 	bounded, cancel := context.WithTimeout(ctx, login.Lifetime)
@@ -216,14 +201,10 @@ func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login
 	return nil
 }
 
-// loginNotices notify legacy clients of the end of a login that they were asked for. The zero value
-// is ready.
+// loginNotices notify legacy clients of the end of a login that they were asked for.
 type loginNotices struct {
-	running sync.WaitGroup
-
-	mu    sync.Mutex // guards the fields below
-	ended bool
-	due   map[loginNotice]bool
+	life *signal.Life
+	due  sync.Map // of loginNotice
 }
 
 // A loginNotice is a notification that a client is to get.
@@ -238,28 +219,18 @@ func (n *loginNotices) follow(home Client, pending *login.Pending) {
 		return
 	}
 	notice := loginNotice{home, pending.ID}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ended || n.due[notice] {
+	if _, followed := n.due.LoadOrStore(notice, nil); followed {
 		return
 	}
-	if n.due == nil {
-		n.due = make(map[loginNotice]bool)
-	}
-	n.due[notice] = true
-	n.running.Go(func() {
-		<-pending.Done()
-		n.mu.Lock()
-		delete(n.due, notice)
-		n.mu.Unlock()
+	n.life.Go(func() {
+		<-pending.Over().Done()
+		n.due.Delete(notice)
 		home.Notify("metarouter", session.Message{Method: "notifications/elicitation/complete", Params: json.RawMessage(wire.Marshal(map[string]string{"elicitationId": pending.ID}))})
 	})
 }
 
 // close takes no more logins, and waits until all are over.
 func (n *loginNotices) close() {
-	n.mu.Lock()
-	n.ended = true
-	n.mu.Unlock()
-	n.running.Wait()
+	n.life.Close(nil)
+	n.life.Wait()
 }

@@ -90,7 +90,11 @@ func (a *accounts) end(ctx context.Context, h login.Held) error {
 			}
 		}
 	}
-	return a.logins.End(ctx, h, client)
+	was, err := a.logins.Logout(ctx, oauth.Server{Name: h.Server, URL: h.URL, Principal: h.Principal, Settings: client})
+	if err == nil && !was {
+		err = fmt.Errorf("%s: the login has ended before", h.Server)
+	}
+	return err
 }
 
 const (

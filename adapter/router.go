@@ -143,7 +143,7 @@ func New(c config.Config, o Options) *Router {
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
 		DataDir: o.DataDir, Guard: o.Guard, Play: o.Play, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
-	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
+	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins, notices: loginNotices{life: signal.NewLife()}}
 	r.members = newMembership(r)
 	r.sessions = sessions{r.supervisor, r.current, r.members}
 	r.sorting = newSorting(c, t, o)

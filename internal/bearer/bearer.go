@@ -122,7 +122,7 @@ type verified struct {
 
 // Verify returns the content of the token if one of the issuers, in the order in which they are asked, has issued it
 // for the resource, a URL. What is known of an issuer stays known as long as it is accepted. The error is
-// an [*InvalidError], or wraps ErrUnavailable or the error of ctx.
+// a [*clientauth.Refusal] without the token, or wraps ErrUnavailable or the error of ctx.
 func (v *Verifier) Verify(ctx context.Context, accepted []Issuer, token, resource string) (*Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -178,15 +178,6 @@ func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*
 	v.kept.put(sum, verdict{token: t, issuer: t.issuer, fresh: time.Now().Add(keepTime)}, keepTime)
 	return t, nil
 }
-
-// An InvalidError says why a token is refused, without the token. The Reason is printable ASCII
-// without quotes and backslashes, at most 300 bytes.
-type InvalidError struct {
-	Reason  string
-	Genuine bool // the issuer has issued the token: it has expired, or is for something else
-}
-
-func (e *InvalidError) Error() string { return "the token is refused: " + e.Reason }
 
 // ErrUnavailable is wrapped by errors of tokens that can't be judged now, since their issuer does
 // not answer. The rest of the text of such an error is for logs, not for clients.

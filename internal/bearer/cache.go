@@ -17,6 +17,7 @@ type verdict struct {
 	refused error     // nil if it is valid
 	issuer  *issuer   // that has issued it, or was asked first
 	fresh   time.Time // until when it counts
+	until   time.Time // until when it is kept
 }
 
 // counts reports whether the verdict still counts: a valid token has not expired, by the clock on
@@ -37,19 +38,14 @@ func (v *verdict) counts(ctx context.Context) (bool, error) {
 // A cache keeps verdicts by the hash of the token, each for its time. When it is full of those, it drops all.
 type cache struct {
 	mu    sync.Mutex // guards byKey
-	byKey map[[sha256.Size]byte]kept
-}
-
-type kept struct {
-	verdict
-	until time.Time
+	byKey map[[sha256.Size]byte]verdict
 }
 
 func (c *cache) get(key [sha256.Size]byte) (verdict, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k, ok := c.byKey[key]
-	return k.verdict, ok && time.Now().Before(k.until)
+	v, ok := c.byKey[key]
+	return v, ok && time.Now().Before(v.until)
 }
 
 func (c *cache) put(key [sha256.Size]byte, v verdict, last time.Duration) {
@@ -57,15 +53,16 @@ func (c *cache) put(key [sha256.Size]byte, v verdict, last time.Duration) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	if len(c.byKey) >= maxKept {
-		maps.DeleteFunc(c.byKey, func(_ [sha256.Size]byte, k kept) bool {
-			return !now.Before(k.until) || k.token != nil && hasExpired(k.token.Expires)
+		maps.DeleteFunc(c.byKey, func(_ [sha256.Size]byte, old verdict) bool {
+			return !now.Before(old.until) || old.token != nil && hasExpired(old.token.Expires)
 		})
 		if len(c.byKey) > maxKept*9/10 { // rare, since this looked at all
 			clear(c.byKey)
 		}
 	}
 	if c.byKey == nil {
-		c.byKey = make(map[[sha256.Size]byte]kept)
+		c.byKey = make(map[[sha256.Size]byte]verdict)
 	}
-	c.byKey[key] = kept{v, now.Add(last)}
+	v.until = now.Add(last)
+	c.byKey[key] = v
 }

@@ -22,6 +22,8 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -231,12 +233,12 @@ func sign(k any, a jose.SignatureAlgorithm, header object, payload any) string {
 	return text
 }
 
-// reason returns why a token was refused, and fails the test if it was not.
-func reason(t *testing.T, err error) string {
+// refusal returns why a token was refused, and fails the test if it was not.
+func refusal(t *testing.T, err error) *clientauth.Refusal {
 	t.Helper()
-	refused, ok := errors.AsType[*InvalidError](err)
+	refused, ok := errors.AsType[*clientauth.Refusal](err)
 	if !ok {
 		t.Fatalf("the error is %v, not a refusal", err)
 	}
-	return refused.Reason
+	return refused
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 const (
@@ -64,7 +66,7 @@ func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte
 			v.kept.put(sum, verdict{token: t, issuer: i, fresh: time.Now().Add(keepTime)}, seenTime)
 			return t, nil
 		}
-		if _, is := errors.AsType[*InvalidError](err); !is {
+		if _, is := errors.AsType[*clientauth.Refusal](err); !is {
 			return nil, err
 		}
 		if first == nil {
@@ -158,7 +160,7 @@ func (i *issuer) post(ctx context.Context, token string) (map[string]json.RawMes
 		return nil, fmt.Errorf("its introspection endpoint: %w", err)
 	}
 	claims, err := parseClaims(body)
-	if refusal, ok := errors.AsType[*InvalidError](err); ok {
+	if refusal, ok := errors.AsType[*clientauth.Refusal](err); ok {
 		return nil, errors.New("the answer of its introspection endpoint can't be used: " + refusal.Reason)
 	}
 	if active := string(claims["active"]); active != "true" && active != "false" {

@@ -90,7 +90,7 @@ func TestIntrospection(t *testing.T) {
 				got, err := v.Verify(t.Context(), "opaque", resource)
 				switch {
 				case tt.reason != "":
-					expect.Contains(t, reason(t, err), tt.reason, "the reason")
+					expect.Contains(t, refusal(t, err).Reason, tt.reason, "the reason")
 				case err != nil:
 					t.Error(err)
 				case got.Values("sub")[0] != "u1" || got.Expires.Before(time.Now()) || len(got.Scopes) != 2:
@@ -118,7 +118,7 @@ func TestJWTsAreNotAskedAbout(t *testing.T) {
 		raw(`{"alg":"ES256","kid":"a"}`, payload(claims(object{"iss": "https://evil.example.com"})), "x"),
 	} {
 		_, err := v.Verify(t.Context(), token, resource)
-		reason(t, err)
+		refusal(t, err)
 	}
 	if n := p.count("/introspect"); n > 0 {
 		t.Errorf("%d questions", n)
@@ -358,7 +358,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = newVerifier().Verify(t.Context(), "unknown", resource)
-	reason(t, err)
+	refusal(t, err)
 	a.set(func() { a.down = errors.New("no route to host") })
 	asked := b.count("/introspect")
 	for _, token := range []string{"unknown", "opaque"} {
@@ -391,7 +391,7 @@ func TestEndedTokenIsGenuine(t *testing.T) {
 		time.Sleep(keepTime + time.Second)
 		for range 3 {
 			_, err := v.Verify(t.Context(), "opaque", resource)
-			if refused, _ := errors.AsType[*InvalidError](err); refused == nil || !refused.Genuine {
+			if !refusal(t, err).Genuine {
 				t.Errorf("%v", err)
 			}
 			time.Sleep(inactiveTime + time.Second)

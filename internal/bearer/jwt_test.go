@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -218,8 +217,8 @@ func TestRefused(t *testing.T) {
 			v, _ := p.verifier(t, Issuer{})
 			for range 2 { // nothing is kept of the first
 				_, err := v.Verify(t.Context(), tt.token, resource)
-				got := reason(t, err)
-				refused, _ := errors.AsType[*InvalidError](err)
+				refused := refusal(t, err)
+				got := refused.Reason
 				if signed := genuineReasons.MatchString(got) && !strings.Contains(tt.name, "stranger"); refused.Genuine != signed {
 					t.Errorf("issued by the issuer: %v", refused.Genuine)
 				}
@@ -269,7 +268,7 @@ func TestReasonShowsStrangersTextBounded(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 5000), "a\"b\\c\r\nd\x7fü\x1b[31m", strings.Repeat("ü", 500)} {
 		for _, name := range []string{"iss", "aud"} {
 			_, err := s.v.Verify(t.Context(), sign(s.key, jose.ES256, nil, claims(object{name: text})), resource+strings.Repeat("/long", 200))
-			checkReason(t, reason(t, err))
+			checkReason(t, refusal(t, err).Reason)
 		}
 	}
 }
@@ -281,11 +280,11 @@ func TestAudienceOfKeptToken(t *testing.T) {
 		s.want(t, s.token, "valid")
 		for _, other := range []string{resource + "/p/work", "", "https://tools.example.com"} {
 			_, err := s.v.Verify(t.Context(), s.token, other)
-			reason(t, err)
+			refusal(t, err)
 		}
 	}
 	_, err := s.v.Verify(t.Context(), sign(s.key, jose.ES256, nil, claims(object{"aud": ""})), "")
-	reason(t, err)
+	refusal(t, err)
 }
 
 // Two issuers: the key of one does not sign for the other.
@@ -301,7 +300,7 @@ func TestKeysOfOtherIssuer(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := v.Verify(t.Context(), sign(a.keys[0], jose.ES256, nil, claims(object{"iss": b.url})), resource)
-	reason(t, err)
+	refusal(t, err)
 }
 
 // FuzzVerify feeds tokens of strangers: none is valid, and each refusal is fit for a header.
@@ -321,7 +320,7 @@ func FuzzVerify(f *testing.F) {
 		if err == nil {
 			t.Fatalf("%q is valid", token)
 		}
-		checkReason(t, reason(t, err))
+		checkReason(t, refusal(t, err).Reason)
 	})
 }
 
@@ -332,7 +331,7 @@ func FuzzParseClaims(f *testing.F) {
 	f.Fuzz(func(t *testing.T, object []byte, name string) {
 		claims, err := parseClaims(object)
 		if err != nil {
-			checkReason(t, reason(t, err))
+			checkReason(t, refusal(t, err).Reason)
 			return
 		}
 		if !json.Valid(object) {
@@ -341,7 +340,7 @@ func FuzzParseClaims(f *testing.F) {
 		i := &issuer{settings: Issuer{URL: idpURL}}
 		found, err := newVerified(i, claims, true)
 		if err != nil {
-			checkReason(t, reason(t, err))
+			checkReason(t, refusal(t, err).Reason)
 			return
 		}
 		found.Values(name)

@@ -51,7 +51,7 @@ func (s *setup) verify(t *testing.T, token string) string {
 	case errors.Is(err, ErrUnavailable):
 		return "unavailable"
 	}
-	return "refused: " + reason(t, err)
+	return "refused: " + refusal(t, err).Reason
 }
 
 func (s *setup) want(t *testing.T, token, want string) {

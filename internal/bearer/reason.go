@@ -3,20 +3,23 @@ package bearer
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 const maxShown = 100 // bytes of a token's issuer or audience
 
-// invalid returns why a token is refused, as a client may read it. The format and its texts must have only the characters of
-// an error_description (RFC 6750, section 3), as [shown] returns them.
+// invalid returns why a token is refused, as a client may read it, in at most 300 bytes. The format and its texts must have only the
+// characters of an error_description (RFC 6750, section 3), as [shown] returns them.
 func invalid(format string, args ...any) error {
-	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
+	return &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: fmt.Sprintf(format, args...)}
 }
 
 // genuine returns the refusal of a token that the issuer has issued.
 func genuine(err error) error {
-	if refused, ok := errors.AsType[*InvalidError](err); ok {
+	if refused, ok := errors.AsType[*clientauth.Refusal](err); ok {
 		refused.Genuine = true
 	}
 	return err

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
@@ -70,7 +69,7 @@ func TestWrongAnswers(t *testing.T) {
 			}
 			switch test.ends {
 			case "":
-				if signal.IsClosed(p.Done()) {
+				if p.Over().Err() != nil {
 					t.Fatalf("the login has ended: %v", p.Wait(t.Context()))
 				}
 				if f.browse(p.URL); p.Wait(t.Context()) != nil {

@@ -53,7 +53,7 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	}
 	select {
 	case <-p.ready:
-	case <-p.done:
+	case <-p.over.Done():
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -86,8 +86,9 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	}
 	p := &Pending{
 		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who, request: r, state: rand.Text(), verifier: oauth2.GenerateVerifier(),
-		answers: make(chan url.Values), ready: make(chan struct{}), done: make(chan struct{}),
+		answers: make(chan url.Values), ready: make(chan struct{}),
 	}
+	p.over, p.end = context.WithCancel(context.Background())
 	var ctx context.Context
 	ctx, p.giveUp = context.WithCancelCause(l.life.Context())
 	if !l.life.Go(func() { p.run(ctx, first) }) {

@@ -58,7 +58,7 @@ func (p *Pending) answer(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
-	done := signal.IsClosed(p.done)
+	done := p.over.Err() != nil
 	switch err := p.complete(r.Context(), answer); {
 	case errors.Is(err, errNoCode):
 		writePage(w, http.StatusBadRequest, sentence(err))

@@ -35,7 +35,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	for _, p := range pending {
 		p.giveUp(errLoggedOut)
 		select {
-		case <-p.done: // if an answer was accepted, its tokens are forgotten below
+		case <-p.over.Done(): // if an answer was accepted, its tokens are forgotten below
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
@@ -61,14 +61,4 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		return true, fmt.Errorf("%s: the tokens are forgotten, but %s did not revoke them: %w", s.Name, issuer, err)
 	}
 	return true, nil
-}
-
-// End ends a login that All has listed, as Logout does; it is an error if the login has ended before. settings may have the client of
-// its tokens.
-func (l *Logins) End(ctx context.Context, h Held, settings oauth.Settings) error {
-	was, err := l.Logout(ctx, oauth.Server{Name: h.Server, URL: h.URL, Principal: h.Principal, Settings: settings})
-	if err == nil && !was {
-		err = fmt.Errorf("%s: the login has ended before", h.Server)
-	}
-	return err
 }

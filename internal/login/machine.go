@@ -3,116 +3,109 @@ package login
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-// A machine is the state of a source with the grant client_credentials, which needs no person. It keeps the last token in memory.
-type machine struct {
-	turn *semaphore.Weighted    // of 1, to replace the last token
-	kept atomic.Pointer[issued] // nil before the first token
-}
-
-// An issued token of a machine, with its issuer.
+// An issued token is the last one of a machine: a source with the grant client_credentials, which needs no person. It is kept in
+// memory only.
 type issued struct {
 	oauth.Token
-	by string // "" before the first one
+	by string // its issuer; "" before the first token
 }
 
-func (m *machine) last() issued {
-	if last := m.kept.Load(); last != nil {
+// lastOwn returns the last token of a machine; the zero value before the first one.
+func lastOwn(s *Source) issued {
+	if last := s.own.Load(); last != nil {
 		return *last
 	}
 	return issued{}
 }
 
 // ownToken returns the token of a machine. Before the first refusal of the server it is "". While the last token is
-// valid, a slow issuer delays only the caller that asks it for the next one.
+// valid, a slow issuer delays no caller.
 func ownToken(ctx context.Context, s *Source) (string, error) {
-	m := &s.machine
-	last := m.last()
+	last, found := lastOwn(s), s.found.Load()
 	age := ageOf(last.Token, wall())
-	if age == young || age == old && !m.turn.TryAcquire(1) {
+	if age == young || found == nil || age == old && s.outage.Load().recent() != nil {
 		return last.Access, nil
 	}
-	if age == tooOld && m.turn.Acquire(ctx, 1) != nil {
-		return "", context.Cause(ctx)
+	next := startOwn(s, *found, last.Access, nil)
+	if age == old {
+		return last.Access, nil // an error shows when the token has expired
 	}
-	defer m.turn.Release(1)
-	found := s.found.Load()
-	if last = m.last(); found == nil || ageOf(last.Token, wall()) == young {
-		return last.Access, nil
-	}
-	if err := nextOwn(ctx, s, *found, nil); err != nil && ageOf(m.last().Token, wall()) != old {
-		return "", err
-	}
-	return m.last().Access, nil
+	return await[string](ctx, next)
 }
 
-// replaceOwn gets another token of a machine than the refused one.
+// replaceOwn gets another token of a machine than the refused one. Callers whose requests were refused alike share the search for the
+// issuer.
 func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge, forbidden bool) error {
-	m := &s.machine
-	if m.turn.Acquire(ctx, 1) != nil {
-		return context.Cause(ctx)
-	}
-	defer m.turn.Release(1)
-	last := m.last()
-	age := ageOf(last.Token, wall())
-	if last.by != "" && last.Access != token && age != tooOld {
-		return nil
-	}
-	found, err := s.find(ctx, c, token != "")
-	switch {
-	case err != nil:
-		return err
-	case forbidden:
-		if s.count(c.Scopes, token) >= maxSteps {
-			return fmt.Errorf("the server asks for the scopes %q again though the router asked for them", c.Scopes)
+	name := fmt.Sprintf("replace %s %t %q", token, forbidden, c.Scopes)
+	_, err := await[string](ctx, s.start(name, discoverTime+refreshTime, func(ctx context.Context) (any, error) {
+		if last := lastOwn(s); isReplaced(last, token) {
+			return last.Access, nil
 		}
-	case last.Access == token && age == young && wall().Sub(last.Obtained).Abs() < youngTime && last.by == found.Issuer.ID:
-		return fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
-	}
-	return nextOwn(ctx, s, *found, c.Scopes)
+		found, err := s.find(ctx, c, token != "")
+		last := lastOwn(s)
+		switch {
+		case isReplaced(last, token): // meanwhile
+			return last.Access, nil
+		case err != nil:
+			return nil, err
+		case forbidden:
+			if s.count(c.Scopes, token) >= maxSteps {
+				return nil, fmt.Errorf("the server asks for the scopes %q again though the router asked for them", c.Scopes)
+			}
+		case last.Access == token && ageOf(last.Token, wall()) == young && wall().Sub(last.Obtained).Abs() < youngTime && last.by == found.Issuer.ID:
+			return nil, fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
+		}
+		return await[string](ctx, startOwn(s, *found, token, c.Scopes))
+	}))
+	return err
 }
 
-// nextOwn gets another token. It is the caller's turn.
-func nextOwn(ctx context.Context, s *Source, found oauth.Found, more []string) error {
-	if failed := s.outage.Load().recent(); failed != nil {
-		return failed
-	}
-	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, refreshTime)
-	defer cancel()
-	m, settings := &s.machine, s.server.Settings
-	if err := s.account.permit(ctx, found.Issuer.ID, true); caller.Err() != nil {
-		return context.Cause(caller)
-	} else if err != nil {
-		s.found.Store(nil) // the next request is sent without a token: the server may name the first issuer again
-		m.kept.Store(nil)
-		return err
-	}
-	var granted []string
-	if len(settings.Scopes) == 0 {
-		granted = m.last().Scopes
-	}
-	var token oauth.Token
-	client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
-	if err == nil {
-		scopes := oauth.ScopesToAsk(settings, &found, oauth.Challenge{Scopes: more}, granted)
-		token, err = grantor(s.http, settings, found, client).ClientCredentials(ctx, scopes)
-	}
-	switch {
-	case err == nil:
+// isReplaced reports whether the last token of a machine is a valid one, and another than token.
+func isReplaced(last issued, token string) bool {
+	return last.by != "" && last.Access != token && ageOf(last.Token, wall()) != tooOld
+}
+
+// startOwn gets another token of a machine than the given one in a goroutine of the source. It asks for more scopes next to those of
+// the last token. If a task is under way, this is the result of that one, whatever it asks for: of two at once, the one with fewer scopes
+// could end last.
+func startOwn(s *Source, found oauth.Found, token string, more []string) <-chan singleflight.Result {
+	return s.start("own", refreshTime, func(ctx context.Context) (any, error) {
+		last := lastOwn(s)
+		if isReplaced(last, token) { // by a task that has just ended
+			return last.Access, nil
+		}
+		if failed := s.outage.Load().recent(); failed != nil {
+			return nil, failed
+		}
+		if err := s.account.permit(ctx, found.Issuer.ID, true); err != nil {
+			s.found.Store(nil) // the next request is sent without a token: the server may name the first issuer again
+			s.own.Store(nil)
+			return nil, err
+		}
+		next, err := nextOwn(ctx, s, found, oauth.Challenge{Scopes: more}, last.Scopes)
+		if err != nil {
+			err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
+			s.beginOutage(err)
+			return nil, err
+		}
 		s.outage.Store(nil)
-		m.kept.Store(&issued{token, found.Issuer.ID})
-		return nil
-	case caller.Err() != nil: // which says nothing of the issuer
-		return context.Cause(caller)
+		s.own.Store(&issued{next, found.Issuer.ID})
+		return next.Access, nil
+	})
+}
+
+// nextOwn asks the issuer for a token of a machine.
+func nextOwn(ctx context.Context, s *Source, found oauth.Found, c oauth.Challenge, granted []string) (oauth.Token, error) {
+	client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
+	if err != nil {
+		return oauth.Token{}, err
 	}
-	err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
-	s.beginOutage(err)
-	return err
+	scopes := oauth.ScopesToAsk(s.server.Settings, &found, c, granted)
+	return grantor(s.http, s.server.Settings, found, client).ClientCredentials(ctx, scopes)
 }

@@ -73,8 +73,9 @@ type Pending struct {
 	giveUp  context.CancelCauseFunc // ends it, unless an answer was accepted
 	answers chan url.Values         // of which one is accepted
 	ready   chan struct{}           // closed when the person can log in
-	done    chan struct{}           // closed when the login is done, has failed or has expired
-	err     error                   // why the login failed; set before done is closed
+	over    context.Context         // ends when the login is done, has failed or has expired
+	end     context.CancelFunc      // of over
+	err     error                   // why the login failed; set before over ends
 }
 
 var (
@@ -90,7 +91,7 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 	l.record(p.who, p.Server, audit.OK, "a login began")
 	if replaced != nil {
 		replaced.giveUp(errReplaced)
-		<-replaced.done
+		<-replaced.over.Done()
 	}
 	p.err = p.login(ctx)
 	p.giveUp(nil)
@@ -108,7 +109,7 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 		log.Info("a login is done")
 		l.record(p.who, p.Server, audit.OK, "logged in")
 	}
-	close(p.done)
+	p.end()
 }
 
 // login prepares the login, waits for the person, and stores the tokens.
@@ -215,15 +216,15 @@ func expired(p *Pending) bool { return !p.logins.now().Before(p.Expires.Round(0)
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
 func (p *Pending) Wait(ctx context.Context) error {
 	select {
-	case <-p.done:
+	case <-p.over.Done():
 		return p.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Done returns a channel that is closed when the login is done, has failed or has expired.
-func (p *Pending) Done() <-chan struct{} { return p.done }
+// Over returns a context that ends when the login is done, has failed or has expired.
+func (p *Pending) Over() context.Context { return p.over }
 
 // Finish completes the login with the URL to which the browser was sent, which a person has copied.
 // A URL that does not belong to this login is an error, and the login waits on.
@@ -275,7 +276,7 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 	}
 	select {
 	case p.answers <- answer:
-	case <-p.done:
+	case <-p.over.Done():
 	case <-ctx.Done():
 	}
 	return p.Wait(ctx)

@@ -37,13 +37,7 @@ func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth
 	if failed := s.outage.Load().recent(); failed != nil {
 		return "", s.account.needed(status.IssuerUnreachable, l, failed)
 	}
-	select {
-	case result := <-s.startRefresh(l, challenge):
-		token, _ := result.Val.(string)
-		return token, result.Err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
+	return await[string](ctx, s.startRefresh(l, challenge))
 }
 
 // startRefresh refreshes the token in a goroutine of the source, unless that is under way.

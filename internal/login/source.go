@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -32,8 +31,8 @@ type Source struct {
 	http    *http.Client
 	flights singleflight.Group          // discoveries and refreshes, which go on if their callers end
 	found   atomic.Pointer[oauth.Found] // the issuer that was found since the process began; nil before
-	machine machine
-	outage  atomic.Pointer[outage] // may be nil
+	own     atomic.Pointer[issued]      // the last token of a machine; nil before
+	outage  atomic.Pointer[outage]      // may be nil
 
 	mu    sync.Mutex                 // guards steps
 	steps map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
@@ -47,7 +46,7 @@ const (
 // newSource returns the source of the server's tokens. c asks its issuer.
 func newSource(o Options, server oauth.Server, c *http.Client, l *signal.Life) *Source {
 	return &Source{
-		server: server, http: c, life: l, steps: make(map[string]map[string]bool), machine: machine{turn: semaphore.NewWeighted(1)},
+		server: server, http: c, life: l, steps: make(map[string]map[string]bool),
 		account: account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))},
 	}
 }
@@ -67,6 +66,17 @@ func (s *Source) start(name string, limit time.Duration, task func(context.Conte
 	})
 }
 
+// await returns the result of a task that start has started, or the cause of ctx's end.
+func await[T any](ctx context.Context, task <-chan singleflight.Result) (result T, err error) {
+	select {
+	case r := <-task:
+		result, _ = r.Val.(T)
+		return result, r.Err
+	case <-ctx.Done():
+		return result, context.Cause(ctx)
+	}
+}
+
 // discoverTime bounds the search for the issuer of a server's tokens.
 const discoverTime = 30 * time.Second
 
@@ -76,20 +86,17 @@ func (s *Source) find(ctx context.Context, c oauth.Challenge, again bool) (*oaut
 		return found, nil
 	}
 	task := func(ctx context.Context) (any, error) { return oauth.Discover(ctx, s.http, s.server, c) }
-	select {
-	case result := <-s.start("discover", discoverTime, task):
-		if result.Err != nil {
-			return nil, fmt.Errorf("find the issuer of its tokens: %w", result.Err)
-		}
-		found := result.Val.(*oauth.Found)
-		if found.Issuer.TokenEndpoint == "" {
-			return nil, ErrNoOAuth
-		}
-		s.found.Store(found)
-		return found, nil
-	case <-ctx.Done():
+	found, err := await[*oauth.Found](ctx, s.start("discover", discoverTime, task))
+	switch {
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("find the issuer of its tokens: %w", err)
+	case found.Issuer.TokenEndpoint == "":
+		return nil, ErrNoOAuth
 	}
+	s.found.Store(found)
+	return found, nil
 }
 
 // Token returns the access token for a request, or "" without a login: then the request is

@@ -29,8 +29,9 @@ type script struct {
 	takes time.Duration // to answer
 	fails error
 
-	mu    sync.Mutex // guards asked
-	asked int        // for tokens
+	mu        sync.Mutex // guards the fields below
+	asked     int        // for tokens
+	described int        // how often it described itself
 }
 
 var farIssuer = oauth.Found{Asserted: true, Issuer: oauth.Issuer{ID: "https://far.example", TokenEndpoint: "https://far.example/token"}}
@@ -45,6 +46,9 @@ func (i *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "protected-resource"):
 		return answer(http.StatusNotFound, nil)
 	case r.Method == http.MethodGet:
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.described++
 		return answer(http.StatusOK, farIssuer.Issuer)
 	}
 	i.mu.Lock()
@@ -400,6 +404,36 @@ func TestMachineSlowIssuer(t *testing.T) {
 	})
 }
 
+// TestMachineRenewsOnceAtATime checks that a token with fewer scopes does not replace one with more that was asked for meanwhile, and that
+// all callers with one refused token share the search for the issuer.
+func TestMachineRenewsOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &script{life: time.Hour, takes: 20 * time.Second}
+		s := scripted(t, i, oauth.Settings{Grant: oauth.ClientCredentials, ClientID: "us"}, nil)
+		expect.OK(t, s.Refused(t.Context(), "", unauthorized))
+		time.Sleep(50 * time.Minute)
+		wantToken(t, s, "token-1") // which begins a renewal
+		synctest.Wait()
+		more := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Www-Authenticate": {`Bearer scope="write"`}}}
+		for n, scopes := range []int{0, 1} {
+			expect.OK(t, s.Refused(t.Context(), fmt.Sprintf("token-%d", n+1), more))
+			wantToken(t, s, fmt.Sprintf("token-%d", n+2))
+			expect.Equal(t, len(lastOwn(s).Scopes), scopes, "scopes")
+		}
+		before := i.described
+		time.Sleep(time.Minute)
+		var all sync.WaitGroup
+		for n := range 9 {
+			all.Go(func() {
+				time.Sleep(time.Duration(n) * time.Second)
+				expect.OK(t, s.Refused(t.Context(), "token-3", unauthorized))
+			})
+		}
+		all.Wait()
+		expect.Equal(t, i.described-before, 1, "searches for the issuer of one token's successor")
+	})
+}
+
 // TestMachineScopes checks that a token for more scopes keeps those of the last one.
 func TestMachineScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -413,7 +447,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token-%d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := s.machine.last().Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := lastOwn(s).Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})

@@ -107,7 +107,7 @@ type Token struct {
 
 // A Refusal is an error of an issuer (RFC 6749, section 5.2).
 type Refusal struct {
-	Code        string // such as "invalid_grant"; "HTTP 403" if there is only a status
+	Code        string // such as "invalid_grant"
 	Description string // in the issuer's words, bounded and on one line; ""
 	Status      int    // of the HTTP response
 }

@@ -1,6 +1,7 @@
 // Package signal waits for channels that are used as signals: channels that are
 // closed once something has happened, and channels of one place that hold a
-// notice until it is read; and for turns where few may act at a time.
+// notice until it is read; for turns where few may act at a time; and for the
+// end of a condition.
 package signal
 
 import (

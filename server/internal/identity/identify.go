@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -163,28 +164,7 @@ func (c *Sender) Lasting(ctx context.Context) (_ context.Context, stop func()) {
 	if c.proves == nil {
 		return ctx, func() {}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		again := time.NewTicker(proofLasts)
-		defer again.Stop()
-		for {
-			select {
-			case <-again.C:
-			case <-ctx.Done():
-				return
-			}
-			if !c.proves(ctx) {
-				cancel(ErrRevoked)
-				return
-			}
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-ended
-	}
+	return signal.While(ctx, proofLasts, c.proves, ErrRevoked)
 }
 
 // Browse answers requests that only browsers send: logins, here and at remote servers. html says that the browser names

@@ -25,7 +25,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -221,7 +220,7 @@ func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, pas
 	pasted := make(chan error, 1)
 	go func() { pasted <- takePasted(reading, out, p) }()
 	select {
-	case <-p.Done():
+	case <-p.Over().Done():
 	case <-ctx.Done():
 	case err := <-pasted:
 		pasted = nil
@@ -259,7 +258,7 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending) err
 			return fmt.Errorf("read the URL: %w", err)
 		}
 		err = p.Finish(ctx, line)
-		if signal.IsClosed(p.Done()) || err == nil || ctx.Err() != nil {
+		if p.Over().Err() != nil || err == nil || ctx.Err() != nil {
 			return nil // Wait says how it ended
 		}
 		out.Note("That does not complete the login: %s", console.Cut(plain.Line(err.Error()), 500))

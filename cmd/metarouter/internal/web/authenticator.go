@@ -3,8 +3,6 @@ package web
 import (
 	"context"
 	"crypto/x509"
-	"errors"
-	"net/http"
 	"slices"
 
 	"go.uber.org/zap"
@@ -27,9 +25,6 @@ type authenticator struct {
 // Token implements [clientauth.Authenticator].
 func (a *authenticator) Token(ctx context.Context, token, resource string) (clientauth.Proof, error) {
 	valid, err := a.verifier.Verify(ctx, a.accepted, token, resource)
-	if invalid, ok := errors.AsType[*bearer.InvalidError](err); ok {
-		return clientauth.Proof{}, &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: invalid.Reason, Genuine: invalid.Genuine}
-	}
 	if err != nil {
 		return clientauth.Proof{}, err
 	}

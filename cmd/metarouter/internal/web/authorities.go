@@ -6,12 +6,12 @@ import (
 	"crypto/x509"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // authorities are the certificate authorities that let clients in, read from a file,
@@ -54,22 +54,8 @@ func (a *authorities) handler(serve http.Handler) http.Handler {
 			http.Error(w, "the certificate is not valid any more", http.StatusUnauthorized)
 			return
 		}
-		ctx, cancel := context.WithCancel(r.Context())
-		var watching sync.WaitGroup
-		defer watching.Wait()
-		defer cancel()
-		watching.Go(func() {
-			for {
-				select {
-				case <-time.After(a.sweep):
-				case <-ctx.Done():
-					return
-				}
-				if a.verify(r.TLS) != nil {
-					cancel()
-				}
-			}
-		})
+		ctx, stop := signal.While(r.Context(), a.sweep, func(context.Context) bool { return a.verify(r.TLS) == nil }, nil)
+		defer stop()
 		serve.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

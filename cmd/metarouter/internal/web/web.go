@@ -97,9 +97,11 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if err != nil {
 		return nil, err
 	}
-	clients, err := authoritiesOf(c, certificate, log)
-	if err != nil {
-		return nil, err
+	var clients *authorities
+	if c.ClientCA != "" && certificate != nil { // the configuration reports the problem that there is no TLS
+		if clients, err = loadAuthorities(c.ClientCA, log); err != nil {
+			return nil, err
+		}
 	}
 	local := resolved.IP.IsLoopback()
 	proofs := proofsOf(c, tokens)
@@ -191,15 +193,6 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key (tlsCert and tlsKey in the configuration)")
 	}
 	return loadCertificate(cert, key, log)
-}
-
-// authoritiesOf returns the authorities of clients' certificates that the configuration names, or
-// nil if it names no file, or without TLS: that problem the configuration reports.
-func authoritiesOf(c config.HTTP, own *certificate, log *zap.Logger) (*authorities, error) {
-	if c.ClientCA == "" || own == nil {
-		return nil, nil
-	}
-	return loadAuthorities(c.ClientCA, log)
 }
 
 var errShort = fmt.Errorf("each token (%s, --token-file, metarouter.http.tokens) needs at least %d characters; make one with 'metarouter token new'", secret.TokenVariable, secret.MinToken)
