@@ -274,10 +274,10 @@ func joined(before, behind string, atEnd bool) hujson.Extra {
 	return hujson.Extra(before + rest)
 }
 
-// servers returns the object of the servers, or nil. A file that has its servers under the
+// serversAt returns the object of the servers, or nil. A file that has its servers under the
 // key of another client is an error: it is the other client's file, or the client ignores
 // the key.
-func (d *document) servers(keys []string) (*hujson.Value, error) {
+func (d *document) serversAt(keys []string) (*hujson.Value, error) {
 	v := d.at(keys...)
 	if v == nil {
 		if key := d.serversKey; len(keys) == 1 && key != "" && d.at(key) != nil {
@@ -296,7 +296,7 @@ func (d *document) servers(keys []string) (*hujson.Value, error) {
 
 // addServers puts fields into the object at keys, which it makes if need be.
 func (d *document) addServers(keys []string, all ...field) error {
-	v, err := d.servers(keys)
+	v, err := d.serversAt(keys)
 	if err != nil {
 		return err
 	}

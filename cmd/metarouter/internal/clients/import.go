@@ -2,7 +2,12 @@ package clients
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Imported is our file with a client's servers, and says which of them were added. The names are
@@ -23,8 +28,8 @@ type Imported struct {
 
 // Import puts the servers of the sources into our file, which is at path and has the
 // content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays, unless overwrite is set.
-func Import(c Client, sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
-	all, notes, err := c.find(sources)
+func Import(sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
+	all, notes, err := find(sources)
 	if err != nil {
 		return Imported{}, err
 	}
@@ -32,7 +37,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 	if err != nil {
 		return Imported{}, err
 	}
-	if _, err := d.servers(keys); err != nil {
+	if _, err := d.serversAt(keys); err != nil {
 		return Imported{}, err
 	}
 	if len(data) == 0 {
@@ -41,8 +46,8 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
-	for _, f := range all {
-		theirs, err := c.convert(f, path)
+	for _, e := range all {
+		theirs, err := e.convert(path)
 		if err != nil {
 			m.done.Notes = append(m.done.Notes, err.Error()+"; it is left out")
 			continue
@@ -50,7 +55,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 		if plain {
 			theirs.plain()
 		}
-		router := theirs.server.Self || f.name == EntryName && theirs.server.URL != ""
+		router := theirs.server.Self || e.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
@@ -114,4 +119,19 @@ func (m *merge) put(theirs converted, router bool) bool {
 		done.Login = append(done.Login, write.key)
 	}
 	return true
+}
+
+// hosted lists hosts whose servers log their users in with a browser. Some take a token
+// too.
+var hosted = []string{
+	"api.githubcopilot.com", "bindings.mcp.cloudflare.com", "mcp.asana.com", "mcp.atlassian.com", "mcp.canva.com", "mcp.figma.com",
+	"mcp.intercom.com", "mcp.linear.app", "mcp.monday.com", "mcp.notion.com", "mcp.paypal.com", "mcp.sentry.dev", "mcp.squareup.com",
+	"mcp.stripe.com", "mcp.vercel.com", "mcp.webflow.com", "observability.mcp.cloudflare.com",
+}
+
+// MayNeedLogin reports whether a server may need a login by OAuth, as far as that can be
+// seen in its entry: it has "oauth", or its host is known, and it sends no header of its own.
+func MayNeedLogin(s config.Server) bool {
+	u, err := url.Parse(s.URL)
+	return err == nil && s.URL != "" && len(s.Headers) == 0 && (s.OAuth != nil || slices.Contains(hosted, strings.ToLower(u.Hostname())))
 }

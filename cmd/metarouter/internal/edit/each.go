@@ -15,7 +15,7 @@ import (
 
 // each is [Installation.plan] for an entry for each server of our configuration, or for the servers of --only.
 func (in *Installation) each() (places []clients.Place, gone []string, err error) {
-	if clients.HasURL(in.client, in.source) {
+	if clients.HasURL(in.source) {
 		return nil, nil, console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))
 	}
 	var names, unfit, stale []string
@@ -53,7 +53,7 @@ func (in *Installation) record(records storedFile[clients.Record], result []byte
 	}
 	id := in.file.ID(in.source)
 	was := records.all[id]
-	r, err := clients.Replaced(in.client, in.source, !in.file.Exists, result, was)
+	r, err := clients.Replaced(in.source, !in.file.Exists, result, was)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	if was.Empty() {
 		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", in.source.Path))
 	}
-	result, left, err := clients.Undo(in.client, in.source, was)
+	result, left, err := clients.Undo(in.source, was)
 	if err != nil {
 		return err
 	}

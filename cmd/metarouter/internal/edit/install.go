@@ -61,7 +61,7 @@ func Install(e *Editor, client string, in Installation) (err error) {
 		return err
 	}
 	in.entry.Variables, in.entry.Chosen = in.own.Variables(), clients.NamesMode(in.own.Config)
-	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
+	if in.others, err = clients.Others(in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
 	}
 	places, gone, err := in.plan()
@@ -73,7 +73,7 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if !in.client.Rewrites() {
 		return in.printLines(clients.Lines(in.client, in.entry, places))
 	}
-	result, err := clients.Install(in.client, in.source, in.entry, places, gone)
+	result, err := clients.Install(in.source, in.entry, places, gone)
 	if err != nil {
 		return err
 	}
