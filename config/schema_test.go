@@ -151,10 +151,8 @@ var readers = map[string][]string{
 	"OAuth":          {"/mcpServers/*/oauth/"},
 	"Exchange":       {"/mcpServers/*/exchange/"},
 	"Token":          {"/metarouter/http/tokens/*/"},
-	"issuersField":   {"/metarouter/http/oauth/"},
 	"Issuer":         {"/metarouter/http/oauth/issuers/*/"},
 	"Certificate":    {"/metarouter/http/certificates/*/"},
-	"clusterField":   {"/metarouter/cluster/"},
 	"Cluster":        {"/metarouter/cluster/"},
 	"Rule":           {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
