@@ -15,15 +15,11 @@ import (
 // client also reads a file that is yet to be written, else the usual one.
 func (c Client) UserFile(p System) string {
 	files := c.Files(p)
-	for _, file := range files {
-		if FirstExisting(file) != "" {
-			return file
-		}
+	if file := FirstExisting(files...); file != "" {
+		return file
 	}
-	for _, file := range files {
-		if FirstExisting(filepath.Dir(file)) != "" {
-			return file
-		}
+	if i := slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }); i >= 0 {
+		return files[i]
 	}
 	return files[0]
 }

@@ -70,15 +70,12 @@ func remember(path string, hashes map[string]string) error {
 	if len(hashes) == 0 {
 		return nil
 	}
-	imported, err := openStored[map[string]string](importedFile)
-	if err != nil {
-		return err
-	}
-	if imported.all[path] == nil {
-		imported.all[path] = hashes
-	}
-	maps.Copy(imported.all[path], hashes)
-	return imported.write()
+	return editStored(importedFile, func(all map[string]map[string]string) {
+		if all[path] == nil {
+			all[path] = hashes
+		}
+		maps.Copy(all[path], hashes)
+	})
 }
 
 // sourcesOf returns the named file of a client, the files of a project, or else the user's.
