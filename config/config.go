@@ -186,7 +186,7 @@ type Router struct {
 
 // An AccessLog is a file with a line for each call.
 type AccessLog struct {
-	File      string // absolute; "" for no log
+	File      string `key:"file"`      // absolute; "" for no log
 	Arguments bool   `key:"arguments"` // the lines contain the arguments of calls
 	Results   bool   `key:"results"`   // the lines contain the results of calls
 	MaxSize   int64  `key:"maxSize"`   // bytes of a file, after which another is begun; default 100 MiB

@@ -141,7 +141,6 @@ var readers = map[string][]string{
 	"entryKeys":      {"/mcpServers/*/"},
 	"Server":         {"/mcpServers/*/"},
 	"ToolFilter":     {"/mcpServers/*/tools/"},
-	"log":            {"/metarouter/accessLog/", "/metarouter/audit/"},
 	"AccessLog":      {"/metarouter/accessLog/"},
 	"Audit":          {"/metarouter/audit/"},
 	"Classification": {"/metarouter/classification/"},

@@ -122,7 +122,14 @@ func (f *clientFile) put(p Place, e RouterEntry) error {
 // update brings an entry of ours that starts metarouter up to date.
 func (d *document) update(m *hujson.ObjectMember, c Client, e RouterEntry) {
 	var missing []field
-	fresh := c.written(e, slices.Concat(stringsOf(member(&m.Value, "command")), stringsOf(member(&m.Value, "args"))))
+	var earlier []string
+	for _, key := range []string{"command", "args"} {
+		if old := member(&m.Value, key); old != nil {
+			words, _ := jsonc.Strings(old.Value)
+			earlier = append(earlier, words...)
+		}
+	}
+	fresh := c.written(e, earlier)
 	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
 		if member(&m.Value, key) != nil && (key != "type" || !c.typed && c.entry == nil) {
 			fresh = append(fresh, field{key, "stdio"})
@@ -165,21 +172,6 @@ func (c Client) written(e RouterEntry, earlier []string) (all fields) {
 func passed(variables []string) (all fields) {
 	for _, name := range variables {
 		all = append(all, field{name, "${" + name + "}"})
-	}
-	return all
-}
-
-// stringsOf returns the elements of an array of strings, or nil for another value.
-func stringsOf(m *hujson.ObjectMember) (all []string) {
-	if m == nil || m.Value.Value.Kind() != '[' {
-		return nil
-	}
-	for _, i := range items(&m.Value) {
-		s, ok := jsonc.Text(*i.value)
-		if !ok {
-			return nil
-		}
-		all = append(all, s)
 	}
 	return all
 }
