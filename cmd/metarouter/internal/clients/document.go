@@ -294,15 +294,13 @@ func (d *document) serversAt(keys []string) (*hujson.Value, error) {
 	return nil, nil
 }
 
-// addServers puts fields into the object at keys, which it makes if need be.
-func (d *document) addServers(keys []string, all ...field) error {
-	v, err := d.serversAt(keys)
-	if err != nil {
-		return err
+// putServers puts fields into the object at keys, which it makes if need be, in place of those that have the same keys.
+func (d *document) putServers(keys []string, all ...field) error {
+	_, err := d.serversAt(keys)
+	for _, f := range all {
+		if err == nil {
+			err = d.put(&d.root, f.value, append(slices.Clone(keys), f.key)...)
+		}
 	}
-	if v != nil {
-		d.add(v, all...)
-		return nil
-	}
-	return d.put(&d.root, fields(all), keys...)
+	return err
 }

@@ -88,7 +88,7 @@ func TestAddAndRemove(t *testing.T) {
 	put := func(t *testing.T, old string) string {
 		d, err := open("f", []byte(old))
 		expect.OK(t, err)
-		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
+		err = d.putServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
 		expect.OK(t, err)
 		return string(d.bytes())
 	}
@@ -139,11 +139,11 @@ func TestOpenSaysWhere(t *testing.T) {
 	}
 	d, err := open("f.json", []byte(`{"mcpServers": [1]}`))
 	expect.OK(t, err)
-	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
+	if err := d.putServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
 	d, _ = open("f.json", []byte(`{"mcp": 1}`))
-	if err := d.addServers([]string{"mcp", "servers"}, field{"a", "b"}); err == nil {
+	if err := d.putServers([]string{"mcp", "servers"}, field{"a", "b"}); err == nil {
 		t.Error("a number took a server")
 	}
 }

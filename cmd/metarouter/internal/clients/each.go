@@ -164,7 +164,7 @@ func Undo(s Source, was Record) (data []byte, left map[string]Entry, err error) 
 	f.remove(f.servers, func(key string) bool { return slices.Contains(added, key) })
 	switch {
 	case lost != nil:
-		err = f.addServers(f.keys, lost...)
+		err = f.putServers(f.keys, lost...)
 	case f.servers == nil:
 		return s.Data, left, nil
 	case len(items(f.servers)) == 0 && strings.TrimSpace(was.Before) == "": // the file had no servers

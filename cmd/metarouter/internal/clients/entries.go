@@ -98,7 +98,7 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	case len(data) == 0:
 		d.add(&d.root, field{"$schema", schemaURL}, field{keys[0], fields{{name, value}}})
 	default:
-		err = d.addServers(keys, field{name, value})
+		err = d.putServers(keys, field{name, value})
 	}
 	return d.bytes(), err
 }

@@ -82,7 +82,7 @@ type merge struct {
 // starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
 	same, isSame := m.ours.same(theirs.server)
-	write, done := field{theirs.name, excerpt{theirs.text, theirs.unit}}, &m.done
+	done := &m.done
 	switch {
 	case router:
 		done.Routers = append(done.Routers, theirs.name)
@@ -101,22 +101,17 @@ func (m *merge) put(theirs converted, router bool) bool {
 		done.Same = append(done.Same, theirs.name)
 		return false
 	case !m.ours.has(theirs.name):
-		_ = m.doc.addServers(m.keys, write) // there is an object, or room for one
 		done.Added = append(done.Added, theirs.name)
 	case m.overwrite:
-		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
-			m.doc.set(member(servers, theirs.name), write.value)
-		} else {
-			_ = m.doc.addServers(m.keys, write)
-		}
 		done.Replaced = append(done.Replaced, theirs.name)
 	default:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
-	m.taken[write.key], done.Hashes[theirs.hash] = true, write.key
+	_ = m.doc.putServers(m.keys, field{theirs.name, excerpt{theirs.text, theirs.unit}}) // there is an object, or room for one
+	m.taken[theirs.name], done.Hashes[theirs.hash] = true, theirs.name
 	if MayNeedLogin(theirs.server) {
-		done.Login = append(done.Login, write.key)
+		done.Login = append(done.Login, theirs.name)
 	}
 	return true
 }

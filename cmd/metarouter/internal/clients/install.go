@@ -101,7 +101,7 @@ func (f *clientFile) put(p Place, e RouterEntry) error {
 	m := member(f.at(f.keys...), p.Name)
 	switch {
 	case m == nil:
-		return f.addServers(f.keys, field{p.Name, fresh})
+		return f.putServers(f.keys, field{p.Name, fresh})
 	case p.theirs || object(&m.Value) == nil:
 		for _, i := range items(&m.Value) {
 			if !slices.Contains(starting, i.key) {
