@@ -18,11 +18,14 @@ import (
 // roots are the keys under which package config finds servers.
 var roots = []string{"mcpServers", "servers", "context_servers"}
 
-// openOurs opens a file of ours. homes are the objects that have servers; the keys lead to
+// openOurs opens a file of ours, or begins one. homes are the objects that have servers; the keys lead to
 // the one that gets new ones.
 func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, keys []string, err error) {
 	if d, err = open(path, data); err != nil {
 		return nil, nil, nil, err
+	}
+	if len(data) == 0 {
+		d.add(&d.root, field{"$schema", schemaURL})
 	}
 	if d.serversKey == "" {
 		return d, []*hujson.Value{&d.root}, nil, nil
@@ -92,12 +95,9 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if d.compact {
 		value = v.Value
 	}
-	switch m := entryOf(homes, keys, name); {
-	case m != nil:
+	if m := entryOf(homes, keys, name); m != nil {
 		d.set(m, value)
-	case len(data) == 0:
-		d.add(&d.root, field{"$schema", schemaURL}, field{keys[0], fields{{name, value}}})
-	default:
+	} else {
 		err = d.putServers(keys, field{name, value})
 	}
 	return d.bytes(), err
@@ -158,14 +158,12 @@ var trusted = []string{"metarouter", "cluster", "trusted"}
 // TrustNode adds the public key of a node to those that our file trusts. If the file has it
 // already, data is returned as it is.
 func TrustNode(path string, data []byte, key string) ([]byte, error) {
-	d, err := open(path, data)
+	d, _, _, err := openOurs(path, data)
 	if err != nil {
 		return nil, err
 	}
 	all := d.at(trusted...)
 	switch {
-	case len(data) == 0:
-		d.add(&d.root, field{"$schema", schemaURL}, field{trusted[0], nested([]string{key}, trusted[1:]...)})
 	case all == nil || all.Value.Kind() == 'n':
 		err = d.put(&d.root, []string{key}, trusted...)
 	case all.Value.Kind() != '[':

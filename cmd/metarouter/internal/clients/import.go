@@ -40,9 +40,6 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 	if _, err := d.serversAt(keys); err != nil {
 		return Imported{}, err
 	}
-	if len(data) == 0 {
-		d.add(&d.root, field{"$schema", schemaURL})
-	}
 	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
