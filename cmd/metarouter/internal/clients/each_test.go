@@ -182,6 +182,8 @@ func TestUndoEarlier(t *testing.T) {
 			t.Errorf("%+v: %s, %v, %v", r, got, left, err)
 		}
 	}
+	got, _, err := Undo(Source{Client: c, Path: "/f", Data: []byte("{}"), keys: c.keys}, Record{Depth: 1, Before: "{}"})
+	expect.Equal(t, string(got), "{}", "with a damaged record (%v)", err)
 }
 
 // Comments and trailing commas stay where our entry takes the place of all others.
