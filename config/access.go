@@ -28,31 +28,21 @@ const (
 
 // checkIssuers reports mistakes in "oauth" that only all files together show.
 func checkIssuers(d *decoder, c Config) {
-	h, said := c.Router.HTTP, d.last[atIssuers]
-	if said.source.path == "" {
-		return
-	}
-	at := d.at(atIssuers)
-	if !hasMember(said.member.Value, "issuers") {
-		d.mistake(at, `"oauth" has no issuers; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
-	}
+	h := c.Router.HTTP
 	if len(h.Issuers) == 0 {
 		return
 	}
+	at := d.at(atIssuers)
 	switch u, err := url.Parse(h.PublicURL); {
 	case h.PublicURL == "":
 		d.mistake(at, `"oauth" lets no client in without "publicUrl": tokens must be issued for this address, and clients learn there where to log in; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
 	case err == nil && u.Scheme == "http" && !urls.IsLoopback(u.Hostname()):
 		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
-	seen := make(map[string]bool)
-	for i, e := range said.inner("issuers").elements() {
-		issuer := &h.Issuers[i]
-		if seen[issuer.URL] && issuer.URL != "" {
-			d.mistake(e.StartOffset, `this issuer is here twice; write one with all "profiles"`)
+	for i, e := range d.last[atIssuers].inner("issuers").elements() {
+		if i < len(h.Issuers) {
+			checkRules(d, e, &h.Issuers[i], c.Router.Profiles)
 		}
-		seen[issuer.URL] = true
-		checkRules(d, e, issuer, c.Router.Profiles)
 	}
 }
 

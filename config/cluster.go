@@ -37,7 +37,22 @@ var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
 // decode decodes on top of the value of earlier files.
 func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
-	d.objectAt(at, v, d.keys(c, nil))
+	known := d.keys(c, nil)
+	texts := known["urls"]
+	known["urls"] = func(m hujson.ObjectMember) {
+		before := d.mistakes
+		if texts(m); d.mistakes > before {
+			return
+		}
+		var all []string
+		for _, text := range c.URLs {
+			all = append(all, splitURLs(text)...)
+		}
+		if err := urls.CheckNATS(all); err != nil {
+			d.mistake(m.Name.StartOffset, `"urls" %v`, err)
+		}
+	}
+	d.objectAt(at, v, known)
 	return nil
 }
 
@@ -45,6 +60,15 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 func checkURLs(text string) error {
 	_, err := urls.NATS(text)
 	return err
+}
+
+// splitURLs returns the URLs of a text. One with variables that are not replaced yet stays as it is.
+func splitURLs(text string) []string {
+	all, err := urls.NATS(text)
+	if err != nil {
+		return []string{text}
+	}
+	return all
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
@@ -88,9 +112,10 @@ func checkCluster(d *decoder, c *Config) {
 	warnOfCluster(d, *in, c.Servers)
 }
 
-// setURLs splits the texts of the URLs, and reports URLs that do not fit together or are not encrypted.
+// setURLs splits the texts of the URLs, and reports URLs that are not encrypted.
 func setURLs(d *decoder, c *Cluster) {
-	at, said := d.at(atCluster+".urls"), d.last[atCluster+".urls"]
+	d.at(atCluster + ".urls")
+	said := d.last[atCluster+".urls"]
 	places := said.elements()
 	if said.member.Value.Value.Kind() == '"' {
 		places = []hujson.Value{said.member.Value}
@@ -98,19 +123,13 @@ func setURLs(d *decoder, c *Cluster) {
 	texts := c.URLs
 	c.URLs = nil
 	for i, text := range texts {
-		all, err := urls.NATS(text)
-		if err != nil { // it has variables that are not replaced yet
-			all = []string{text}
-		}
+		all := splitURLs(text)
 		c.URLs = append(c.URLs, all...)
 		for _, u := range all {
 			if host, better, ok := urls.UnencryptedNATS(u); ok && c.TLS == (Cluster{}.TLS) {
 				d.warn(places[i].StartOffset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 			}
 		}
-	}
-	if err := urls.CheckNATS(c.URLs); err != nil {
-		d.mistake(at, `"urls" %v`, err)
 	}
 }
 

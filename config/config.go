@@ -235,7 +235,7 @@ type HTTP struct {
 	AllowedOrigins []string      `key:"allowedOrigins"`
 	PublicURL      string        `key:"publicUrl"` // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
 	Tokens         []Token       `key:"tokens"`
-	Issuers        []Issuer      `key:"oauth.issuers"`           // "oauth": identity providers; their access tokens let clients in
+	Issuers        []Issuer      // "oauth": identity providers; their access tokens let clients in
 	ClientCA       string        `key:"clientCA" edit:"restart"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
 	Certificates   []Certificate // of clients that are let in; the first one that matches counts, and more attributes come first
 	TLSCert        string        `key:"tlsCert" edit:"restart"`   // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS

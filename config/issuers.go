@@ -45,6 +45,29 @@ const (
 	maxValue = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
 )
 
+// issuersField returns the function that decodes "oauth" of "http".
+func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
+	field := d.to(to)
+	object := objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
+		field(m)
+		list, ok := m.Value.Value.(*hujson.Array) // else *to is of another member
+		seen := make(map[string]bool)
+		for i, issuer := range *to {
+			if ok && i < len(list.Elements) && seen[issuer.URL] && issuer.URL != "" {
+				d.mistake(list.Elements[i].StartOffset, `this issuer is here twice; write one with all "profiles"`)
+			}
+			seen[issuer.URL] = true
+		}
+	}})
+	return func(m hujson.ObjectMember) {
+		before := d.mistakes
+		object(m)
+		if d.mistakes == before && !hasMember(m.Value, "issuers") {
+			d.mistake(m.Name.StartOffset, `"oauth" has no issuers; write {"issuers": [{"url": "https://id.example.com"}]}, or remove it`)
+		}
+	}
+}
+
 // decode decodes an issuer. After a mistake it is the zero value.
 func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
 	if !d.within(noIssuer, func() {

@@ -150,6 +150,7 @@ var readers = map[string][]string{
 	"OAuth":          {"/mcpServers/*/oauth/"},
 	"Exchange":       {"/mcpServers/*/exchange/"},
 	"Token":          {"/metarouter/http/tokens/*/"},
+	"issuersField":   {"/metarouter/http/oauth/"},
 	"Issuer":         {"/metarouter/http/oauth/issuers/*/"},
 	"Certificate":    {"/metarouter/http/certificates/*/"},
 	"Cluster":        {"/metarouter/cluster/"},

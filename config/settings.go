@@ -27,7 +27,10 @@ var defaultServer = sync.OnceValue(func() Server { return defaults[Server](atEnt
 func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
 		"profiles": profilesField(d, &r.Profiles),
-		"http":     objectField(d, d.keys(&r.HTTP, fields{"certificates": certificatesField(d, &r.HTTP.Certificates)})),
+		"http": objectField(d, d.keys(&r.HTTP, fields{
+			"oauth":        issuersField(d, &r.HTTP.Issuers),
+			"certificates": certificatesField(d, &r.HTTP.Certificates),
+		})),
 	})
 }
 

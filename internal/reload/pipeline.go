@@ -96,7 +96,12 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 			f.read()
 		case <-f.untrusted:
 			f.untrusted = time.After(recheck)
-			f.read() // all of it: scripts of an edit that waits are not watched
+			text, failed := config.LoadText(f.latest.Files...) // scripts of an edit that waits are not watched
+			if err := f.Trusted(f.waiting); err == nil || failed == nil && text.Text.Digest() != f.waiting.Text.Digest() {
+				f.read()
+			} else if err.Error() != f.complaint {
+				f.refuse(err)
+			}
 		}
 	}
 }
@@ -109,7 +114,8 @@ type feed struct {
 
 	sent, latest config.Config
 	pending      chan<- config.Config // out, while the receiver lacks latest
-	untrusted    <-chan time.Time     // fires while an edit waits for trust
+	waiting      config.Config        // the text of an edit that waits for trust
+	untrusted    <-chan time.Time     // fires while it waits
 	complaint    string               // about the text that is in the files now
 	asked        bool                 // by Reload, since Adjust was called last
 
@@ -135,46 +141,42 @@ func (f *feed) read() {
 	}
 	text, err := config.LoadText(f.latest.Files...)
 	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
-		f.accept()
+		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
+		f.judge(nil)
 		return // the receiver has begun without the files, and they do not exist yet
 	}
 	if err != nil {
+		f.waiting, f.untrusted = config.Config{}, nil
 		f.refuse(err)
 		return
 	}
+	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
 	f.pending = nil // the receiver must not get a text that is no longer in the files
 	if f.Trusted != nil && text.Text.Digest() != f.sent.Text.Digest() {
 		if err := f.Trusted(text); err != nil {
-			f.untrusted = time.After(recheck)
+			f.waiting, f.untrusted = text, time.After(recheck)
 			f.refuse(err)
 			return
 		}
 	}
-	f.untrusted = nil
+	f.waiting, f.untrusted = config.Config{}, nil
 	next, err := text.Expand()
 	if err != nil {
 		f.refuse(err)
 		return
 	}
-	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
-	f.accept()
-	f.submit(next)
-}
-
-// accept notes that the text of the files can be used.
-func (f *feed) accept() {
-	f.complaint, f.untrusted = "", nil
+	f.complaint = ""
 	f.judge(nil)
+	f.submit(next)
 }
 
 // refuse says why the text of the files is not used, once for each reason.
 func (f *feed) refuse(why error) {
-	if why.Error() == f.complaint {
-		return
+	f.judge(why)
+	if why.Error() != f.complaint {
+		f.Log.Warn("the last edit is not in use; the configuration before it stays", zap.Error(why))
 	}
 	f.complaint = why.Error()
-	f.judge(why)
-	f.Log.Warn("the last edit is not in use; the configuration before it stays", zap.Error(why))
 }
 
 // submit has Run send a trusted reading, if the receiver lacks it.

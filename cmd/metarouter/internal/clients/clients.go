@@ -27,7 +27,7 @@ type Client struct {
 	withholds bool                                         // its servers get some variables only if their entries name them
 	dollar    bool                                         // it replaces $VAR, too
 	braces    bool                                         // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
-	parts     bool                                         // some of its entries are parts of it; see isPart
+	parts     bool                                         // some of its entries are parts of it, which others can't start: a built-in extension of Zed, or a change that opencode makes to an entry of the organization
 	deeper    string                                       // newer files have the servers under this key, one object deeper; only for these counts the mode
 	format    format                                       // of its file
 	dialect   dialect                                      // nil if package config reads its entries

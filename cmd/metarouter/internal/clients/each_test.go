@@ -117,6 +117,7 @@ func TestModeOfEntry(t *testing.T) {
 		{"vscode", "", `["serve", "--mode", "direct"]`},
 		{"cursor", `{"mcpServers": {"metarouter": {"command": "metarouter", "args": ["serve", "--only", "a,b"]}}}`, `["serve", "--only", "a,b"]`},
 		{"opencode", "", `["metarouter", "serve"]`},
+		{"opencode", `{"mcp": {"servers": {"command": ["x"]}}}`, `["metarouter", "serve"]`}, // a server of that name
 		{"opencode", `{"mcp": {"servers": {}}}`, `["metarouter", "serve", "--mode", "direct"]`},
 		{"claude-code", `{"mcpServers": {"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "code"]}}}`, `["serve", "--mode", "code"]`},
 	} {

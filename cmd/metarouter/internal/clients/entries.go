@@ -74,6 +74,11 @@ func HasServer(path string, data []byte, name string) (bool, error) {
 	return err == nil && entryOf(homes, keys, name) != nil, err
 }
 
+// isSetting reports whether a name can't be that of a server, as the keys lead to: the file has its servers without a key around them.
+func isSetting(keys []string, name string) bool {
+	return keys == nil && (name == "metarouter" || slices.Contains(roots, name))
+}
+
 // PutServer makes entry, an object as JSON, the entry of that name: it replaces the present
 // one, or adds it.
 func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
@@ -81,7 +86,7 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if keys == nil && (name == "metarouter" || slices.Contains(roots, name)) {
+	if isSetting(keys, name) {
 		return nil, fmt.Errorf("%s has its servers without \"mcpServers\" around them, so none can be called %q; choose another name", path, name)
 	}
 	v, err := hujson.Parse([]byte(entry))

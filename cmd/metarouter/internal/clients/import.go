@@ -97,7 +97,10 @@ func (m *merge) put(theirs converted, router bool) bool {
 	case !m.overwrite && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case !m.ours.has(theirs.name):
+	case isSetting(m.keys, theirs.name):
+		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: your file has its servers without \"mcpServers\" around them, so none can have that name", theirs.name))
+		return false
+	case !m.ours.has(theirs.name) && member(m.doc.at(m.keys...), theirs.name) == nil:
 		done.Added = append(done.Added, theirs.name)
 	case m.overwrite:
 		done.Replaced = append(done.Replaced, theirs.name)

@@ -61,9 +61,11 @@ func TestImportIntoOurs(t *testing.T) {
 	if done, text = added(t, true); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
 		t.Errorf("theirs are taken: %+v\n%s", done, text)
 	}
-	bare := `{"mine": {"command": "x"}}`
+	// In a file without a root key, settings stay.
+	bare := `{"mine": {"command": "x"}, "metarouter": {"mode": "search"}, "_note": "mine"}`
+	theirs.Data = []byte(strings.Replace(string(theirs.Data), `"same":`, `"metarouter": {"command": "y"}, "servers": {"command": "z"}, "_note": {"command": "n"}, "same":`, 1))
 	done, err := Import([]Source{theirs}, path, []byte(bare), reading(t, path, bare), false)
-	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
+	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 || read.Router.Mode != "search" || !slices.Equal(done.Conflicts, []string{"_note"}) {
 		t.Errorf("a file without a root key says %s, %v %v", done.Data, err, bad)
 	}
 }
@@ -191,9 +193,10 @@ func TestGemini(t *testing.T) {
 // An entry of somebody else is not overwritten.
 func TestInstallRefuses(t *testing.T) {
 	for client, test := range map[string]struct{ text, why string }{
-		"cursor":   {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
-		"windsurf": {`{"servers": {}}`, `under "servers", where this client has them under "mcpServers"`},
-		"vscode":   {`{"mcpServers": {"a": {"command": "x"}}}`, `under "mcpServers"`},
+		"cursor":         {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
+		"claude-desktop": {`{"mcpServers": {"metarouter": {"mode": "direct"}}}`, `the key "metarouter" is that of no server`},
+		"windsurf":       {`{"servers": {}}`, `under "servers", where this client has them under "mcpServers"`},
+		"vscode":         {`{"mcpServers": {"a": {"command": "x"}}}`, `under "mcpServers"`},
 	} {
 		c, _ := Find(client)
 		s := Source{Client: c, Path: "f", keys: c.keys, Data: []byte(test.text)}

@@ -84,7 +84,7 @@ func Install(s Source, e RouterEntry, places []Place, gone []string) ([]byte, er
 	}
 	for _, p := range places {
 		e.Only = p.Server
-		if err := f.put(p, e); err != nil {
+		if err := f.putEntry(p, e); err != nil {
 			return nil, err
 		}
 	}
@@ -94,9 +94,9 @@ func Install(s Source, e RouterEntry, places []Place, gone []string) ([]byte, er
 	return f.bytes(), nil
 }
 
-// put adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
+// putEntry adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
 // starts.
-func (f *clientFile) put(p Place, e RouterEntry) error {
+func (f *clientFile) putEntry(p Place, e RouterEntry) error {
 	fresh := f.Client.written(e, nil)
 	m := member(f.at(f.keys...), p.Name)
 	switch {
@@ -111,7 +111,10 @@ func (f *clientFile) put(p Place, e RouterEntry) error {
 		f.set(m, fresh)
 		return nil
 	}
-	if s := (clientEntry{p.Name, f, &m.Value}).server(); s.Transport == config.Stdio && !s.Self {
+	switch theirs, err := (clientEntry{p.Name, f, &m.Value}).convert(f.Path); {
+	case err != nil:
+		return err
+	case theirs.server.Transport == config.Stdio && !theirs.server.Self:
 		return fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", f.Path, EntryName)
 	}
 	f.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
