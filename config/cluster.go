@@ -1,9 +1,6 @@
 package config
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -16,10 +13,10 @@ import (
 
 // A Cluster says how routers on several machines share their servers.
 type Cluster struct {
-	URLs  []string // of NATS, such as "nats://hub:4222"; at least one
-	Name  string   `key:"name"`  // of the cluster; default "metarouter"
-	Node  string   `key:"node"`  // the name of this node; "" is the host's name
-	Creds string   `key:"creds"` // absolute path of a NATS credentials file, or of an nkey seed; "" for no file
+	URLs  []string `key:"urls,one"` // of NATS, such as "nats://hub:4222"; at least one
+	Name  string   `key:"name"`     // of the cluster; default "metarouter"
+	Node  string   `key:"node"`     // the name of this node; "" is the host's name
+	Creds string   `key:"creds"`    // absolute path of a NATS credentials file, or of an nkey seed; "" for no file
 	TLS   struct { // PEM files for connections to NATS, absolute paths; "" for no file
 		CA   string `key:"ca"`
 		Cert string `key:"cert"`
@@ -30,12 +27,6 @@ type Cluster struct {
 	Trusted []string `key:"trusted"` // public keys of the nodes that may call and announce
 }
 
-// A clusterText is the "cluster" of all files.
-type clusterText struct {
-	value Cluster
-	urls  []int // places of the last "urls", one for each
-}
-
 const (
 	atCluster      = atRouter + ".cluster"
 	defaultCluster = "metarouter"
@@ -44,46 +35,40 @@ const (
 // clusterName matches names of clusters and nodes. They are parts of NATS's subjects.
 var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
-// clusterField returns the function that decodes "cluster" on top of the "cluster" of earlier files.
-func clusterField(d *decoder) func(hujson.ObjectMember) {
-	c := &d.cluster
-	c.value.Name = cmp.Or(c.value.Name, defaultCluster)
-	return objectField(d, d.keys(&c.value, fields{"urls": set(d, &c.value.URLs, func(v hujson.Value) ([]string, error) { return readURLs(d, v) })}))
+// decode decodes on top of the value of earlier files.
+func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
+	known := d.keys(c, nil)
+	texts := known["urls"]
+	known["urls"] = func(m hujson.ObjectMember) {
+		before := d.mistakes
+		if texts(m); d.mistakes > before {
+			return
+		}
+		var all []string
+		for _, text := range c.URLs {
+			all = append(all, splitURLs(text)...)
+		}
+		if err := urls.CheckNATS(all); err != nil {
+			d.mistake(m.Name.StartOffset, `"urls" %v`, err)
+		}
+	}
+	d.objectAt(at, v, known)
+	return nil
 }
 
-// readURLs reads an array of URLs of NATS, or one string with commas between them.
-func readURLs(d *decoder, v hujson.Value) ([]string, error) {
-	d.cluster.urls = nil
-	elements := []hujson.Value{v}
-	if a, ok := v.Value.(*hujson.Array); ok {
-		elements = a.Elements
-	} else if v.Value.Kind() != '"' {
-		return nil, errors.New(`must be an array of URLs of NATS; write ["nats://hub:4222"]`)
+// checkURLs says why a text is no URLs of NATS.
+func checkURLs(text string) error {
+	_, err := urls.NATS(text)
+	return err
+}
+
+// splitURLs returns the URLs of a text. One with variables that are not replaced yet stays as it is.
+func splitURLs(text string) []string {
+	all, err := urls.NATS(text)
+	if err != nil {
+		return []string{text}
 	}
-	var all []string
-	for i, e := range elements {
-		path := fmt.Sprintf("[%d]", i)
-		if v.Value.Kind() == '"' {
-			path = ""
-		}
-		s, err := d.text(nodeAt(d.level), e)
-		if err == nil && d.env.asWritten && strings.Contains(s, "${") {
-			all, d.cluster.urls = append(all, s), append(d.cluster.urls, e.StartOffset)
-			continue
-		}
-		var some []string
-		if err == nil {
-			some, err = urls.NATS(s)
-		}
-		if err != nil {
-			return nil, misfitAt(e.StartOffset, path, err)
-		}
-		for range some {
-			d.cluster.urls = append(d.cluster.urls, e.StartOffset)
-		}
-		all = append(all, some...)
-	}
-	return all, urls.CheckNATS(all)
+	return all
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
@@ -108,26 +93,44 @@ func (r *Router) JoinCluster(text string) error {
 	return nil
 }
 
-// checkCluster sets the cluster of the router, and reports mistakes that only all files together show.
+// checkCluster reports mistakes that only all files together show.
 func checkCluster(d *decoder, c *Config) {
-	t := &d.cluster
-	if d.last[atCluster].source.path == "" {
+	in := c.Router.Cluster
+	if in == nil {
 		return
 	}
-	at := d.at(atCluster)
-	if tls := t.value.TLS; (tls.Cert == "") != (tls.Key == "") {
+	if at := d.at(atCluster); (in.TLS.Cert == "") != (in.TLS.Key == "") {
 		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other; write both or neither`)
 	}
-	examineCluster(d, t.value)
-	d.at(atCluster)
-	in := t.value // the decoder does not stay in memory
-	if len(in.URLs) == 0 {
-		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
-		c.Router.clusterWithoutURLs = &in
+	examineCluster(d, *in)
+	if _, ok := d.last[atCluster+".urls"]; ok {
+		setURLs(d, in)
 	} else {
-		c.Router.Cluster = &in
+		d.warn(d.at(atCluster), `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
+		c.Router.Cluster, c.Router.clusterWithoutURLs = nil, in
 	}
-	warnOfCluster(d, *c)
+	warnOfCluster(d, *in, c.Servers)
+}
+
+// setURLs splits the texts of the URLs, and reports URLs that are not encrypted.
+func setURLs(d *decoder, c *Cluster) {
+	d.at(atCluster + ".urls")
+	said := d.last[atCluster+".urls"]
+	places := said.elements()
+	if said.member.Value.Value.Kind() == '"' {
+		places = []hujson.Value{said.member.Value}
+	}
+	texts := c.URLs
+	c.URLs = nil
+	for i, text := range texts {
+		all := splitURLs(text)
+		c.URLs = append(c.URLs, all...)
+		for _, u := range all {
+			if host, better, ok := urls.UnencryptedNATS(u); ok && c.TLS == (Cluster{}.TLS) {
+				d.warn(places[i].StartOffset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
+			}
+		}
+	}
 }
 
 // examineCluster looks at the files for connections to NATS.
@@ -147,21 +150,14 @@ func examineCluster(d *decoder, c Cluster) {
 }
 
 // warnOfCluster reports keys that have no effect, and keys that share more than was probably meant.
-func warnOfCluster(d *decoder, c Config) {
-	t, at := &d.cluster, d.at(atCluster)
-	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {
+func warnOfCluster(d *decoder, c Cluster, servers []Server) {
+	if at := d.at(atCluster); len(c.Share)+len(c.Use) > 0 && len(c.Trusted) == 0 {
 		d.warn(at, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)
 	}
-	d.at(atCluster + ".urls")
-	for i, offset := range t.urls {
-		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (Cluster{}.TLS) {
-			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
-		}
-	}
-	names := namesOf(c.Servers)
+	names := namesOf(servers)
 	d.at(atCluster + ".share")
 	for i, e := range d.last[atCluster+".share"].elements() {
-		text := t.value.Share[i]
+		text := c.Share[i]
 		if strings.Trim(text, "*") == "" {
 			d.warn(e.StartOffset, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
 		} else if fix, unmatched := names.unmatched(text); unmatched {

@@ -31,7 +31,7 @@ var launchers = []string{
 // commandField returns the function that decodes the command of the entry o.
 func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		if words, ok := stringsOf(m.Value); ok && len(words) > 0 {
+		if words, ok := jsonc.Strings(m.Value); ok && len(words) > 0 {
 			d.mistake(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
 			return
 		}
@@ -98,27 +98,13 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	}
 }
 
-// stringsOf returns the strings of an array.
-func stringsOf(v hujson.Value) (all []string, ok bool) {
-	a, ok := v.Value.(*hujson.Array)
-	if !ok {
-		return nil, false
-	}
-	for _, e := range a.Elements {
-		if s, err := keys.Text(e); err == nil {
-			all = append(all, s)
-		}
-	}
-	return all, true
-}
-
 // argumentsOf returns the arguments of an entry as they are written.
 func argumentsOf(o *hujson.Object) []string {
 	m, ok := jsonc.Member(o, "args")
 	if !ok {
 		return nil
 	}
-	words, _ := stringsOf(textsOf(m.Value, nil))
+	words, _ := jsonc.Strings(textsOf(m.Value, nil))
 	return words
 }
 

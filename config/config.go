@@ -179,14 +179,14 @@ type Router struct {
 	Capabilities   map[string][]string `key:"capabilities"`   // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification *Classification     `key:"classification"` // nil if absent
 	Profiles       map[string]Profile  // by name, which matches [a-z0-9-]{1,32}
-	Cluster        *Cluster            // nil if the router is in no cluster
+	Cluster        *Cluster            `key:"cluster"` // nil if the router is in no cluster
 
 	clusterWithoutURLs *Cluster // the "cluster" of the files if it has no URLs; for JoinCluster
 }
 
 // An AccessLog is a file with a line for each call.
 type AccessLog struct {
-	File      string // absolute; "" for no log
+	File      string `key:"file"`      // absolute; "" for no log
 	Arguments bool   `key:"arguments"` // the lines contain the arguments of calls
 	Results   bool   `key:"results"`   // the lines contain the results of calls
 	MaxSize   int64  `key:"maxSize"`   // bytes of a file, after which another is begun; default 100 MiB

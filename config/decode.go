@@ -59,7 +59,6 @@ type decoder struct {
 	// Of the classification that is decoded now:
 	mentions   []mention       // of categories
 	categories map[string]bool // by their names
-	cluster    clusterText
 }
 
 // A sourceMember is a member of an object in a source. In the zero value, the source has no path.

@@ -20,7 +20,7 @@ type fields map[string]func(hujson.ObjectMember)
 
 // keys adds to known the functions that decode the keys of the struct to which to points.
 // The tag "key" of a field has its keys, with dots before the keys of inner objects, and after a comma
-// which other values may stand for an array, or "empty" if an empty array differs from an absent one. The
+// which other values may stand for an array ("one" is one of its strings), or "empty" if an empty array differs from an absent one. The
 // schema says how values are read, and which fit.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
@@ -180,6 +180,12 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	n := nodeAt(level)
 	a, ok := v.Value.(*hujson.Array)
 	switch {
+	case how == "one" && v.Value.Kind() == '"':
+		s, err := d.text(n, v)
+		if err == nil {
+			to.Set(reflect.ValueOf([]string{s}))
+		}
+		return err
 	case !ok:
 		return insteadOfArray(n, how, v, to)
 	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:

@@ -370,6 +370,16 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// Each mistake is reported, also next to others that refuse the file.
+func TestMistakesAtOnce(t *testing.T) {
+	for oauth, says := range map[string]string{`{}`: `"oauth" has no issuers`, `{"issuers": [{"url": "https://a.example"}, {"url": "https://a.example"}]}`: "this issuer is here twice"} {
+		c := anyText(t, `{"metarouter": {"mode": "x", "http": {"oauth": `+oauth+`}, "cluster": {"urls": ["nats://a", "ws://b"]}}}`)
+		for _, want := range []string{`error: "mode" must be`, "error: " + says, `error: "urls" must be either`} {
+			expect.Contains(t, saidOf(c), want)
+		}
+	}
+}
+
 func TestTokensFailClosed(t *testing.T) {
 	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `[5]`, `["${input:x}"]`} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": `+tokens+`}}}`)

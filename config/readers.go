@@ -128,7 +128,7 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 }
 
 func urlFormats() map[string]func(string) error {
-	return map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys}
+	return map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys, "nats": checkURLs}
 }
 
 // root returns a folder as an absolute path, or a file URI.

@@ -24,12 +24,12 @@ type OAuth struct {
 	Scopes                []string `key:"scopes scope,text"`     // to ask for; nil is those that the server names
 
 	// The others are metarouter's own.
-	ClientSecret      string `key:"clientSecret"`      // of ClientID; may be a reference to a secret
-	PrivateKey        string `key:"privateKey"`        // of ClientID, in PEM; may be a reference to a secret
-	KeyID             string `key:"keyId"`             // of PrivateKey; "" sends no ID
-	Algorithm         string `key:"algorithm"`         // of PrivateKey, such as "ES256"; "" is the usual one for the key
-	CallbackURL       string `key:"callbackUrl"`       // at which the log-in comes back; "" is CallbackPort of this machine
-	ClientMetadataURL string `key:"clientMetadataUrl"` // of a client ID metadata document; "" without one
+	ClientSecret      string `key:"clientSecret"`            // of ClientID; may be a reference to a secret
+	PrivateKey        string `key:"privateKey"`              // of ClientID, in PEM; may be a reference to a secret
+	KeyID             string `key:"keyId"`                   // of PrivateKey; "" sends no ID
+	Algorithm         string `key:"algorithm"`               // of PrivateKey, such as "ES256"; "" is the usual one for the key
+	CallbackURL       string `key:"callbackUrl redirectUri"` // at which the log-in comes back; "" is CallbackPort of this machine. Kiro and Gemini have the other key
+	ClientMetadataURL string `key:"clientMetadataUrl"`       // of a client ID metadata document; "" without one
 	Resource          string // the resource parameter; "" is the server's identifier
 	NoResource        bool   // send no resource parameter ("resource": false)
 	Grant             string `key:"grant"` // "authorization_code", "client_credentials" or "device_code"; "" is the first
@@ -49,10 +49,7 @@ func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {
 		return errLeftOut // other clients have a switch of that name
 	}
 	*o = OAuth{}
-	d.object(object, d.keys(o, fields{
-		"resource":    resourceField(d, o),
-		"redirectUri": d.to(&o.CallbackURL), // Kiro's and Gemini's name of callbackUrl
-	}))
+	d.object(object, d.keys(o, fields{"resource": resourceField(d, o)}))
 	checkOAuth(d, o, at)
 	return nil
 }

@@ -141,7 +141,6 @@ var readers = map[string][]string{
 	"entryKeys":      {"/mcpServers/*/"},
 	"Server":         {"/mcpServers/*/"},
 	"ToolFilter":     {"/mcpServers/*/tools/"},
-	"log":            {"/metarouter/accessLog/", "/metarouter/audit/"},
 	"AccessLog":      {"/metarouter/accessLog/"},
 	"Audit":          {"/metarouter/audit/"},
 	"Classification": {"/metarouter/classification/"},
@@ -154,7 +153,6 @@ var readers = map[string][]string{
 	"issuersField":   {"/metarouter/http/oauth/"},
 	"Issuer":         {"/metarouter/http/oauth/issuers/*/"},
 	"Certificate":    {"/metarouter/http/certificates/*/"},
-	"clusterField":   {"/metarouter/cluster/"},
 	"Cluster":        {"/metarouter/cluster/"},
 	"Rule":           {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }

@@ -27,7 +27,6 @@ var defaultServer = sync.OnceValue(func() Server { return defaults[Server](atEnt
 func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
 		"profiles": profilesField(d, &r.Profiles),
-		"cluster":  clusterField(d),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
@@ -78,7 +77,7 @@ func addScripts(d *decoder, c *Config) {
 // An Audit says whether and where the audit log is written.
 type Audit struct {
 	Off      bool   // "audit": false
-	File     string // absolute path; "" is audit.jsonl in the data folder, of a router that serves over HTTP
+	File     string `key:"file"`     // absolute path; "" is audit.jsonl in the data folder, of a router that serves over HTTP
 	MaxSize  int64  `key:"maxSize"`  // bytes of a file, after which another is begun; default 10 MiB
 	MaxFiles int    `key:"maxFiles"` // number of files that are kept, including the current one; default 10
 }
@@ -104,7 +103,7 @@ func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
 func (d *decoder) log(v hujson.Value, log any, file *string) error {
 	switch v.Value.Kind() {
 	case '{':
-		d.object(v.Value.(*hujson.Object), d.keys(log, fields{"file": d.to(file)}))
+		d.object(v.Value.(*hujson.Object), d.keys(log, nil))
 		return nil
 	case '"':
 		return d.value(d.level, "", v.StartOffset, v, reflect.ValueOf(file).Elem())

@@ -268,14 +268,14 @@ func slipsOf(t *testing.T) (slips []slip) {
 				continue
 			}
 			for _, spelling := range misspellings(p.key) {
-				if !knownAt(s.level, spelling) && spelling != p.key && !keys.IsComment(spelling) && !keys.InEntry(spelling) {
+				if !knownAt(s.level, spelling) && spelling != p.key && !table().IsForeign(atEntry, spelling, false) {
 					add("as "+spelling, func(o object) object { o[i].key = spelling; return o })
 				}
 			}
 			for _, to := range all {
 				_, isObject := p.value.(object)
 				free := strings.HasPrefix(to.level, atProfile+".arguments") || to.level == atTools+".rate" || to.level == atTools && isObject ||
-					strings.HasPrefix(to.level, atIssuers+".issuers.") || to.level == "" && keys.InFile(p.key) // any key may be there
+					strings.HasPrefix(to.level, atIssuers+".issuers.") || to.level == "" && table().IsForeign("", p.key, false) // any key may be there
 				within := len(to.path) > len(s.path) && slices.Equal(to.path[:len(s.path)], s.path) && to.path[len(s.path)] == i
 				if knownAt(to.level, p.key) || free || within || !mayMove(s, to, p.key) {
 					continue

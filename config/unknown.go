@@ -18,8 +18,8 @@ import (
 const (
 	atServers = "mcpServers"
 	atEntry   = keys.Entry
-	atTools   = atEntry + ".tools"
-	atOAuth   = atEntry + ".oauth"
+	atTools   = keys.Tools
+	atOAuth   = keys.OAuth
 	atRouter  = keys.Router
 )
 
@@ -27,7 +27,7 @@ const (
 // the key was probably meant as another one, or to stand elsewhere, and in an object that restricts.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	key, at := jsonc.Key(m), m.Name.StartOffset
-	if d.ofOthers(m) || d.hasEnded(m) {
+	if table().IsForeign(d.level, key, m.Value.Value.Kind() == '{') || d.hasEnded(m) {
 		return
 	}
 	if d.strange++; d.strange > maxStrange {
@@ -112,38 +112,12 @@ func hasServers(root *hujson.Object) bool {
 	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) })
 }
 
-// ofOthers reports whether another client knows the key where it stands.
-func (d *checker) ofOthers(m hujson.ObjectMember) bool {
-	key := jsonc.Key(m)
-	if keys.IsComment(key) {
-		return true
-	}
-	switch d.level {
-	case "":
-		return keys.InFile(key)
-	case atEntry:
-		return keys.InEntry(key)
-	case atOAuth:
-		return keys.InOAuth(key) || !similarAt(atOAuth, key)
-	case atTools:
-		// Some have an object for each tool, by its name.
-		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
-	}
-	return false
-}
-
 // hasEnded reports whether metarouter no longer has the key, and warns of it.
 func (d *checker) hasEnded(m hujson.ObjectMember) bool {
 	line, ok := ended.Keys()[keys.Below(d.level, jsonc.Key(m))]
 	if ok {
 		d.warn(m.Name.StartOffset, "%s", line)
 	}
-	return ok
-}
-
-// similarAt reports whether a key is probably a misspelled one of the level.
-func similarAt(level, key string) bool {
-	_, ok := keys.Nearest(key, nodeAt(level).Keys)
 	return ok
 }
 

@@ -39,6 +39,20 @@ func Text(v hujson.Value) (s string, ok bool) {
 	return lit.String(), true
 }
 
+// Strings returns the strings of an array, without its other elements. ok is false for other values.
+func Strings(v hujson.Value) (all []string, ok bool) {
+	a, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil, false
+	}
+	for _, e := range a.Elements {
+		if s, ok := Text(e); ok {
+			all = append(all, s)
+		}
+	}
+	return all, true
+}
+
 // Compact returns v as JSON, without spaces and comments.
 func Compact(v hujson.Value) json.RawMessage {
 	v = v.Clone()

@@ -241,9 +241,13 @@ func TestPipelineStages(t *testing.T) {
 
 	write(t, file, command("${NOT_SET:-second}"))
 	reload <- os.Interrupt
-	err = <-judged
-	if _, ok := errors.AsType[*trustfile.Untrusted](err); !ok {
-		t.Errorf("got %v, want an Untrusted", err)
+	waits, ok := errors.AsType[*trustfile.Untrusted](<-judged)
+	if !ok {
+		t.Fatal("an edit that no person has approved is not refused")
+	}
+	write(t, file, strings.Replace(command("${NOT_SET:-second}"), "}}}", `, "args": ["x"]}}}`, 1)) // which is refused in the same words
+	if now, ok := errors.AsType[*trustfile.Untrusted](<-judged); !ok || now.Text.Digest() == waits.Text.Digest() {
+		t.Errorf("an edit of the edit that waits is not judged: %v", now)
 	}
 	w.expectNothing()
 	trusted.Store(true) // and the file is not saved again

@@ -11,7 +11,12 @@ import (
 // Write makes data the content of the file at path, with mode 0600. Readers see the old or the
 // new content, never a part of it. With sync that also holds after a power failure.
 func Write(path string, data []byte, sync bool) error {
-	return write(path, data, sync, 0o600, false, "tmp-")
+	return put(path, data, "tmp-", rename, func(temp *os.File) error {
+		if sync {
+			return temp.Sync()
+		}
+		return nil
+	})
 }
 
 // temporary begins the names of the files that WriteMode renames, after the file's name.
@@ -27,49 +32,34 @@ func WriteMode(path string, data []byte, mode fs.FileMode) error {
 			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
 		}
 	}
-	return write(path, data, true, mode, true, prefix)
+	return put(path, data, prefix, rename, func(temp *os.File) error {
+		return errors.Join(temp.Chmod(mode), Own(temp, path), temp.Sync())
+	})
 }
 
-func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool, prefix string) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), prefix+"*") // has mode 0600
+// Create makes a file of mode 0600, and its folder if need be, unless there is one already. It never shows a part of the data.
+func Create(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	// A link never replaces the file that another process has made meanwhile.
+	err := put(path, data, "tmp-", os.Link, (*os.File).Sync)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// put writes data to a temporary file of mode 0600 next to path, finishes that, and has move give it the path.
+func put(path string, data []byte, prefix string, move func(from, to string) error, finish func(*os.File) error) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), prefix+"*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp.Name()) // fails once it is renamed
 	_, err = temp.Write(data)
-	if mode != 0o600 {
-		err = errors.Join(err, temp.Chmod(mode))
-	}
-	if keepOwner {
-		err = errors.Join(err, Own(temp, path))
-	}
-	if sync {
-		err = errors.Join(err, temp.Sync())
-	}
-	if err := errors.Join(err, temp.Close()); err != nil {
+	if err := errors.Join(err, finish(temp), temp.Close()); err != nil {
 		return err
 	}
-	return rename(temp.Name(), path)
-}
-
-// Create makes a file of mode 0600, and its folder if need be, unless there is one already. It never shows a part of the data.
-func Create(path string, data []byte) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(folder, "tmp-*") // has mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(data)
-	if err := errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	// A link never replaces the file that another process has made meanwhile.
-	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return move(temp.Name(), path)
 }

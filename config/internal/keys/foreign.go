@@ -64,14 +64,24 @@ func MayBeNull(key string) bool {
 	return slices.Contains([]string{"command", "args", "env", "cwd", "type", "url", "headers", "timeout", "oauth"}, key)
 }
 
-// InEntry reports whether another client knows a key of an entry.
-func InEntry(key string) bool { return slices.Contains(inEntries, key) }
-
-// InOAuth reports whether another client knows a key of "oauth".
-func InOAuth(key string) bool { return slices.Contains(inOAuth, key) }
-
-// InFile reports whether another client knows a key at the top level of a file.
-func InFile(key string) bool { return slices.Contains(inFiles, key) || isGeneral(key) }
+// IsForeign reports whether another client knows a key at a level, or people use it for comments. isObject says that the key's value is
+// an object.
+func (t Table) IsForeign(level, key string, isObject bool) bool {
+	if IsComment(key) {
+		return true
+	}
+	switch level {
+	case "":
+		return slices.Contains(inFiles, key) || isGeneral(key)
+	case Entry:
+		return slices.Contains(inEntries, key)
+	case OAuth:
+		return slices.Contains(inOAuth, key) || !t.isMisspelled(level, key)
+	case Tools: // some have an object for each tool, by its name
+		return isObject && !t.isMisspelled(level, key)
+	}
+	return false
+}
 
 func isGeneral(key string) bool { return strings.Contains(key, ".") || slices.Contains(inGeneral, key) }
 

@@ -13,6 +13,8 @@ import (
 // of the object that has it, and the key.
 const (
 	Entry   = "mcpServers.*" // of a server
+	Tools   = Entry + ".tools"
+	OAuth   = Entry + ".oauth"
 	Router  = "metarouter"
 	Profile = "metarouter.profiles.*"
 )
@@ -86,4 +88,10 @@ func Nearest(key string, known []string) (string, bool) {
 		word = meant[word]
 	}
 	return word, ok
+}
+
+// isMisspelled reports whether a key is probably another one of the level.
+func (t Table) isMisspelled(level, key string) bool {
+	_, ok := Nearest(key, t.At(level).Keys)
+	return ok
 }

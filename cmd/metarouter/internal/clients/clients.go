@@ -9,7 +9,6 @@ package clients
 
 import (
 	"cmp"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -28,7 +27,8 @@ type Client struct {
 	withholds bool                                         // its servers get some variables only if their entries name them
 	dollar    bool                                         // it replaces $VAR, too
 	braces    bool                                         // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
-	parts     bool                                         // some of its entries are parts of it; see isPart
+	parts     bool                                         // some of its entries are parts of it, which others can't start: a built-in extension of Zed, or a change that opencode makes to an entry of the organization
+	deeper    string                                       // newer files have the servers under this key, one object deeper; only for these counts the mode
 	format    format                                       // of its file
 	dialect   dialect                                      // nil if package config reads its entries
 	entry     func(e RouterEntry, earlier []string) fields // our entry in its dialect; nil for the usual one
@@ -100,7 +100,7 @@ var table = []Client{
 		Restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
 	},
 	{
-		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, braces: true, parts: true, dialect: opencode, mode: defers, // but see inFile
+		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, deeper: "servers", braces: true, parts: true, dialect: opencode, mode: defers, // opencode 1 puts all tools before the model
 		entry: func(e RouterEntry, earlier []string) fields {
 			return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.arguments(earlier)...)}}
 		},
@@ -239,55 +239,4 @@ func (c Client) Files(s System) (paths []string) {
 		}
 	}
 	return paths
-}
-
-// A Source is a file in which a client keeps servers.
-type Source struct {
-	Path    string
-	Data    []byte
-	Project string // the project's folder that the servers belong to, "" if they are the user's
-
-	keys []string // from the root to the servers
-}
-
-// UserSource returns the source of the user's file. Its Data is not read yet.
-func (c Client) UserSource(file string) Source { return Source{Path: file, keys: c.keys} }
-
-// ProjectSources returns the files of a project's servers; nil if the client has no servers of
-// projects.
-func (c Client) ProjectSources(folder, userFile string) (all []Source) {
-	for _, file := range c.projects {
-		all = append(all, Source{Path: filepath.Join(folder, file), keys: c.keys, Project: folder})
-	}
-	if c.Name == "claude-code" {
-		for _, spelling := range slices.Compact([]string{folder, filepath.ToSlash(folder)}) {
-			all = append(all, Source{Path: userFile, keys: []string{"projects", spelling, "mcpServers"}, Project: folder})
-		}
-	}
-	return all
-}
-
-// NamedSource returns the source of a client's file that the user named.
-func (c Client) NamedSource(path string) Source {
-	s := Source{Path: path, keys: c.keys}
-	if folder := filepath.Base(filepath.Dir(path)); folder == ".vscode" || folder == ".cursor" {
-		s.Project = filepath.Dir(filepath.Dir(path))
-	} else if filepath.Base(path) == ".mcp.json" {
-		s.Project = filepath.Dir(path)
-	}
-	return s
-}
-
-// Projects returns the folders of the projects that have servers in the user's file.
-func (c Client) Projects(s Source) (folders []string) {
-	d, err := open(s.Path, s.Data)
-	if c.Name != "claude-code" || err != nil {
-		return nil
-	}
-	for _, project := range items(d.at("projects")) {
-		if servers := member(project.value, "mcpServers"); servers != nil && len(items(&servers.Value)) > 0 {
-			folders = append(folders, project.key)
-		}
-	}
-	return folders
 }

@@ -17,17 +17,9 @@ import (
 	secrets "github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// A clientEntry is a server in a client's file.
-type clientEntry struct {
-	name   string
-	source Source
-	doc    *document
-	member hujson.ObjectMember
-}
-
 // hash identifies the entry as the client's file has it, with its name.
-func (f clientEntry) hash() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s", f.name, jsonc.Compact(f.member.Value)))
+func (e clientEntry) hash() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s", e.name, jsonc.Compact(*e.value)))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -36,46 +28,37 @@ const maxServers = 2000
 
 // find collects the entries of the sources. Of entries with one name, it takes the one of
 // the first source, and within a source the last one.
-func (c Client) find(sources []Source) (all []clientEntry, notes []string, err error) {
+func find(sources []Source) (all []clientEntry, notes []string, err error) {
 	var parts []string
 	for _, s := range sources {
-		d, err := openSource(c, s)
+		f, err := s.open()
 		if err != nil {
 			return nil, nil, err
-		}
-		s.keys = keysIn(c, d, s.keys)
-		v, err := d.servers(s.keys)
-		if err != nil {
-			return nil, nil, err
-		}
-		if v == nil {
-			continue
 		}
 		here := make(map[string]int)
-		for _, m := range object(v).Members {
-			name := jsonc.Key(m)
-			if c.parts && isPart(&m.Value) {
-				parts = append(parts, name)
+		for _, i := range items(f.servers) {
+			if f.Client.parts && object(i.value) != nil && !starts(i.value) {
+				parts = append(parts, i.key)
 				continue
 			}
-			f := clientEntry{name, s, d, m}
-			if i, again := here[name]; again {
-				all[i] = f
+			e := clientEntry{i.key, f, i.value}
+			if n, again := here[e.name]; again {
+				all[n] = e
 				continue
 			}
-			if slices.ContainsFunc(all, func(f clientEntry) bool { return f.name == name }) {
-				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", name, s.Path))
+			if slices.ContainsFunc(all, func(earlier clientEntry) bool { return earlier.name == e.name }) {
+				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", e.name, s.Path))
 				continue
 			}
 			if len(all) == maxServers {
 				return nil, nil, fmt.Errorf("%s has more than %d servers; remove those that are not needed", s.Path, maxServers)
 			}
-			here[name] = len(all)
-			all = append(all, f)
+			here[e.name] = len(all)
+			all = append(all, e)
 		}
 	}
 	if len(parts) > 0 {
-		notes = append(notes, fmt.Sprintf("left out, because only %s can start them: %s", c.Title, strings.Join(parts, ", ")))
+		notes = append(notes, fmt.Sprintf("left out, because only %s can start them: %s", sources[0].Client.Title, strings.Join(parts, ", ")))
 	}
 	return all, notes, nil
 }
@@ -90,36 +73,13 @@ type converted struct {
 	notes  []string
 }
 
-// convert turns an entry of the client into one of ours. path is the path of our file.
-// Keys of the client's dialect are rewritten; everything else, unknown keys and comments too, stays
-// as it is.
-func (c Client) convert(f clientEntry, path string) (converted, error) {
-	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit, hash: f.hash()}
-	if to.name != f.name {
-		to.note("is called %q here: names can't have a colon", to.name)
-	}
-	if object(&f.member.Value) == nil {
-		return to, fmt.Errorf("%s: server %q must be an object", f.source.Path, f.name)
-	}
-	indent, _ := f.doc.indentAt(f.member.Name.StartOffset)
-	written := strings.ReplaceAll(strings.ReplaceAll(written(&f.member.Value), "\r\n", "\n"), "\n"+indent, "\n")
-	d, err := open(f.source.Path, []byte(written))
+// convert turns the entry into one of ours. path is the path of our file.
+func (e clientEntry) convert(path string) (converted, error) {
+	to, err := e.translate()
 	if err != nil {
 		return to, err
 	}
-	for v := range d.root.All() {
-		if said, ok := jsonc.Text(*v); ok {
-			if s := c.rewrite(said, f.source, &to); s != said {
-				v.Value = hujson.Literal(quoted(s))
-			}
-		}
-	}
-	if d, err = c.dialect.translate(d, &to); err != nil {
-		return to, err
-	}
-	to.anchor(d, f.source)
-	to.text = string(d.bytes())
-	ours, err := config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	ours, err := to.read(path)
 	if err != nil {
 		return to, err
 	}
@@ -133,6 +93,42 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 		}
 	}
 	return to, nil
+}
+
+// translate is convert without the server: it looks at nothing but the entry. Keys of the client's dialect are rewritten; everything
+// else, unknown keys and comments too, stays as it is.
+func (e clientEntry) translate() (converted, error) {
+	f := e.file
+	to := converted{name: strings.ReplaceAll(e.name, ":", "-"), unit: f.unit, hash: e.hash()}
+	if to.name != e.name {
+		to.note("is called %q here: names can't have a colon", to.name)
+	}
+	if object(e.value) == nil {
+		return to, fmt.Errorf("%s: server %q must be an object", f.Path, e.name)
+	}
+	indent, _ := f.indentAt(e.value.StartOffset)
+	d, err := open(f.Path, []byte(strings.ReplaceAll(strings.ReplaceAll(written(e.value), "\r\n", "\n"), "\n"+indent, "\n")))
+	if err != nil {
+		return to, err
+	}
+	for v := range d.root.All() {
+		if said, ok := jsonc.Text(*v); ok {
+			if s := f.rewrite(said, &to); s != said {
+				v.Value = hujson.Literal(quoted(s))
+			}
+		}
+	}
+	if d, err = f.Client.dialect.translate(d, &to); err != nil {
+		return to, err
+	}
+	to.anchor(d, f.Source)
+	to.text = string(d.bytes())
+	return to, nil
+}
+
+// read reads the entry as the only one of our file at path.
+func (to *converted) read(path string) (config.Config, error) {
+	return config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
 }
 
 // plain makes the text JSON without comments and trailing commas.
@@ -162,7 +158,8 @@ var (
 
 // rewrite replaces the client's own variables in s where their values are known, and
 // notes those that are left.
-func (c Client) rewrite(s string, from Source, to *converted) string {
+func (from Source) rewrite(s string, to *converted) string {
+	c := from.Client
 	if c.dollar {
 		s = dollarName().ReplaceAllStringFunc(s, func(name string) string { return "${" + name[1:] + "}" })
 	}

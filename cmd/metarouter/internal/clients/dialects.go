@@ -151,9 +151,3 @@ func codex(entry map[string]any, note func(string, ...any)) {
 	}
 	leaveOut(entry, "Codex", note, "bearer_token", "required", "default_tools_approval_mode", "supports_parallel_tool_calls", "oauth_resource", "auth", "experimental_environment", "environment_id")
 }
-
-// isPart reports whether an entry is a part of its client, which others can't start: a built-in
-// extension of Zed, or a change that opencode makes to an entry of the organization.
-func isPart(entry *hujson.Value) bool {
-	return object(entry) != nil && !slices.ContainsFunc([]string{"command", "url"}, func(key string) bool { return member(entry, key) != nil })
-}

@@ -97,7 +97,7 @@ func TestImportDialects(t *testing.T) {
 		}, []string{"only Zed can start them: ext"}},
 	} {
 		c, _ := Find(tc.client)
-		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, false)
+		done, err := Import([]Source{{Client: c, Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, false)
 		expect.OK(t, err)
 		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
@@ -129,8 +129,8 @@ func TestInstallDialects(t *testing.T) {
 		{"zed", zedFile, `"metarouter": {`},
 	} {
 		c, _ := Find(tc.client)
-		s := Source{Path: "f", keys: c.keys, Data: []byte(tc.data)}
-		got, err := Install(c, s, e, all, nil)
+		s := Source{Client: c, Path: "f", keys: c.keys, Data: []byte(tc.data)}
+		got, err := Install(s, e, all, nil)
 		if err != nil || !strings.Contains(string(got), tc.want) {
 			t.Errorf("%s: no %q in\n%s\n%v", tc.client, tc.want, got, err)
 			continue
@@ -144,15 +144,15 @@ func TestInstallDialects(t *testing.T) {
 			}
 		}
 		s.Data = got
-		if again, err := Install(c, s, e, all, nil); err != nil || string(again) != string(got) {
+		if again, err := Install(s, e, all, nil); err != nil || string(again) != string(got) {
 			t.Errorf("%s: the second time it says\n%s\n%v", tc.client, again, err)
 		}
-		all, _, err := c.find([]Source{s})
+		all, _, err := find([]Source{s})
 		if err != nil || all == nil {
 			t.Fatal(err)
 		}
 		for _, f := range all {
-			if entry, err := c.convert(f, "/m.json"); f.name == EntryName && (err != nil || entry.server.Command != e.Command) {
+			if entry, err := f.convert("/m.json"); f.name == EntryName && (err != nil || entry.server.Command != e.Command) {
 				t.Errorf("%s: our entry is read as %+v, %v", tc.client, entry.server, err)
 			}
 		}
@@ -169,7 +169,7 @@ func TestLines(t *testing.T) {
 		c, _ := Find(client)
 		lines := Lines(c, e, []Place{{Name: EntryName}})
 		expect.Contains(t, strings.Join(lines, "\n"), want, client)
-		others, err := Others(c, Source{Path: "f", keys: c.keys, Data: []byte(strings.Join(lines, "\n"))}, "/m.json", Ours{})
+		others, err := Others(Source{Client: c, Path: "f", keys: c.keys, Data: []byte(strings.Join(lines, "\n"))}, "/m.json", Ours{})
 		if err != nil || len(others) > 0 {
 			t.Errorf("%s: read as %+v, %v", client, others, err)
 		}
@@ -184,7 +184,7 @@ func TestTOMLErrors(t *testing.T) {
 		"a = [sk-secret\n":                  "is no TOML that can be read (line",
 		"a = " + strings.Repeat("[", 1<<20): "brackets",
 	} {
-		_, err := Import(c, []Source{{Path: "f", keys: c.keys, Data: []byte(data)}}, "/m.json", nil, Ours{}, false)
+		_, err := Import([]Source{{Client: c, Path: "f", keys: c.keys, Data: []byte(data)}}, "/m.json", nil, Ours{}, false)
 		expect.Error(t, err, want)
 		if strings.Contains(err.Error(), "sk-secret") {
 			t.Error(err)
@@ -198,7 +198,7 @@ func FuzzTOML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, _ := Find("codex")
-		done, err := Import(c, []Source{{Path: "f", keys: c.keys, Data: data}}, "/m.json", nil, Ours{}, false)
+		done, err := Import([]Source{{Client: c, Path: "f", keys: c.keys, Data: data}}, "/m.json", nil, Ours{}, false)
 		if err == nil {
 			_, err = open("/m.json", done.Data)
 			expect.OK(t, err)

@@ -274,10 +274,10 @@ func joined(before, behind string, atEnd bool) hujson.Extra {
 	return hujson.Extra(before + rest)
 }
 
-// servers returns the object of the servers, or nil. A file that has its servers under the
+// serversAt returns the object of the servers, or nil. A file that has its servers under the
 // key of another client is an error: it is the other client's file, or the client ignores
 // the key.
-func (d *document) servers(keys []string) (*hujson.Value, error) {
+func (d *document) serversAt(keys []string) (*hujson.Value, error) {
 	v := d.at(keys...)
 	if v == nil {
 		if key := d.serversKey; len(keys) == 1 && key != "" && d.at(key) != nil {
@@ -294,15 +294,13 @@ func (d *document) servers(keys []string) (*hujson.Value, error) {
 	return nil, nil
 }
 
-// addServers puts fields into the object at keys, which it makes if need be.
-func (d *document) addServers(keys []string, all ...field) error {
-	v, err := d.servers(keys)
-	if err != nil {
-		return err
+// putServers puts fields into the object at keys, which it makes if need be, in place of those that have the same keys.
+func (d *document) putServers(keys []string, all ...field) error {
+	_, err := d.serversAt(keys)
+	for _, f := range all {
+		if err == nil {
+			err = d.put(&d.root, f.value, append(slices.Clone(keys), f.key)...)
+		}
 	}
-	if v != nil {
-		d.add(v, all...)
-		return nil
-	}
-	return d.put(&d.root, fields(all), keys...)
+	return err
 }

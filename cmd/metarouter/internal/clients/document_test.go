@@ -88,7 +88,7 @@ func TestAddAndRemove(t *testing.T) {
 	put := func(t *testing.T, old string) string {
 		d, err := open("f", []byte(old))
 		expect.OK(t, err)
-		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
+		err = d.putServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
 		expect.OK(t, err)
 		return string(d.bytes())
 	}
@@ -123,7 +123,7 @@ func TestAddAndRemove(t *testing.T) {
 		"crlf":             {"{\"s\": {\r\n\t\"x\": 1,\r\n\t\"a\": 2\r\n}}", "{\"s\": {\r\n\t\"a\": 2\r\n}}"},
 	} {
 		t.Run("without "+name, func(t *testing.T) {
-			got, err := Install(Client{}, Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, RouterEntry{}, nil, []string{"x", "y"})
+			got, err := Install(Source{Path: "f", Data: []byte(test.old), keys: []string{"s"}}, RouterEntry{}, nil, []string{"x", "y"})
 			if err != nil || string(got) != test.want {
 				t.Errorf("got %v\n%s\nwant\n%s", err, got, test.want)
 			}
@@ -139,11 +139,11 @@ func TestOpenSaysWhere(t *testing.T) {
 	}
 	d, err := open("f.json", []byte(`{"mcpServers": [1]}`))
 	expect.OK(t, err)
-	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
+	if err := d.putServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
 	d, _ = open("f.json", []byte(`{"mcp": 1}`))
-	if err := d.addServers([]string{"mcp", "servers"}, field{"a", "b"}); err == nil {
+	if err := d.putServers([]string{"mcp", "servers"}, field{"a", "b"}); err == nil {
 		t.Error("a number took a server")
 	}
 }
@@ -164,14 +164,14 @@ func FuzzEdits(f *testing.F) {
 			return
 		}
 		for _, c := range table {
-			s := Source{Path: "/f.json", Data: data, keys: c.keys}
-			installed, err := Install(c, s, e, all, nil)
+			s := Source{Client: c, Path: "/f.json", Data: data, keys: c.keys}
+			installed, err := Install(s, e, all, nil)
 			if err != nil || !c.Rewrites() {
 				continue // the servers are no object
 			}
-			r, err := Replaced(c, s, false, installed, Record{})
+			r, err := Replaced(s, false, installed, Record{})
 			expect.OK(t, err, c.Name)
-			if back, _, err := Undo(c, Source{Path: s.Path, Data: installed, keys: c.keys}, r); err != nil || !bytes.Equal(back, data) {
+			if back, _, err := Undo(Source{Client: c, Path: s.Path, Data: installed, keys: c.keys}, r); err != nil || !bytes.Equal(back, data) {
 				t.Errorf("%s: undone, it says %s, %v", c.Name, back, err)
 			}
 			ours := append(slices.Clone(c.keys), EntryName)
@@ -190,7 +190,7 @@ func FuzzEdits(f *testing.F) {
 				t.Errorf("%s: plain JSON no more:\n%s", c.Name, installed)
 			}
 			s.Data = installed
-			if again, err := Install(c, s, e, all, nil); err != nil || !bytes.Equal(again, installed) {
+			if again, err := Install(s, e, all, nil); err != nil || !bytes.Equal(again, installed) {
 				t.Errorf("%s: the second time: %v\n%s\nafter\n%s", c.Name, err, again, installed)
 			}
 			Diff("/f.json", data, installed)
@@ -201,7 +201,7 @@ func FuzzEdits(f *testing.F) {
 						names = append(names, jsonc.Key(m))
 					}
 				}
-				less, err := Install(Client{}, s, RouterEntry{}, nil, names)
+				less, err := Install(s, RouterEntry{}, nil, names)
 				expect.OK(t, err)
 				left := tree(t, less)
 				if before := tree(t, installed); before.IsStandard() && !left.IsStandard() {
@@ -240,9 +240,9 @@ func TestBounds(t *testing.T) {
 		{"cursor", "f.json", `{"mcpServers": {` + series(1_999, `"a%d": {"command": "x"},`) + `"z": {}}}`, ""},
 	} {
 		c, _ := Find(tt.client)
-		s := Source{Path: tt.path, keys: c.keys, Data: []byte(tt.text)}
-		_, errI := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
-		_, errO := Others(c, s, "/m.json", Ours{})
+		s := Source{Client: c, Path: tt.path, keys: c.keys, Data: []byte(tt.text)}
+		_, errI := Import([]Source{s}, "/m.json", nil, Ours{}, false)
+		_, errO := Others(s, "/m.json", Ours{})
 		for _, err := range []error{errI, errO} {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%.60q: %v, want %q", tt.text, err, tt.want)

@@ -43,10 +43,13 @@ func Places(servers []string, others []Other) (places []Place) {
 }
 
 // HasURL reports whether the client reaches a router by a URL, which may be on another machine: the entry of our name has one.
-func HasURL(c Client, s Source) bool {
-	d, v, err := serversOf(c, s)
-	m := member(v, EntryName)
-	return err == nil && m != nil && serverOf(c, d, s, EntryName, m.Value).URL != ""
+func HasURL(s Source) bool {
+	f, err := s.open()
+	if err != nil {
+		return false
+	}
+	e, ok := f.entry(EntryName)
+	return ok && e.server().URL != ""
 }
 
 // A Record is what [Undo] needs to go back from a client's file with entries of ours. The zero value is for a file without them.
@@ -65,56 +68,58 @@ type Entry struct {
 // Empty reports whether there is nothing to go back to.
 func (r Record) Empty() bool { return r.Before == r.After && len(r.Entries) == 0 }
 
-// changed returns the entries before that the record changed. left are the others that could not come back earlier.
-func (r Record) changed(c Client, s Source) (all, left map[string]Entry) {
-	entries := func(servers string) map[string]Entry {
-		all, root := make(map[string]Entry), hujson.Value{}
-		v := &root
-		if r.Depth == 0 {
-			_, v, _ = serversOf(c, Source{Path: s.Path, Data: []byte(servers), keys: s.keys})
-		} else {
-			root, _ = hujson.Parse([]byte(servers))
-		}
-		for _, i := range items(v) {
-			all[i.key] = Entry{written(i.value)}
-		}
-		return all
+// texts returns the entries in a text of the record, by name.
+func (r Record) texts(s Source, text string) map[string]Entry {
+	var servers *hujson.Value
+	if s.Data = []byte(text); r.Depth > 0 {
+		object, _ := hujson.Parse(s.Data)
+		servers = &object
+	} else if f, err := s.open(); err == nil {
+		servers = f.servers
 	}
-	all, left = entries(r.Before), make(map[string]Entry)
-	for name, after := range entries(r.After) {
+	all := make(map[string]Entry)
+	for _, i := range items(servers) {
+		all[i.key] = Entry{written(i.value)}
+	}
+	return all
+}
+
+// changed returns the entries before that the record changed. left are the others that could not come back earlier.
+func (r Record) changed(s Source) (all, left map[string]Entry) {
+	all, left = r.texts(s, r.Before), maps.Clone(r.Entries)
+	for name, after := range r.texts(s, r.After) {
 		if before := all[name]; before == after {
 			delete(all, name)
 		} else {
 			all[name] = before
 		}
 	}
-	for name, e := range r.Entries {
-		if _, again := all[name]; !again {
-			left[name] = e
-		}
-	}
+	maps.DeleteFunc(left, func(name string, _ Entry) bool {
+		_, again := all[name]
+		return again
+	})
 	return all, left
 }
 
 // Replaced returns the record of a change of a client's file from the content of s to data. was is the record of earlier changes. If
 // missing is set, there was no file.
-func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record, error) {
-	now := Source{Path: s.Path, Data: data, keys: s.keys}
-	base, left, err := Undo(c, s, was)
+func Replaced(s Source, missing bool, data []byte, was Record) (Record, error) {
+	base, left, err := Undo(s, was)
 	if err != nil {
 		return was, err
 	}
-	s.Data = base
-	_, old, err := serversOf(c, s)
+	now := s
+	s.Data, now.Data = base, data
+	before, err := s.open()
 	if err != nil {
 		return was, err
 	}
-	d, v, err := serversOf(c, now)
+	after, err := now.open()
 	if err != nil {
 		return was, err
 	}
-	r := Record{missing || was.Missing && len(base) == 0, len(keysIn(c, d, s.keys)), written(old), written(v), left}
-	if back, _, err := Undo(c, now, r); err != nil || string(back) != string(base) {
+	r := Record{missing || was.Missing && len(base) == 0, len(after.keys), written(before.servers), written(after.servers), left}
+	if back, _, err := Undo(now, r); err != nil || string(back) != string(base) {
 		r.Depth, r.Before, r.After = 0, string(base), string(data)
 	}
 	return r, nil
@@ -123,77 +128,51 @@ func Replaced(c Client, s Source, missing bool, data []byte, was Record) (Record
 // Undo goes back to the content that a client's file had before the changes of was, byte for byte, if no other program has changed an
 // entry since. Else the client's own entries come back as they were, and those that were added go. left are entries that can't come
 // back, since the file has others of their names.
-func Undo(c Client, s Source, was Record) (data []byte, left map[string]Entry, err error) {
-	d, v, err := serversOf(c, s)
+func Undo(s Source, was Record) (data []byte, left map[string]Entry, err error) {
+	f, err := s.open()
 	if err != nil || was.Empty() {
 		return s.Data, nil, err
 	}
-	changed, left := was.changed(c, s)
+	changed, left := was.changed(s)
 	switch {
 	case was.Depth == 0 && string(s.Data) == was.After:
 		return []byte(was.Before), left, nil
-	case was.Depth > 0 && written(v) == was.After && was.Before != "":
-		v.Value = hujson.Literal(was.Before)
-		return d.bytes(), left, nil
+	case was.Depth > 0 && f.servers != nil && written(f.servers) == was.After && was.Before != "":
+		f.servers.Value = hujson.Literal(was.Before)
+		return f.bytes(), left, nil
 	}
 	maps.Copy(changed, left)
-	clear(left)
-	keys := keysIn(c, d, s.keys)
+	left = make(map[string]Entry)
 	var added []string
 	var lost fields
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
-		before, m := changed[name].Before, member(v, name)
-		switch {
-		case m == nil && before != "":
+		before := changed[name].Before
+		switch e, there := f.entry(name); {
+		case !there && before != "":
 			lost = append(lost, field{name, hujson.Literal(before)})
-		case m == nil || equal(m.Value, before):
-		case !serverOf(c, d, s, name, m.Value).Self:
+		case !there || equal(*e.value, before):
+		case !e.server().Self:
 			if before != "" {
 				left[name] = Entry{before}
 			}
 		case before == "":
 			added = append(added, name)
 		default:
-			m.Value.Value = hujson.Literal(before)
+			e.value.Value = hujson.Literal(before)
 		}
 	}
-	d.remove(v, func(key string) bool { return slices.Contains(added, key) })
+	f.remove(f.servers, func(key string) bool { return slices.Contains(added, key) })
 	switch {
 	case lost != nil:
-		err = d.addServers(keys, lost...)
-	case v == nil:
+		err = f.putServers(f.keys, lost...)
+	case f.servers == nil:
 		return s.Data, left, nil
-	case len(items(v)) == 0 && strings.TrimSpace(was.Before) == "": // the file had no servers
-		if s.Data = cut(d, keys); len(items(&d.root)) == 0 && was.Depth == 0 {
-			s.Data = []byte(was.Before)
+	case len(items(f.servers)) == 0 && strings.TrimSpace(was.Before) == "": // the file had no servers
+		last := len(f.keys) - 1
+		f.remove(f.at(f.keys[:last]...), func(key string) bool { return key == f.keys[last] })
+		if len(items(&f.root)) == 0 && was.Depth == 0 {
+			return []byte(was.Before), left, nil
 		}
-		return s.Data, left, nil
 	}
-	return d.bytes(), left, err
-}
-
-// cut returns the document without the member to which keys lead.
-func cut(d *document, keys []string) []byte {
-	last := len(keys) - 1
-	d.remove(d.at(keys[:last]...), func(key string) bool { return key == keys[last] })
-	return d.bytes()
-}
-
-// serverOf returns the server of an entry of a client's file; without anything if the entry can't be read.
-func serverOf(c Client, d *document, s Source, name string, v hujson.Value) config.Server {
-	said, err := c.convert(clientEntry{name, s, d, hujson.ObjectMember{Name: hujson.Value{StartOffset: v.StartOffset}, Value: v}}, s.Path)
-	if err != nil {
-		return config.Server{}
-	}
-	return said.server
-}
-
-// serversOf opens a client's file. The object of its servers is nil if the file lacks it.
-func serversOf(c Client, s Source) (*document, *hujson.Value, error) {
-	d, err := openSource(c, s)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := d.servers(keysIn(c, d, s.keys))
-	return d, v, err
+	return f.bytes(), left, err
 }

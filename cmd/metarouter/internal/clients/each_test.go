@@ -35,18 +35,18 @@ func TestEach(t *testing.T) {
 		"null": {"cursor", `{"mcpServers": null, "n": 1}`}, "deeper": {"opencode", "{\n  \"mcp\": {\n    \"servers\": {}\n  }\n}\n"},
 	} {
 		c, _ := Find(tc.client)
-		s := Source{Path: "/f.json", Data: []byte(tc.before), keys: c.keys}
+		s := Source{Client: c, Path: "/f.json", Data: []byte(tc.before), keys: c.keys}
 		ours := reading(t, "/c.json", `{"mcpServers": {"alpha": {"command": "srv", "args": ["alpha"], "env": {"TOKEN": "sk-1"}, "timeout": 5}, "beta": {"command": "y"}, "other": {"command": "z"}, "mine": {"url": "https://mcp.linear.app/mcp", "headers": {"Authorization": "x"}}}}`)
 		want := []string{`"--only", "alpha"`, `"--only", "beta"`, `"--only", "mine"`}
 		var record Record
 		for _, servers := range [][]string{{"alpha", "beta", "other"}, {"alpha", "mine"}, {"alpha", "mine"}} {
-			others, err := Others(c, s, "/c.json", ours)
+			others, err := Others(s, "/c.json", ours)
 			expect.OK(t, err, name)
 			places := Places(servers, others)
 			expect.Equal(t, len(servers)-len(places), strings.Count(tc.before, `"other"`)*(len(servers)-2), name+": names of other servers")
-			data, err := Install(c, s, e, places, []string{EntryName})
+			data, err := Install(s, e, places, []string{EntryName})
 			expect.OK(t, err, name)
-			record, err = Replaced(c, s, tc.before == "", data, record)
+			record, err = Replaced(s, tc.before == "", data, record)
 			expect.OK(t, err, name)
 			s.Data = data
 		}
@@ -56,12 +56,12 @@ func TestEach(t *testing.T) {
 		if strings.Contains(string(s.Data), "sk-1") || strings.Contains(string(s.Data), `"metarouter"`) {
 			t.Errorf("%s: %s", name, s.Data)
 		}
-		back, left, err := Undo(c, s, record)
+		back, left, err := Undo(s, record)
 		if string(back) != tc.before || len(left) > 0 || err != nil {
 			t.Errorf("%s: undone is %q, %v, %v; was %q", name, back, left, err, tc.before)
 		}
 		record.After += " " // as if another program had changed an entry
-		back, _, err = Undo(c, s, record)
+		back, _, err = Undo(s, record)
 		expect.OK(t, err, name)
 		if name != "empty" && name != "null" && name != "deeper" {
 			expect.Equal(t, string(back), tc.before, name+": undone entry by entry")
@@ -82,9 +82,9 @@ func TestUndo(t *testing.T) {
 		{"\r\n  \"a\": {\r\n    \"command\": \"x\"\r\n  }\r\n", `"metarouter":` + ours, "\r\n  \"b\": {},\r\n  \"metarouter\": " + ours + "\r\n", "\r\n  \"b\": {},\r\n  \"a\": {\r\n    \"command\": \"x\"\r\n  }\r\n", ""},
 	} {
 		file := func(servers string) []byte { return []byte(`{"mcpServers": {` + servers + `}}`) }
-		r, err := Replaced(c, Source{Path: "/f", Data: file(tc.before), keys: c.keys}, false, file(tc.after), Record{})
+		r, err := Replaced(Source{Client: c, Path: "/f", Data: file(tc.before), keys: c.keys}, false, file(tc.after), Record{})
 		expect.OK(t, err, tc.changed)
-		got, left, err := Undo(c, Source{Path: "/f", Data: file(tc.changed), keys: c.keys}, r)
+		got, left, err := Undo(Source{Client: c, Path: "/f", Data: file(tc.changed), keys: c.keys}, r)
 		if string(got) != string(file(tc.want)) || strings.Join(slices.Collect(maps.Keys(left)), " ") != tc.left || err != nil {
 			t.Errorf("%s: %s, %v, %v", tc.changed, got, left, err)
 		}
@@ -102,7 +102,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		ours := reading(t, "/c.json", `{"mcpServers": {"u": {"command": "y"}}}`)
 		data := []byte(`{"mcpServers": {"u": {"command": "metarouter", "args": [` + args + `]}}}`)
-		others, err := Others(c, Source{Path: "/f", Data: data, keys: c.keys}, "/c.json", ours)
+		others, err := Others(Source{Client: c, Path: "/f", Data: data, keys: c.keys}, "/c.json", ours)
 		expect.OK(t, err, args)
 		if got := fmt.Sprint(Places([]string{"u"}, others), others[0].Stale); got != want {
 			t.Errorf("%s: %s, want %s", args, got, want)
@@ -117,15 +117,16 @@ func TestModeOfEntry(t *testing.T) {
 		{"vscode", "", `["serve", "--mode", "direct"]`},
 		{"cursor", `{"mcpServers": {"metarouter": {"command": "metarouter", "args": ["serve", "--only", "a,b"]}}}`, `["serve", "--only", "a,b"]`},
 		{"opencode", "", `["metarouter", "serve"]`},
+		{"opencode", `{"mcp": {"servers": {"command": ["x"]}}}`, `["metarouter", "serve"]`}, // a server of that name
 		{"opencode", `{"mcp": {"servers": {}}}`, `["metarouter", "serve", "--mode", "direct"]`},
 		{"claude-code", `{"mcpServers": {"metarouter": {"command": "metarouter", "args": ["serve", "--mode", "code"]}}}`, `["serve", "--mode", "code"]`},
 	} {
 		c, _ := Find(tc.client)
-		s := Source{Path: "/f.json", Data: []byte(tc.data), keys: c.keys}
-		data, err := Install(c, s, RouterEntry{Command: "metarouter"}, all, nil)
+		s := Source{Client: c, Path: "/f.json", Data: []byte(tc.data), keys: c.keys}
+		data, err := Install(s, RouterEntry{Command: "metarouter"}, all, nil)
 		expect.OK(t, err, tc.client)
 		expect.Contains(t, string(data), tc.want, tc.client)
-		data, err = Install(c, s, RouterEntry{Command: "metarouter", Chosen: true}, all, nil)
+		data, err = Install(s, RouterEntry{Command: "metarouter", Chosen: true}, all, nil)
 		expect.OK(t, err, tc.client)
 		expect.Equal(t, strings.Contains(string(data), "direct"), false, tc.client+" with a mode of the configuration")
 	}
@@ -161,9 +162,9 @@ func TestHasURL(t *testing.T) {
 		`"metarouter": {"command": "metarouter", "args": ["serve"]}`: false,
 		`"a": {"url": "https://hub.example/mcp/s/a"}`:                false,
 	} {
-		expect.Equal(t, HasURL(c, Source{Path: "/f", Data: []byte(`{"mcpServers": {` + servers + `}}`), keys: c.keys}), want, "%s", servers)
+		expect.Equal(t, HasURL(Source{Client: c, Path: "/f", Data: []byte(`{"mcpServers": {` + servers + `}}`), keys: c.keys}), want, "%s", servers)
 	}
-	expect.Equal(t, HasURL(c, Source{Path: "/f", keys: c.keys}), false, "no file")
+	expect.Equal(t, HasURL(Source{Client: c, Path: "/f", keys: c.keys}), false, "no file")
 }
 
 // A record of an earlier build has all entries that changed, also if the file comes back as a whole.
@@ -171,24 +172,26 @@ func TestUndoEarlier(t *testing.T) {
 	const before = `{"mcpServers": {"a": {"command": "x"}}}`
 	const after = `{"mcpServers": {"a": {"command": "metarouter", "args": ["serve", "--only", "a"]}, "b": {"command": "metarouter", "args": ["serve", "--only", "b"]}}}`
 	c, _ := Find("cursor")
-	_, old, err := serversOf(c, Source{Data: []byte(before), keys: c.keys})
+	old, err := Source{Client: c, Data: []byte(before), keys: c.keys}.open()
 	expect.OK(t, err)
-	_, now, err := serversOf(c, Source{Data: []byte(after), keys: c.keys})
+	now, err := Source{Client: c, Data: []byte(after), keys: c.keys}.open()
 	expect.OK(t, err)
-	for _, r := range []Record{{Depth: 1, Before: written(old), After: written(now)}, {Before: before, After: after}, {}} {
+	for _, r := range []Record{{Depth: 1, Before: written(old.servers), After: written(now.servers)}, {Before: before, After: after}, {}} {
 		r.Entries = map[string]Entry{"a": {`{"command": "x"}`}, "b": {}}
-		got, left, err := Undo(c, Source{Path: "/f", Data: []byte(after), keys: c.keys}, r)
+		got, left, err := Undo(Source{Client: c, Path: "/f", Data: []byte(after), keys: c.keys}, r)
 		if string(got) != before || len(left) > 0 || err != nil {
 			t.Errorf("%+v: %s, %v, %v", r, got, left, err)
 		}
 	}
+	got, _, err := Undo(Source{Client: c, Path: "/f", Data: []byte("{}"), keys: c.keys}, Record{Depth: 1, Before: "{}"})
+	expect.Equal(t, string(got), "{}", "with a damaged record (%v)", err)
 }
 
 // Comments and trailing commas stay where our entry takes the place of all others.
 func TestInstallInPlaceOfAll(t *testing.T) {
 	c, _ := Find("cursor")
-	s := Source{Path: "/f", Data: []byte("{\n  \"mcpServers\": {\n    // a\n    \"a\": {\"command\": \"x\"}, // b\n  },\n}\n"), keys: c.keys}
-	got, err := Install(c, s, RouterEntry{Command: "metarouter"}, all, []string{"a", EntryName})
+	s := Source{Client: c, Path: "/f", Data: []byte("{\n  \"mcpServers\": {\n    // a\n    \"a\": {\"command\": \"x\"}, // b\n  },\n}\n"), keys: c.keys}
+	got, err := Install(s, RouterEntry{Command: "metarouter"}, all, []string{"a", EntryName})
 	expect.OK(t, err)
 	want := "{\n  \"mcpServers\": {\n    // a\n    // b\n    \"metarouter\": {\n      \"type\": \"stdio\",\n      \"command\": \"metarouter\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n"
 	expect.Equal(t, string(got), want)

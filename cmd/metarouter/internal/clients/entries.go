@@ -18,11 +18,14 @@ import (
 // roots are the keys under which package config finds servers.
 var roots = []string{"mcpServers", "servers", "context_servers"}
 
-// openOurs opens a file of ours. homes are the objects that have servers; the keys lead to
+// openOurs opens a file of ours, or begins one. homes are the objects that have servers; the keys lead to
 // the one that gets new ones.
 func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, keys []string, err error) {
 	if d, err = open(path, data); err != nil {
 		return nil, nil, nil, err
+	}
+	if len(data) == 0 {
+		d.add(&d.root, field{"$schema", schemaURL})
 	}
 	if d.serversKey == "" {
 		return d, []*hujson.Value{&d.root}, nil, nil
@@ -71,6 +74,11 @@ func HasServer(path string, data []byte, name string) (bool, error) {
 	return err == nil && entryOf(homes, keys, name) != nil, err
 }
 
+// isSetting reports whether a name can't be that of a server, as the keys lead to: the file has its servers without a key around them.
+func isSetting(keys []string, name string) bool {
+	return keys == nil && (name == "metarouter" || slices.Contains(roots, name))
+}
+
 // PutServer makes entry, an object as JSON, the entry of that name: it replaces the present
 // one, or adds it.
 func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
@@ -78,7 +86,7 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if keys == nil && (name == "metarouter" || slices.Contains(roots, name)) {
+	if isSetting(keys, name) {
 		return nil, fmt.Errorf("%s has its servers without \"mcpServers\" around them, so none can be called %q; choose another name", path, name)
 	}
 	v, err := hujson.Parse([]byte(entry))
@@ -92,13 +100,10 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if d.compact {
 		value = v.Value
 	}
-	switch m := entryOf(homes, keys, name); {
-	case m != nil:
+	if m := entryOf(homes, keys, name); m != nil {
 		d.set(m, value)
-	case len(data) == 0:
-		d.add(&d.root, field{"$schema", schemaURL}, field{keys[0], fields{{name, value}}})
-	default:
-		err = d.addServers(keys, field{name, value})
+	} else {
+		err = d.putServers(keys, field{name, value})
 	}
 	return d.bytes(), err
 }
@@ -150,4 +155,28 @@ func SetArgument(path string, data []byte, name, old, argument string) ([]byte, 
 		}
 		return fmt.Errorf("%s: the entry has no argument %q", path, old)
 	})
+}
+
+// trusted are the keys that lead to the public keys of trusted nodes in a file of ours.
+var trusted = []string{"metarouter", "cluster", "trusted"}
+
+// TrustNode adds the public key of a node to those that our file trusts. If the file has it
+// already, data is returned as it is.
+func TrustNode(path string, data []byte, key string) ([]byte, error) {
+	d, _, _, err := openOurs(path, data)
+	if err != nil {
+		return nil, err
+	}
+	all := d.at(trusted...)
+	switch {
+	case all == nil || all.Value.Kind() == 'n':
+		err = d.put(&d.root, []string{key}, trusted...)
+	case all.Value.Kind() != '[':
+		err = fmt.Errorf(`%s: "trusted" of "cluster" must be an array; write ["U…"] there`, path)
+	case slices.ContainsFunc(items(all), func(i item) bool { said, _ := jsonc.Text(*i.value); return said == key }):
+		return data, nil
+	default:
+		d.addElement(all, key)
+	}
+	return d.bytes(), err
 }

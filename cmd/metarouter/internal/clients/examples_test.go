@@ -54,14 +54,14 @@ func TestInstallLosesNothing(t *testing.T) {
 		c, _ := Find(e.client)
 		for name, data := range e.variants(t) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
-				s := Source{Path: e.file, Data: data, keys: e.keys}
-				installed, err := Install(c, s, entry, all, nil)
+				s := Source{Client: c, Path: e.file, Data: data, keys: e.keys}
+				installed, err := Install(s, entry, all, nil)
 				expect.OK(t, err)
 				s.Data = installed
-				if again, err := Install(c, s, entry, all, nil); err != nil || !bytes.Equal(again, installed) {
+				if again, err := Install(s, entry, all, nil); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
 				}
-				out, err := Install(c, s, RouterEntry{}, nil, []string{EntryName})
+				out, err := Install(s, RouterEntry{}, nil, []string{EntryName})
 				if err != nil || !bytes.Equal(out, data) {
 					t.Errorf("without our entry it says\n%s\nwas\n%s\n%v", out, data, err)
 				}
@@ -97,8 +97,8 @@ func TestImportLosesNothing(t *testing.T) {
 		c, _ := Find(e.client)
 		for name, data := range e.variants(t) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
-				s := Source{Path: e.file, Data: data, keys: e.keys}
-				done, err := Import(c, []Source{s}, path, nil, Ours{}, false)
+				s := Source{Client: c, Path: e.file, Data: data, keys: e.keys}
+				done, err := Import([]Source{s}, path, nil, Ours{}, false)
 				expect.OK(t, err)
 				expect.Deep(t, done.Added, e.servers, "added")
 				read, err := readExpanded(path, done.Data)
@@ -132,18 +132,18 @@ func TestImportLosesNothing(t *testing.T) {
 				}
 
 				own := Ours{Config: read, Files: []Source{{Path: path, Data: done.Data}}}
-				again, err := Import(c, []Source{s}, path, done.Data, own, false)
+				again, err := Import([]Source{s}, path, done.Data, own, false)
 				if err != nil || !bytes.Equal(again.Data, done.Data) || !reflect.DeepEqual(again.Same, e.servers) {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}
-				others, err := Others(c, s, path, own)
+				others, err := Others(s, path, own)
 				expect.OK(t, err)
 				for _, o := range others {
 					if o.Ours != o.Name || o.Stays != "" {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}
-				less, err := Install(c, s, RouterEntry{}, nil, e.servers)
+				less, err := Install(s, RouterEntry{}, nil, e.servers)
 				expect.OK(t, err)
 				left, _ := open(e.file, less)
 				if n := len(object(left.at(e.keys...)).Members); n != 0 {

@@ -29,9 +29,9 @@ const (
 // Rewrites reports whether metarouter writes into the client's file.
 func (c Client) Rewrites() bool { return c.format == "" }
 
-// openSource opens the file of a source. The document of a file in TOML has its servers only, and a document in YAML is empty.
-func openSource(c Client, s Source) (*document, error) {
-	switch c.format {
+// parse reads the file of a source. The document of a file in TOML has its servers only, and a document in YAML is empty.
+func (s Source) parse() (*document, error) {
+	switch s.Client.format {
 	case "":
 		return open(s.Path, s.Data)
 	case inYAML:

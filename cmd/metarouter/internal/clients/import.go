@@ -2,7 +2,12 @@ package clients
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // An Imported is our file with a client's servers, and says which of them were added. The names are
@@ -23,8 +28,8 @@ type Imported struct {
 
 // Import puts the servers of the sources into our file, which is at path and has the
 // content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays, unless overwrite is set.
-func Import(c Client, sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
-	all, notes, err := c.find(sources)
+func Import(sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
+	all, notes, err := find(sources)
 	if err != nil {
 		return Imported{}, err
 	}
@@ -32,17 +37,14 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 	if err != nil {
 		return Imported{}, err
 	}
-	if _, err := d.servers(keys); err != nil {
+	if _, err := d.serversAt(keys); err != nil {
 		return Imported{}, err
-	}
-	if len(data) == 0 {
-		d.add(&d.root, field{"$schema", schemaURL})
 	}
 	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	// Our file may have comments, unless Claude Code reads it too.
 	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
-	for _, f := range all {
-		theirs, err := c.convert(f, path)
+	for _, e := range all {
+		theirs, err := e.convert(path)
 		if err != nil {
 			m.done.Notes = append(m.done.Notes, err.Error()+"; it is left out")
 			continue
@@ -50,7 +52,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, ove
 		if plain {
 			theirs.plain()
 		}
-		router := theirs.server.Self || f.name == EntryName && theirs.server.URL != ""
+		router := theirs.server.Self || e.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
@@ -77,7 +79,7 @@ type merge struct {
 // starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
 	same, isSame := m.ours.same(theirs.server)
-	write, done := field{theirs.name, excerpt{theirs.text, theirs.unit}}, &m.done
+	done := &m.done
 	switch {
 	case router:
 		done.Routers = append(done.Routers, theirs.name)
@@ -95,23 +97,36 @@ func (m *merge) put(theirs converted, router bool) bool {
 	case !m.overwrite && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case !m.ours.has(theirs.name):
-		_ = m.doc.addServers(m.keys, write) // there is an object, or room for one
+	case isSetting(m.keys, theirs.name):
+		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: your file has its servers without \"mcpServers\" around them, so none can have that name", theirs.name))
+		return false
+	case !m.ours.has(theirs.name) && member(m.doc.at(m.keys...), theirs.name) == nil:
 		done.Added = append(done.Added, theirs.name)
 	case m.overwrite:
-		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
-			m.doc.set(member(servers, theirs.name), write.value)
-		} else {
-			_ = m.doc.addServers(m.keys, write)
-		}
 		done.Replaced = append(done.Replaced, theirs.name)
 	default:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
-	m.taken[write.key], done.Hashes[theirs.hash] = true, write.key
+	_ = m.doc.putServers(m.keys, field{theirs.name, excerpt{theirs.text, theirs.unit}}) // there is an object, or room for one
+	m.taken[theirs.name], done.Hashes[theirs.hash] = true, theirs.name
 	if MayNeedLogin(theirs.server) {
-		done.Login = append(done.Login, write.key)
+		done.Login = append(done.Login, theirs.name)
 	}
 	return true
+}
+
+// hosted lists hosts whose servers log their users in with a browser. Some take a token
+// too.
+var hosted = []string{
+	"api.githubcopilot.com", "bindings.mcp.cloudflare.com", "mcp.asana.com", "mcp.atlassian.com", "mcp.canva.com", "mcp.figma.com",
+	"mcp.intercom.com", "mcp.linear.app", "mcp.monday.com", "mcp.notion.com", "mcp.paypal.com", "mcp.sentry.dev", "mcp.squareup.com",
+	"mcp.stripe.com", "mcp.vercel.com", "mcp.webflow.com", "observability.mcp.cloudflare.com",
+}
+
+// MayNeedLogin reports whether a server may need a login by OAuth, as far as that can be
+// seen in its entry: it has "oauth", or its host is known, and it sends no header of its own.
+func MayNeedLogin(s config.Server) bool {
+	u, err := url.Parse(s.URL)
+	return err == nil && s.URL != "" && len(s.Headers) == 0 && (s.OAuth != nil || slices.Contains(hosted, strings.ToLower(u.Hostname())))
 }

@@ -20,7 +20,7 @@ func reading(t *testing.T, path, text string) Ours {
 func TestImportIntoOurs(t *testing.T) {
 	const path = "/home/ada/mcp.json"
 	c, _ := Find("claude-desktop")
-	theirs := Source{Path: "theirs.json", keys: claudeKeys, Data: []byte(`{"mcpServers": {
+	theirs := Source{Client: c, Path: "theirs.json", keys: claudeKeys, Data: []byte(`{"mcpServers": {
 		"same": {"args": ["x"], "command": "run"},
 		"other": {"command": "theirs", "env": {"A": "b"}},
 		"known": {"command": "other name"},
@@ -41,7 +41,7 @@ func TestImportIntoOurs(t *testing.T) {
 `
 	added := func(t *testing.T, overwrite bool) (Imported, string) {
 		t.Helper()
-		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), overwrite)
+		done, err := Import([]Source{theirs}, path, []byte(own), reading(t, path, own), overwrite)
 		expect.OK(t, err)
 		return done, string(done.Data)
 	}
@@ -61,9 +61,11 @@ func TestImportIntoOurs(t *testing.T) {
 	if done, text = added(t, true); !reflect.DeepEqual(done.Replaced, []string{"other"}) || !done.Secrets || !strings.Contains(text, `"other": {"command": "theirs", "env": {"A": "b"}},`) {
 		t.Errorf("theirs are taken: %+v\n%s", done, text)
 	}
-	bare := `{"mine": {"command": "x"}}`
-	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), false)
-	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
+	// In a file without a root key, settings stay.
+	bare := `{"mine": {"command": "x"}, "metarouter": {"mode": "search"}, "_note": "mine"}`
+	theirs.Data = []byte(strings.Replace(string(theirs.Data), `"same":`, `"metarouter": {"command": "y"}, "servers": {"command": "z"}, "_note": {"command": "n"}, "same":`, 1))
+	done, err := Import([]Source{theirs}, path, []byte(bare), reading(t, path, bare), false)
+	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 || read.Router.Mode != "search" || !slices.Equal(done.Conflicts, []string{"_note"}) {
 		t.Errorf("a file without a root key says %s, %v %v", done.Data, err, bad)
 	}
 }
@@ -71,7 +73,7 @@ func TestImportIntoOurs(t *testing.T) {
 func TestImportFillsIn(t *testing.T) {
 	const path = "/home/ada/mcp.json"
 	c, _ := Find("vscode")
-	s := Source{Path: "/w/shop/.vscode/mcp.json", Project: "/w/shop", keys: []string{"servers"}, Data: []byte(`{
+	s := Source{Client: c, Path: "/w/shop/.vscode/mcp.json", Project: "/w/shop", keys: []string{"servers"}, Data: []byte(`{
   "inputs": [{"id": "api-key", "description": "The key"}, {"id": "path", "default": "a"}, 3],
   "servers": {
     "db": {"command": "./tools/db", "args": ["${workspaceFolder}/x", "${workspaceFolderBasename}", "${input:path}", "${command:pick}"], "envFile": ".env", "env": {"K": "${input:api-key}"}},
@@ -79,7 +81,7 @@ func TestImportFillsIn(t *testing.T) {
     "web": {"url": "https://example.org/${input:9}"}
   }
 }`)}
-	done, err := Import(c, []Source{s}, path, nil, Ours{}, false)
+	done, err := Import([]Source{s}, path, nil, Ours{}, false)
 	expect.OK(t, err)
 	text := string(done.Data)
 	for _, part := range []string{
@@ -98,7 +100,7 @@ func TestImportFillsIn(t *testing.T) {
 
 	// The user's own servers belong to no folder.
 	s.Project = ""
-	done, err = Import(c, []Source{s}, path, nil, Ours{}, false)
+	done, err = Import([]Source{s}, path, nil, Ours{}, false)
 	notes = strings.Join(done.Notes, "\n")
 	if err != nil || !strings.Contains(notes, "the folder that is open in VS Code") || !strings.Contains(notes, `"command" relative`) || strings.Contains(string(done.Data), "/w/shop") {
 		t.Errorf("%v\n%s\n%s", err, notes, done.Data)
@@ -108,11 +110,11 @@ func TestImportFillsIn(t *testing.T) {
 func TestProjectsOfClaudeCode(t *testing.T) {
 	c, _ := Find("claude-code")
 	data := examples[1].variants(t)["as it is"]
-	s := Source{Path: "f", Data: data, keys: claudeKeys}
-	expect.Deep(t, c.Projects(s), []string{"/home/ada/shop"})
+	s := Source{Client: c, Path: "f", Data: data, keys: claudeKeys}
+	expect.Deep(t, s.Projects(), []string{"/home/ada/shop"})
 	sources := c.ProjectSources("/home/ada/shop", "f")
 	sources[1].Data = data
-	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, false)
+	done, err := Import(sources[1:], "/m.json", nil, Ours{}, false)
 	if err != nil || !reflect.DeepEqual(done.Added, []string{"shop-db"}) || !strings.Contains(string(done.Data), `"/home/ada/shop/tools/db-server"`) {
 		t.Errorf("got %+v, %v", done, err)
 	}
@@ -148,8 +150,8 @@ func TestInstallUpdates(t *testing.T) {
 			`{"type": "stdio", "command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d"]}`,
 		},
 	} {
-		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": ` + test.old + `}}`)}
-		got, err := Install(c, s, e, all, nil)
+		s := Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": ` + test.old + `}}`)}
+		got, err := Install(s, e, all, nil)
 		if want := `{"mcpServers": {"metarouter": ` + test.want + `}}`; err != nil || string(got) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", name, err, got, want)
 		}
@@ -160,8 +162,8 @@ func TestInstallUpdates(t *testing.T) {
 // names it.
 func TestGemini(t *testing.T) {
 	c, _ := Find("gemini")
-	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "x", "args": ["$HOME/a", "$5", "${B}"], "env": {"K": "$MY_KEY"}}}}`)}
-	done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
+	s := Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "x", "args": ["$HOME/a", "$5", "${B}"], "env": {"K": "$MY_KEY"}}}}`)}
+	done, err := Import([]Source{s}, "/m.json", nil, Ours{}, false)
 	if want := `"args": ["${HOME}/a", "$5", "${B}"], "env": {"K": "${MY_KEY}"}`; err != nil || !strings.Contains(string(done.Data), want) {
 		t.Errorf("got %s, %v, want %s", done.Data, err, want)
 	}
@@ -176,13 +178,13 @@ func TestGemini(t *testing.T) {
 		`{}`: `{"mcpServers":{"metarouter":{"command":"/bin/metarouter","args":["serve"],"env":{"MY_KEY":"${MY_KEY}","OTHER":"${OTHER}"}}}}`,
 		`{"mcpServers":{"metarouter":{"command":"metarouter","args":["serve"],"env":{"OTHER":"mine","X":"y"},"trust":true}}}`: `{"mcpServers":{"metarouter":{"command":"/bin/metarouter","args":["serve"],"env":{"OTHER":"mine","X":"y","MY_KEY":"${MY_KEY}"},"trust":true}}}`,
 	} {
-		s := Source{Path: "f", keys: claudeKeys, Data: []byte(old)}
-		got, err := Install(c, s, e, all, nil)
+		s := Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(old)}
+		got, err := Install(s, e, all, nil)
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", old, err, got, want)
 		}
 		s.Data = got
-		if again, err := Install(c, s, e, all, nil); err != nil || string(again) != want {
+		if again, err := Install(s, e, all, nil); err != nil || string(again) != want {
 			t.Errorf("the second time: %v\n%s", err, again)
 		}
 	}
@@ -191,13 +193,14 @@ func TestGemini(t *testing.T) {
 // An entry of somebody else is not overwritten.
 func TestInstallRefuses(t *testing.T) {
 	for client, test := range map[string]struct{ text, why string }{
-		"cursor":   {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
-		"windsurf": {`{"servers": {}}`, `under "servers", where this client has them under "mcpServers"`},
-		"vscode":   {`{"mcpServers": {"a": {"command": "x"}}}`, `under "mcpServers"`},
+		"cursor":         {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
+		"claude-desktop": {`{"mcpServers": {"metarouter": {"mode": "direct"}}}`, `the key "metarouter" is that of no server`},
+		"windsurf":       {`{"servers": {}}`, `under "servers", where this client has them under "mcpServers"`},
+		"vscode":         {`{"mcpServers": {"a": {"command": "x"}}}`, `under "mcpServers"`},
 	} {
 		c, _ := Find(client)
-		s := Source{Path: "f", keys: c.keys, Data: []byte(test.text)}
-		if got, err := Install(c, s, RouterEntry{Command: "/bin/metarouter"}, all, nil); err == nil || !strings.Contains(err.Error(), test.why) {
+		s := Source{Client: c, Path: "f", keys: c.keys, Data: []byte(test.text)}
+		if got, err := Install(s, RouterEntry{Command: "/bin/metarouter"}, all, nil); err == nil || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: got %s, %v", test.text, got, err)
 		}
 	}
@@ -205,14 +208,14 @@ func TestInstallRefuses(t *testing.T) {
 
 func TestOthers(t *testing.T) {
 	c, _ := Find("claude-desktop")
-	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
+	s := Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
 		"metarouter": {"command": "metarouter", "args": ["serve"]}, "again": {"command": "metarouter", "args": ["serve"]},
 		"same": {"command": "x", "autoApprove": []}, "alone": {"command": "y"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"}, "odd": 1,
 		"off": {"command": "z", "args": [], "timeout": 5, "autoApprove": [ "a" ], "disabled": false}, "env": {"command": "x", "env": {"A": "b"}},
 		"cwd": {"command": "x", "cwd": "/elsewhere"}, "theirs off": {"command": "w", "disabled": true}}}`)}
 	own := reading(t, "/m.json", `{"mcpServers": {"ours": {"command": "x"}, "broken": {"command": "${NO_SUCH_VARIABLE_HERE}"},
 		"off": {"command": "z", "timeout": 6, "autoApprove": ["a" /* c */], "disabled": true}, "on": {"command": "w", "disabled": false}}}`)
-	got, err := Others(c, s, "/m.json", own)
+	got, err := Others(s, "/m.json", own)
 	if err != nil || len(got) != 9 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -232,10 +235,10 @@ func TestOthers(t *testing.T) {
 // An entry that was imported, and is as it was then, may go, however ours differs from it now, unless ours is gone.
 func TestOthersAfterImport(t *testing.T) {
 	c, _ := Find("claude-desktop")
-	source := func(text string) Source { return Source{Path: "f", keys: claudeKeys, Data: []byte(text)} }
+	source := func(text string) Source { return Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(text)} }
 	before := source(`{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "abc"}}, "args": {"command": "npx", "args": ["a"]}, "gone": {"command": "y"},
 		"edited": {"command": "z"}, "keys": {"command": "k", "timeout": 5}, "taken": {"command": "t"}}}`)
-	done, err := Import(c, []Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), false)
+	done, err := Import([]Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), false)
 	if err != nil || len(done.Hashes) != 5 {
 		t.Fatalf("%+v, %v", done.Hashes, err)
 	}
@@ -243,9 +246,9 @@ func TestOthersAfterImport(t *testing.T) {
 		"edited": {"command": "zz"}, "keys": {"command": "k"}, "taken": {"command": "other"}}}`)
 	own.Imported = done.Hashes
 	now := source(strings.Replace(string(before.Data), `{"command": "z"}`, `{"command": "z",  "args": ["new"]}`, 1))
-	got, err := Others(c, now, "/m.json", own)
+	got, err := Others(now, "/m.json", own)
 	expect.OK(t, err)
-	less, err := Install(c, now, RouterEntry{}, nil, Needless(got))
+	less, err := Install(now, RouterEntry{}, nil, Needless(got))
 	expect.OK(t, err)
 	left, _ := open("f", less)
 	var names []string
@@ -253,7 +256,7 @@ func TestOthersAfterImport(t *testing.T) {
 		names = append(names, i.key)
 	}
 	expect.List(t, names, []string{"gone", "edited", "taken"}, "left")
-	again, err := Import(c, []Source{now}, "/m.json", []byte("{}"), own, false)
+	again, err := Import([]Source{now}, "/m.json", []byte("{}"), own, false)
 	if err != nil || !slices.Equal(again.Conflicts, []string{"edited", "taken"}) || !slices.Equal(again.Added, []string{"gone"}) {
 		t.Errorf("imported again: %+v, %v", again, err)
 	}
@@ -263,8 +266,8 @@ func TestOthersAfterImport(t *testing.T) {
 func TestImportCommandLine(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {
-		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "` + command + `"}}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
+		s := Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "` + command + `"}}}`)}
+		done, err := Import([]Source{s}, "/m.json", nil, Ours{}, false)
 		if err != nil || len(done.Notes) != 1 || !strings.Contains(done.Notes[0], want) {
 			t.Errorf("%s: %q, %v", command, done.Notes, err)
 		}
@@ -281,8 +284,8 @@ func TestImportKnowsRoutersAndSecrets(t *testing.T) {
 		`{"command": "x", "env": {"A": "b"}}`:            true,
 		`{"command": "x", "args": ["${A_KEY:-secret}"]}`: true,
 	} {
-		s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": {"url": "http://127.0.0.1:8787/mcp"}, "a": ` + entry + `}}`)}
-		done, err := Import(c, []Source{s}, "/m.json", nil, Ours{}, false)
+		s := Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {"metarouter": {"url": "http://127.0.0.1:8787/mcp"}, "a": ` + entry + `}}`)}
+		done, err := Import([]Source{s}, "/m.json", nil, Ours{}, false)
 		if err != nil || !reflect.DeepEqual(done.Added, []string{"a"}) || !reflect.DeepEqual(done.Routers, []string{"metarouter"}) || done.Secrets != secrets {
 			t.Errorf("%s: got %+v, %v", entry, done, err)
 		}
@@ -295,17 +298,17 @@ func TestImportKnowsRoutersAndSecrets(t *testing.T) {
 // Claude Code reads .mcp.json too, and knows no comments.
 func TestImportKeepsPlainJSON(t *testing.T) {
 	c, _ := Find("vscode")
-	s := Source{Path: "theirs.json", keys: []string{"servers"}, Data: []byte("{\"servers\": {\"a\": {\n  // why\n  \"command\": \"x\", /* y */\n}}}")}
+	s := Source{Client: c, Path: "theirs.json", keys: []string{"servers"}, Data: []byte("{\"servers\": {\"a\": {\n  // why\n  \"command\": \"x\", /* y */\n}}}")}
 	for path, want := range map[string]string{
 		"/w/.mcp.json": "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\"\n    }\n  }\n}",
 		"/w/mcp.json":  "{\n  \"mcpServers\": {\n    \"a\": {\n      // why\n      \"command\": \"x\", /* y */\n    }\n  }\n}",
 	} {
-		done, err := Import(c, []Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, false)
+		done, err := Import([]Source{s}, path, []byte("{\n  \"mcpServers\": {\n  }\n}"), Ours{}, false)
 		if err != nil || string(done.Data) != want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", path, err, done.Data, want)
 		}
 	}
-	done, err := Import(c, []Source{s}, "/w/.mcp.json", nil, Ours{}, false)
+	done, err := Import([]Source{s}, "/w/.mcp.json", nil, Ours{}, false)
 	if d, bad := open("f", done.Data); err != nil || bad != nil || !d.root.IsStandard() {
 		t.Errorf("a new file: got %v\n%s", err, done.Data)
 	}
@@ -328,9 +331,9 @@ func FuzzImport(f *testing.F) {
 		}
 		for _, name := range []string{"cursor", "vscode"} {
 			c, _ := Find(name)
-			s := Source{Path: "/w/theirs.json", Data: data, keys: c.keys, Project: "/w"}
+			s := Source{Client: c, Path: "/w/theirs.json", Data: data, keys: c.keys, Project: "/w"}
 			ours := Ours{Config: read, Files: []Source{{Path: path, Data: own}}}
-			done, err := Import(c, []Source{s}, path, own, ours, false)
+			done, err := Import([]Source{s}, path, own, ours, false)
 			if err != nil {
 				continue
 			}
@@ -342,7 +345,7 @@ func FuzzImport(f *testing.F) {
 				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
 			}
 			ours = Ours{Config: after, Files: []Source{{Path: path, Data: done.Data}}}
-			again, err := Import(c, []Source{s}, path, done.Data, ours, false)
+			again, err := Import([]Source{s}, path, done.Data, ours, false)
 			if err != nil || len(again.Added) > 0 {
 				t.Errorf("%s: the second time %q are added, %v", name, again.Added, err)
 			}
@@ -354,10 +357,10 @@ func FuzzImport(f *testing.F) {
 func TestInstallByNPX(t *testing.T) {
 	for system, want := range map[string]string{"linux": "npx", "windows": "cmd"} {
 		c, _ := Find("cursor")
-		s := Source{Path: "/mcp.json", Data: []byte("{}"), keys: c.keys}
+		s := Source{Client: c, Path: "/mcp.json", Data: []byte("{}"), keys: c.keys}
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			command, before := byNPX(system, version)
-			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}}, all, nil)
+			data, err := Install(s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}}, all, nil)
 			expect.OK(t, err)
 			s.Data = data
 			entry := string(data)
@@ -365,5 +368,21 @@ func TestInstallByNPX(t *testing.T) {
 				t.Errorf("%s, version %s: %s", system, version, entry)
 			}
 		}
+	}
+}
+
+func TestMayNeedLogin(t *testing.T) {
+	for entry, want := range map[string]bool{
+		`{"url": "https://mcp.linear.app/sse"}`:                                                 true,
+		`{"type": "http", "url": "https://MCP.Notion.com:443/mcp"}`:                             true,
+		`{"url": "https://example.org/mcp", "oauth": {"clientId": "x"}}`:                        true,
+		`{"url": "https://example.org/mcp"}`:                                                    false,
+		`{"url": "https://mcp.linear.app.example.org/mcp"}`:                                     false,
+		`{"url": "https://mcp.linear.app/sse", "headers": {"Authorization": "Bearer ${T:-t}"}}`: false,
+		`{"command": "npx", "args": ["-y", "mcp-remote", "https://mcp.linear.app/sse"]}`:        false,
+	} {
+		read, err := readExpanded("f", []byte(`{"mcpServers": {"s": `+entry+`}}`))
+		expect.OK(t, err)
+		expect.Equal(t, MayNeedLogin(read.Servers[0]), want, "%s", entry)
 	}
 }

@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -57,6 +58,16 @@ func (e RouterEntry) arguments(earlier []string) []string {
 	return args
 }
 
+// IsOwn reports whether path is a file of our own configuration. An entry in it would make
+// a router start itself.
+func (e RouterEntry) IsOwn(path string) bool {
+	theirs, _ := os.Stat(path)
+	return slices.ContainsFunc(e.Configs, func(own string) bool {
+		is, err := os.Stat(own)
+		return own == path || err == nil && os.SameFile(is, theirs)
+	})
+}
+
 // elsewhere lists the keys of an entry for a server on the network, and starting those of any entry that say how its server starts.
 var (
 	elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
@@ -66,54 +77,62 @@ var (
 // Install puts our entries at the places of a client's file, or updates them, and takes the others of the names in gone out. It returns the
 // data unchanged if all is up to date. [Lines] is for clients that are not rewritten. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
-func Install(c Client, s Source, e RouterEntry, places []Place, gone []string) ([]byte, error) {
-	d, v, err := serversOf(c, s)
+func Install(s Source, e RouterEntry, places []Place, gone []string) ([]byte, error) {
+	f, err := s.open()
 	if err != nil {
 		return nil, err
 	}
-	s.keys = keysIn(c, d, s.keys)
-	c = inFile(c, s.keys)
 	for _, p := range places {
 		e.Only = p.Server
-		if err := d.putEntry(c, s, p, e); err != nil {
+		if err := f.putEntry(p, e); err != nil {
 			return nil, err
 		}
 	}
-	d.remove(v, func(key string) bool {
+	f.remove(f.servers, func(key string) bool {
 		return slices.Contains(gone, key) && !slices.ContainsFunc(places, func(p Place) bool { return p.Name == key })
 	})
-	return d.bytes(), nil
+	return f.bytes(), nil
 }
 
 // putEntry adds our entry at a place, or updates it. Of an entry of the client's own there stay the keys that say nothing of how the server
 // starts.
-func (d *document) putEntry(c Client, s Source, p Place, e RouterEntry) error {
-	fresh := c.written(e, nil)
-	m := member(d.at(s.keys...), p.Name)
+func (f *clientFile) putEntry(p Place, e RouterEntry) error {
+	fresh := f.Client.written(e, nil)
+	m := member(f.at(f.keys...), p.Name)
 	switch {
 	case m == nil:
-		return d.addServers(s.keys, field{p.Name, fresh})
+		return f.putServers(f.keys, field{p.Name, fresh})
 	case p.theirs || object(&m.Value) == nil:
 		for _, i := range items(&m.Value) {
 			if !slices.Contains(starting, i.key) {
 				fresh = append(fresh, field{i.key, i.value.Value})
 			}
 		}
-		d.set(m, fresh)
+		f.set(m, fresh)
 		return nil
 	}
-	if err := notOurs(c, s, d, *m); err != nil {
+	switch theirs, err := (clientEntry{p.Name, f, &m.Value}).convert(f.Path); {
+	case err != nil:
 		return err
+	case theirs.server.Transport == config.Stdio && !theirs.server.Self:
+		return fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", f.Path, EntryName)
 	}
-	d.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
-	d.update(m, c, e)
+	f.remove(&m.Value, func(key string) bool { return slices.Contains(elsewhere, key) })
+	f.update(m, f.Client, e)
 	return nil
 }
 
 // update brings an entry of ours that starts metarouter up to date.
 func (d *document) update(m *hujson.ObjectMember, c Client, e RouterEntry) {
 	var missing []field
-	fresh := c.written(e, slices.Concat(stringsOf(member(&m.Value, "command")), stringsOf(member(&m.Value, "args"))))
+	var earlier []string
+	for _, key := range []string{"command", "args"} {
+		if old := member(&m.Value, key); old != nil {
+			words, _ := jsonc.Strings(old.Value)
+			earlier = append(earlier, words...)
+		}
+	}
+	fresh := c.written(e, earlier)
 	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
 		if member(&m.Value, key) != nil && (key != "type" || !c.typed && c.entry == nil) {
 			fresh = append(fresh, field{key, "stdio"})
@@ -131,36 +150,6 @@ func (d *document) update(m *hujson.ObjectMember, c Client, e RouterEntry) {
 		}
 	}
 	d.add(&m.Value, missing...)
-}
-
-// notOurs returns an error if the entry of our name starts another program.
-func notOurs(c Client, s Source, d *document, m hujson.ObjectMember) error {
-	theirs, err := c.convert(clientEntry{EntryName, s, d, m}, s.Path)
-	if err == nil && theirs.server.Transport == config.Stdio && !theirs.server.Self {
-		return fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", s.Path, EntryName)
-	}
-	return err
-}
-
-// keysIn returns the keys that lead to the servers of a document: opencode 2 has them one object
-// deeper than opencode 1.
-func keysIn(c Client, d *document, keys []string) []string {
-	if c.Name != "opencode" || len(keys) != 1 {
-		return keys
-	}
-	deeper := append(slices.Clone(keys), "servers")
-	if v := d.at(deeper...); object(v) != nil && member(v, "type") == nil && member(v, "command") == nil && member(v, "url") == nil {
-		return deeper
-	}
-	return keys
-}
-
-// inFile returns the client of a file with its servers at these keys: opencode 1 puts all tools before the model.
-func inFile(c Client, keys []string) Client {
-	if c.Name == "opencode" && len(keys) == 1 {
-		c.mode = nil
-	}
-	return c
 }
 
 // written returns the fields of our entry. earlier are the arguments of the entry that it
@@ -186,21 +175,6 @@ func (c Client) written(e RouterEntry, earlier []string) (all fields) {
 func passed(variables []string) (all fields) {
 	for _, name := range variables {
 		all = append(all, field{name, "${" + name + "}"})
-	}
-	return all
-}
-
-// stringsOf returns the elements of an array of strings, or nil for another value.
-func stringsOf(m *hujson.ObjectMember) (all []string) {
-	if m == nil || m.Value.Value.Kind() != '[' {
-		return nil
-	}
-	for _, i := range items(&m.Value) {
-		s, ok := jsonc.Text(*i.value)
-		if !ok {
-			return nil
-		}
-		all = append(all, s)
 	}
 	return all
 }

@@ -35,18 +35,18 @@ func Needless(others []Other) (names []string) {
 
 // Others returns the servers in a client's file other than our entry. path is the path of
 // our file.
-func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
-	all, _, err := c.find([]Source{s})
+func Others(s Source, path string, ours Ours) ([]Other, error) {
+	all, _, err := find([]Source{s})
 	if err != nil {
 		return nil, err
 	}
 	var others []Other
-	for _, f := range all {
-		if f.name == EntryName {
+	for _, e := range all {
+		if e.name == EntryName {
 			continue
 		}
-		theirs, err := c.convert(f, path)
-		o := Other{Name: f.name, Router: theirs.server.Self}
+		theirs, err := e.convert(path)
+		o := Other{Name: e.name, Router: theirs.server.Self}
 		switch only := onlyOf(theirs.server); {
 		case only != "" && ours.has(only):
 			o.Only = only

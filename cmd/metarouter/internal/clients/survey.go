@@ -32,14 +32,14 @@ const maxFound = 8
 func Survey(p System, folder string) []Found {
 	var all []Found
 	for _, c := range table {
-		user := read(c.UserSource(c.UserFile(p)))
+		user := c.UserSource(c.UserFile(p)).read()
 		sources := []Source{user}
-		for _, project := range append([]string{folder}, c.Projects(user)...) {
+		for _, project := range append([]string{folder}, user.Projects()...) {
 			sources = append(sources, c.ProjectSources(project, user.Path)...)
 		}
 		for i, s := range sources[:min(len(sources), 2*maxFound)] {
 			again := slices.ContainsFunc(sources[:i], func(o Source) bool { return o.Path == s.Path && slices.Equal(o.keys, s.keys) })
-			if n := c.count(read(s)); n > 0 && !again {
+			if n := s.read().count(); n > 0 && !again {
 				all = append(all, Found{c, s.Path, s.Project, n, s.Project != "" && s.Path != user.Path})
 			}
 		}
@@ -48,30 +48,19 @@ func Survey(p System, folder string) []Found {
 	return all[:min(len(all), maxFound)]
 }
 
-// read returns the source with the content of its file, if that can be read.
-func read(s Source) Source {
-	if f, err := Read(s.Path); err == nil {
-		s.Data = f.Data
-	}
-	return s
-}
-
-// count returns how many servers other than metarouter a source has. It expands and follows nothing: a
+// count returns how many servers other than metarouter the source has. It expands and follows nothing: a
 // project's file may be a stranger's.
-func (c Client) count(s Source) (n int) {
-	all, _, err := c.find([]Source{s})
+func (s Source) count() (n int) {
+	all, _, err := find([]Source{s})
 	if err != nil {
 		return 0
 	}
-	for _, f := range all {
-		entry := written(&f.member.Value)
-		if d, err := open(s.Path, []byte(entry)); err == nil {
-			if d, err = c.dialect.translate(d, new(converted)); err == nil {
-				entry = string(d.bytes())
-			}
+	for _, e := range all {
+		to, err := e.translate()
+		if err != nil || e.name == EntryName {
+			continue
 		}
-		c, err := config.ReadText(s.Path, []byte(`{"mcpServers": {"": `+entry+"}}"))
-		if err == nil && len(c.Servers) == 1 && !c.Servers[0].Self && f.name != EntryName {
+		if c, err := to.read(s.Path); err == nil && len(c.Servers) == 1 && !c.Servers[0].Self {
 			n++
 		}
 	}
@@ -109,18 +98,17 @@ type Misfit struct{ Problem, Fix string }
 // Misfits returns the misfits of the user's files. Where used, the configuration in use, names a mode, entries may have any.
 func Misfits(p System, used config.Config) (all []Misfit) {
 	for _, c := range table {
-		source := read(c.UserSource(c.UserFile(p)))
-		d, v, err := serversOf(c, source)
+		f, err := c.UserSource(c.UserFile(p)).read().open()
 		if err != nil {
 			continue
 		}
-		right := inFile(c, keysIn(c, d, source.keys)).mode
-		for _, i := range items(v) {
-			s := serverOf(c, d, source, i.key, *i.value)
+		right := f.Client.mode
+		for _, i := range items(f.servers) {
+			s := clientEntry{i.key, f, i.value}.server()
 			if !s.Self {
 				continue
 			}
-			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, source.Path)
+			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, f.Path)
 			configs := after("--config", s.Args)
 			ours, err := ReadOurs(configs)
 			mode := cmp.Or(strings.Join(after("--mode", s.Args), " "), "auto")

@@ -21,14 +21,6 @@ const (
 	maxWords = 200   // of a list
 )
 
-func set(keys ...string) map[string]bool {
-	all := make(map[string]bool)
-	for _, key := range keys {
-		all[key] = true
-	}
-	return all
-}
-
 // Describe shows all keys of a text of [config.LoadText], in the order of the files. Variables are not replaced by their values. Values of keys and of arguments that are named like a secret are
 // hidden. Words of the file are quoted, so that they can't move the cursor.
 //

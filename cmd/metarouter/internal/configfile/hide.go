@@ -30,7 +30,7 @@ func hider(path, within string) func(string) string {
 	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && (key == "url" || key == "jwksUrl"):
 		return maskedURL
 	case len(keys) > 2 && keys[0] == "http" && (keys[1] == "oauth" || keys[1] == "certificates"): // whatever the claims and subjects are
-	case open[path], open[keys[0]], len(keys) > 1 && open[keys[0]+"."+stem(keys[1])]:
+	case slices.Contains(open, path), slices.Contains(open, keys[0]), len(keys) > 1 && slices.Contains(open, keys[0]+"."+stem(keys[1])):
 	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
 	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
 	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
@@ -80,8 +80,8 @@ func argument(before string) func(string) string {
 }
 
 // open are the keys that hide nothing, with all below them.
-var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
-	"http.tlsKey", "http.tlsCert", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls", "cluster.share", "cluster.use", "cluster.trusted", "classification.categories", "classification.rules", "classification.tools")
+var open = []string{"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
+	"http.tlsKey", "http.tlsCert", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls", "cluster.share", "cluster.use", "cluster.trusted", "classification.categories", "classification.rules", "classification.tools"}
 
 // isSecret reports whether a key, at whatever place, is named like a secret or holds some.
 func isSecret(key string) bool {

@@ -20,6 +20,28 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
+// A Waiting is the error for a text that waits for a person's approval, with the command that
+// approves it.
+type Waiting struct {
+	*trustfile.Untrusted
+	Command string
+}
+
+func (w *Waiting) Error() string {
+	return plain.Line(w.Untrusted.Error()) + "; read it, then run: " + w.Command
+}
+
+func (w *Waiting) Unwrap() error { return w.Untrusted }
+
+// Explain adds the command to an error of [trustfile.Text.Trusted] for a text that waits for
+// approval. Other errors stay as they are.
+func Explain(err error, command string) error {
+	if u, ok := errors.AsType[*trustfile.Untrusted](err); ok {
+		return &Waiting{u, command}
+	}
+	return err
+}
+
 // Trust approves the file at path, and prints a description of it. A person at the terminal is asked first.
 func (s *Source) Trust(ctx context.Context, path string) error {
 	c, err := config.LoadText(path)
@@ -76,9 +98,11 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	return expanded(c)
 }
 
-// ask asks the person at the terminal whether to use a text. A no is an error, which says that nothing was done.
+// ask shows on stderr a text that is not trusted, and how it differs from the approved one, and asks the person at the terminal whether
+// to use it. A no is an error, which says that nothing was done.
 func (s *Source) ask(ctx context.Context, u *trustfile.Untrusted, nothing string) error {
-	switch yes, err := AskTrust(ctx, s.Console, u); {
+	fmt.Fprintf(s.Console.Err, "%s. It says:\n%s", plain.Line(u.Error()), Describe(u.Text, u))
+	switch yes, err := s.Console.Confirm(ctx, "Use it? [y/N]"); {
 	case err != nil:
 		return console.Interrupted
 	case !yes:

@@ -38,7 +38,7 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err != nil {
 		return err
 	}
-	done, err := clients.Import(c, sources, target.Path, target.Data, own, o.Overwrite)
+	done, err := clients.Import(sources, target.Path, target.Data, own, o.Overwrite)
 	if err != nil {
 		return err
 	}
@@ -70,15 +70,12 @@ func remember(path string, hashes map[string]string) error {
 	if len(hashes) == 0 {
 		return nil
 	}
-	imported, err := openStored[map[string]string](importedFile)
-	if err != nil {
-		return err
-	}
-	if imported.all[path] == nil {
-		imported.all[path] = hashes
-	}
-	maps.Copy(imported.all[path], hashes)
-	return imported.write()
+	return editStored(importedFile, func(all map[string]map[string]string) {
+		if all[path] == nil {
+			all[path] = hashes
+		}
+		maps.Copy(all[path], hashes)
+	})
 }
 
 // sourcesOf returns the named file of a client, the files of a project, or else the user's.
@@ -108,11 +105,11 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 	if err != nil {
 		return nil, err
 	}
-	there, err := c.Existing(sources)
+	there, err := clients.Existing(sources)
 	if err != nil {
 		return nil, err
 	}
-	if folders := c.Projects(there[0]); o.Project == "" && len(folders) > 0 {
+	if folders := there[0].Projects(); o.Project == "" && len(folders) > 0 {
 		e.Console.Note("note: %s has further servers for single projects; for them, add --project %q", c.Title, folders[0])
 		for _, folder := range folders[1:] {
 			e.Console.Note("  or --project %q", folder)

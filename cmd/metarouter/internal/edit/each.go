@@ -15,7 +15,7 @@ import (
 
 // each is [Installation.plan] for an entry for each server of our configuration, or for the servers of --only.
 func (in *Installation) each() (places []clients.Place, gone []string, err error) {
-	if clients.HasURL(in.client, in.source) {
+	if clients.HasURL(in.source) {
 		return nil, nil, console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))
 	}
 	var names, unfit, stale []string
@@ -47,39 +47,35 @@ func (in *Installation) each() (places []clients.Place, gone []string, err error
 }
 
 // record writes the client's file, and stores what undo needs to go back.
-func (in *Installation) record(records storedFile[clients.Record], result []byte) error {
+func (in *Installation) record(result []byte) error {
 	if !in.e.Write || !in.Each && !in.Replace || string(result) == string(in.file.Data) {
 		return in.put(result)
 	}
-	id := in.file.ID(in.source)
-	was := records.all[id]
-	r, err := clients.Replaced(in.client, in.source, !in.file.Exists, result, was)
+	r, err := clients.Replaced(in.source, !in.file.Exists, result, in.was)
 	if err != nil {
 		return err
 	}
-	if err := keep(records, id, r); err != nil {
+	if err := in.keep(r); err != nil {
 		return err
 	}
 	if err := in.put(result); err != nil {
-		return errors.Join(err, keep(records, id, was))
+		return errors.Join(err, in.keep(in.was))
 	}
 	in.e.Console.Note("'metarouter install %s%s --undo --write' puts back what it replaces", in.client.Name, in.flags())
 	return nil
 }
 
-// undo puts back what --each and --replace have replaced.
-func (in *Installation) undo(records storedFile[clients.Record]) error {
-	id := in.file.ID(in.source)
-	was := records.all[id]
-	if was.Empty() {
+// undo puts back what --each and --replace have replaced. records is the file that has the records.
+func (in *Installation) undo(records string) error {
+	if in.was.Empty() {
 		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", in.source.Path))
 	}
-	result, left, err := clients.Undo(in.client, in.source, was)
+	result, left, err := clients.Undo(in.source, in.was)
 	if err != nil {
 		return err
 	}
-	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records.path)
-	if was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
+	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records)
+	if in.was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
 		if err = in.file.Remove(); err == nil {
 			in.e.Console.Note("%s is removed: it did not exist before", in.source.Path)
 			in.e.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: in.file.Path, Reason: "removed by a command"})
@@ -90,13 +86,15 @@ func (in *Installation) undo(records storedFile[clients.Record]) error {
 	if err != nil || !in.e.Write {
 		return err
 	}
-	return keep(records, id, clients.Record{Entries: left})
+	return in.keep(clients.Record{Entries: left})
 }
 
-// keep stores the record of a client's file, unless there is nothing to go back to.
-func keep(records storedFile[clients.Record], id string, r clients.Record) error {
-	if records.all[id] = r; r.Empty() {
-		delete(records.all, id)
-	}
-	return records.write()
+// keep stores the record of the client's file, unless there is nothing to go back to.
+func (in *Installation) keep(r clients.Record) error {
+	return editStored(replacedFile, func(all map[string]clients.Record) {
+		id := in.file.ID(in.source)
+		if all[id] = r; r.Empty() {
+			delete(all, id)
+		}
+	})
 }

@@ -31,6 +31,7 @@ type Installation struct {
 	entry  clients.RouterEntry
 	own    clients.Ours
 	others []clients.Other
+	was    clients.Record // of earlier installations
 }
 
 // Install adds an entry that starts this program, or replaces it, in a client's configuration.
@@ -50,18 +51,18 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if in.entry.IsOwn(in.source.Path) {
 		return console.Usage(fmt.Errorf("%s is metarouter's own configuration, and an entry in it would start metarouter within metarouter; name another with --file or --config", in.source.Path))
 	}
-	records, err := openStored[clients.Record](replacedFile)
+	records, all, err := readStored[clients.Record](replacedFile)
 	if err != nil {
 		return err
 	}
-	if in.Undo {
+	if in.was = all[in.file.ID(in.source)]; in.Undo {
 		return in.undo(records)
 	}
 	if in.own, err = readOurs(in.entry.Configs); err != nil {
 		return err
 	}
 	in.entry.Variables, in.entry.Chosen = in.own.Variables(), clients.NamesMode(in.own.Config)
-	if in.others, err = clients.Others(in.client, in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
+	if in.others, err = clients.Others(in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
 	}
 	places, gone, err := in.plan()
@@ -73,11 +74,11 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if !in.client.Rewrites() {
 		return in.printLines(clients.Lines(in.client, in.entry, places))
 	}
-	result, err := clients.Install(in.client, in.source, in.entry, places, gone)
+	result, err := clients.Install(in.source, in.entry, places, gone)
 	if err != nil {
 		return err
 	}
-	return in.record(records, result)
+	return in.record(result)
 }
 
 // plan returns the entries of ours that the client's file gets, and the names of those that go.
@@ -97,8 +98,8 @@ func readOurs(paths []string) (clients.Ours, error) {
 	if err != nil {
 		return own, console.Usage(err)
 	}
-	imported, err := openStored[map[string]string](importedFile)
-	own.Imported = imported.all[paths[len(paths)-1]]
+	_, imported, err := readStored[map[string]string](importedFile)
+	own.Imported = imported[paths[len(paths)-1]]
 	return own, err
 }
 

@@ -12,51 +12,51 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-const maxStored = 8 << 20 // bytes of a file of a [storedFile]
+const maxStored = 8 << 20 // bytes of a file of [readStored]
 
-// The files of [storedFile]: the clients' entries that were imported into a file of ours, as [clients.Ours] has them, and a
+// The names of [readStored]: the clients' entries that were imported into a file of ours, as [clients.Ours] has them, and a
 // [clients.Record] of each client's file.
 const importedFile, replacedFile = "imported.json", "replaced.json"
 
-// A storedFile has a value for each of some keys, in a file in the folder of the user's own configuration.
-type storedFile[T any] struct {
-	path string
-	all  map[string]T
-}
-
-// openStored reads the file of that name. A missing file has no values.
-func openStored[T any](name string) (storedFile[T], error) {
+// readStored reads the values of that name by their keys, from a file in the folder of the user's own configuration. A missing file has
+// no values.
+func readStored[T any](name string) (path string, all map[string]T, err error) {
 	own, err := configpath.Own()
 	if err != nil {
-		return storedFile[T]{}, err
+		return "", nil, err
 	}
-	s := storedFile[T]{path: filepath.Join(filepath.Dir(own), name)}
-	data, err := safefile.ReadOwn(s.path, maxStored)
+	path = filepath.Join(filepath.Dir(own), name)
+	data, err := safefile.ReadOwn(path, maxStored)
 	if err == nil {
-		if err = json.Unmarshal(data, &s.all); err != nil {
-			err = fmt.Errorf("%s is damaged (%w); repair it, or delete it", s.path, err)
+		if err = json.Unmarshal(data, &all); err != nil {
+			err = fmt.Errorf("%s is damaged (%w); repair it, or delete it", path, err)
 		}
-	}
-	if s.all == nil {
-		s.all = make(map[string]T)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return s, err
+	if all == nil {
+		all = make(map[string]T)
+	}
+	return path, all, err
 }
 
-// write writes the file.
-func (s storedFile[T]) write() error {
-	data, err := json.MarshalIndent(s.all, "", "  ")
+// editStored has edit change the values of that name.
+func editStored[T any](name string, edit func(all map[string]T)) error {
+	path, all, err := readStored[T](name)
+	if err != nil {
+		return err
+	}
+	edit(all)
+	data, err := json.MarshalIndent(all, "", "  ")
 	if err == nil && len(data) > maxStored {
-		err = fmt.Errorf("%s would be larger than %d MiB", s.path, maxStored>>20)
+		err = fmt.Errorf("%s would be larger than %d MiB", path, maxStored>>20)
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(s.path), 0o700)
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
 	if err != nil {
 		return err
 	}
-	return safefile.Write(s.path, data, true)
+	return safefile.Write(path, data, true)
 }
