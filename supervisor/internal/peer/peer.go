@@ -42,8 +42,7 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	}
 	c := &Conn{
 		Calls:  Calls{pending: make(map[int64]*pendingRequest), since: time.Now()},
-		Record: Record{log: h.Stray},
-		Flood:  newFlood(),
+		Budget: newBudget(h.Stray),
 		server: h.Server, roots: h.Roots, text: h.Text, Life: signal.NewLife(),
 	}
 	p := &Peer{Conn: c}
@@ -89,7 +88,8 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 func (p *Peer) handle(m wire.Message, origin int64) error {
 	switch {
 	case m.Method == "ping" && m.IsRequest():
-		return pong(p.Questions, m.ID)
+		p.respond(m.ID, json.RawMessage("{}"), nil) // always: many servers end the session after an error
+		return nil
 	case m.IsRequest():
 		return p.Questions.answer(m, origin)
 	}

@@ -102,7 +102,7 @@ func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 // read receives the server's messages until its stream ends.
 func (l *SSE) read() {
 	for {
-		l.conn.Flood.Pace(l.conn.Done())
+		l.conn.Budget.Pace(l.conn.Done())
 		ev, err := l.events.stream.Next()
 		if errors.Is(err, wire.ErrTooLong) {
 			l.conn.SkipLine(nil, l.events.stream.Skipped(), err)
@@ -129,6 +129,9 @@ func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 	if o.Method == peer.Initialized {
 		return l.initialized(ctx, func(ctx context.Context) error { return l.post(ctx, o) })
 	}
+	if o.ID == 0 {
+		return l.postLater(ctx, func(ctx context.Context) { l.deliver(ctx, o) })
+	}
 	// The answer comes on the event stream, so nothing is lost with the response.
 	call, abort := context.WithTimeout(l.ctx, laterTimeout)
 	forget := context.AfterFunc(ctx, abort)
@@ -141,11 +144,6 @@ func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 		return session.ErrClosed
 	}
 	return nil
-}
-
-// SendLater implements [peer.Link].
-func (l *SSE) SendLater(o *peer.Outgoing) error {
-	return l.postLater(func(ctx context.Context) { l.deliver(ctx, o) })
 }
 
 // End aborts all requests under way, and the event stream.

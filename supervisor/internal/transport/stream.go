@@ -166,7 +166,7 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 		stream.Open = &o.OpenEvent
 	}
 	for {
-		l.conn.Flood.Pace(l.conn.Done())
+		l.conn.Budget.Pace(l.conn.Done())
 		ev, err := stream.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong) && o != nil:
