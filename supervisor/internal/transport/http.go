@@ -119,10 +119,8 @@ func (l *Streamable) End() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	if r, err := l.request(ctx, http.MethodDelete, "*/*", nil); err == nil {
-		if resp, err := l.site.do(r); err == nil {
-			discardBody(resp)
-		}
+	if resp, err := l.site.do(ctx, func() (*http.Request, error) { return l.request(ctx, http.MethodDelete, "*/*", nil) }); err == nil {
+		discardBody(resp)
 	}
 }
 

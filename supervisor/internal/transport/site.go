@@ -48,7 +48,6 @@ type Site struct {
 	renew    func(context.Context) (map[string]string, error) // nil: the headers stay
 	renewing chan struct{}                                    // holds an item while they are renewed
 	renewed  time.Time                                        // when that was; guarded by renewing
-	before   map[string]string                                // the headers until then; guarded by renewing
 }
 
 // An Access is the part of an entry that a site needs besides its address.
@@ -140,7 +139,13 @@ func (s *Site) request(ctx context.Context, method, to, accept string, body []by
 		return nil, err
 	}
 	r.Header.Set("User-Agent", s.agent)
-	setHeaders(r, *s.headers.Load())
+	for name, value := range *s.headers.Load() {
+		if strings.EqualFold(name, "Host") {
+			r.Host = value
+		} else {
+			r.Header.Set(name, value)
+		}
+	}
 	r.Header.Set("Accept", accept)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -148,75 +153,32 @@ func (s *Site) request(ctx context.Context, method, to, accept string, body []by
 	return r, nil
 }
 
-func setHeaders(r *http.Request, headers map[string]string) {
-	for name, value := range headers {
-		if strings.EqualFold(name, "Host") {
-			r.Host = value
-		} else {
-			r.Header.Set(name, value)
-		}
-	}
-}
-
 // renewEvery is the least time between two renewals of a site's headers: a server that
 // refuses everything must not have a command run for each request.
 const renewEvery = time.Minute
 
-// again returns a request that was refused with the headers that are valid now, which it
-// has renewed if no other request did. It returns nil if the headers are as before.
-func (s *Site) again(r *http.Request) (*http.Request, error) {
-	ctx := r.Context()
+// renewHeaders reports whether the site has other headers than those with which a request was refused. It renews them if no
+// other request did.
+func (s *Site) renewHeaders(ctx context.Context, refused *map[string]string) (others bool, err error) {
 	select {
 	case s.renewing <- struct{}{}:
 		defer func() { <-s.renewing }()
 	case <-ctx.Done():
-		return nil, nil
+		return false, nil
 	}
-	again := r.Clone(ctx)
-	headers := *s.headers.Load()
-	if carries(r, headers) {
-		if !s.renewed.IsZero() && time.Since(s.renewed) < renewEvery {
-			return nil, nil
-		}
-		s.renewed = time.Now()
-		fresh, err := s.renew(ctx)
-		if err != nil || maps.Equal(fresh, headers) {
-			return nil, err
-		}
-		s.headers.Store(&fresh)
-		s.before, headers = headers, fresh
+	switch {
+	case s.headers.Load() != refused:
+		return true, nil
+	case !s.renewed.IsZero() && time.Since(s.renewed) < renewEvery:
+		return false, nil
 	}
-	for name := range s.before { // a headersHelper may print fewer
-		if !isProtocols(name) {
-			again.Header.Del(name)
-		}
+	s.renewed = time.Now()
+	fresh, err := s.renew(ctx)
+	if err != nil || maps.Equal(fresh, *refused) {
+		return false, err
 	}
-	body, err := r.GetBody()
-	if err != nil {
-		return nil, err
-	}
-	again.Body = body
-	for name, value := range headers {
-		if again.Header.Get(name) != value && !isProtocols(name) {
-			setHeaders(again, map[string]string{name: value})
-		}
-	}
-	return again, nil
-}
-
-// isProtocols reports whether the protocol sets the header, so that an entry can't.
-func isProtocols(name string) bool {
-	return strings.EqualFold(name, "Accept") || strings.EqualFold(name, "Content-Type")
-}
-
-// carries reports whether the request has these headers, so far as requests do.
-func carries(r *http.Request, headers map[string]string) bool {
-	for name, value := range headers {
-		if r.Header.Get(name) != value && !isProtocols(name) && !strings.EqualFold(name, "Host") {
-			return false
-		}
-	}
-	return true
+	s.headers.Store(&fresh)
+	return true, nil
 }
 
 // send sends the request once.

@@ -35,10 +35,12 @@ func (e *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // post sends a request of a session and returns its status, 0 for an error.
 func post(t *testing.T, s *Site, body string) (int, error) {
 	t.Helper()
-	r, err := s.request(t.Context(), http.MethodPost, s.url.String(), "*/*", []byte(body))
-	expect.OK(t, err)
-	r.Header.Set("Mcp-Session-Id", "s1")
-	resp, err := s.do(r)
+	resp, err := s.do(t.Context(), func() (*http.Request, error) {
+		r, err := s.request(t.Context(), http.MethodPost, s.url.String(), "*/*", []byte(body))
+		expect.OK(t, err)
+		r.Header.Set("Mcp-Session-Id", "s1")
+		return r, nil
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -39,17 +39,11 @@ func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
 			err = context.Cause(ctx)
 		}
 	}()
-	r, err := s.request(e.ctx, http.MethodGet, s.url.String(), eventStream, nil)
+	resp, err := s.events(e.ctx, func() (*http.Request, error) {
+		return s.request(e.ctx, http.MethodGet, s.url.String(), eventStream, nil)
+	})
 	if err != nil {
 		return nil, err
-	}
-	resp, err := s.do(r)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
-		body, _, _ := readRefusal(resp)
-		return nil, s.statusError(resp, body)
 	}
 	e.stream, e.body = wire.NewEventReader(resp.Body, wire.MaxLine), resp.Body
 	if e.to, err = endpoint(e.stream, resp.Request.URL); err != nil {

@@ -140,20 +140,24 @@ func isBusy(e *StatusError) bool {
 
 // get opens an event stream, after the event lastID if that is not "".
 func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, error) {
-	r, err := l.request(ctx, http.MethodGet, eventStream, nil)
-	if err != nil {
-		return nil, err
-	}
-	if lastID != "" {
-		r.Header.Set("Last-Event-ID", lastID)
-	}
-	resp, err := l.site.do(r)
+	return l.site.events(ctx, func() (*http.Request, error) {
+		r, err := l.request(ctx, http.MethodGet, eventStream, nil)
+		if err == nil && lastID != "" {
+			r.Header.Set("Last-Event-ID", lastID)
+		}
+		return r, err
+	})
+}
+
+// events sends the request that build returns, as do does. The response is an event stream.
+func (s *Site) events(ctx context.Context, build func() (*http.Request, error)) (*http.Response, error) {
+	resp, err := s.do(ctx, build)
 	if err != nil {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
 		body, _, _ := readRefusal(resp)
-		return nil, l.site.statusError(resp, body)
+		return nil, s.statusError(resp, body)
 	}
 	return resp, nil
 }
