@@ -282,16 +282,9 @@ func isFinal(raw json.RawMessage) bool {
 // arguments, and the other members that the client sent. They are the bytes that are sent, which another node signs.
 func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
 	b := make([]byte, 0, len(args.Bytes())+len(c.Params)+64)
-	b = append(b, `{"name":`...)
-	b = wire.AppendString(b, tool)
-	b = append(b, `,"arguments":`...)
-	b = append(b, args.Bytes()...)
-	c.others(func(key string, value []byte) {
-		b = append(b, ',')
-		b = wire.AppendString(b, key)
-		b = append(b, ':')
-		b = append(b, value...)
-	})
+	b = wire.AppendString(append(b, `{"name":`...), tool)
+	b = wire.AppendMember(b, "arguments", args.Bytes())
+	c.others(func(key string, value []byte) { b = wire.AppendMember(b, key, value) })
 	if b = append(b, '}'); wire.HasLineEnd(b) {
 		if o, err := wire.ParseObject(b); err == nil { // else the session refuses them
 			return o.Bytes()

@@ -169,8 +169,7 @@ func merge(theirs, ours []byte) []byte {
 	merged := append(make([]byte, 0, len(ours)+len(theirs)), ours[:len(ours)-1]...)
 	for key, value := range wire.All(theirs) {
 		if !slices.Contains(own, key) {
-			merged = wire.AppendString(append(merged, ','), key)
-			merged = append(append(merged, ':'), value...)
+			merged = wire.AppendMember(merged, key, value)
 		}
 	}
 	return append(merged, '}')

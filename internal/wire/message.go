@@ -226,6 +226,14 @@ func AddMember(object []byte, key string, value []byte) []byte {
 	return append(out, object[end:]...)
 }
 
+// AppendMember appends a member to the beginning of an object, which has its brace and perhaps members before.
+func AppendMember(dst []byte, key string, value []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(append(AppendString(dst, key), ':'), value...)
+}
+
 // Abridge returns the JSON value with each string that is longer than limit bytes replaced by a
 // short one. Keys remain. Invalid JSON remains invalid.
 func Abridge(b []byte, limit int) []byte {
@@ -259,21 +267,17 @@ func HasLineEnd(b []byte) bool {
 // without the white space between them. An object that is invalid or does not have the member is
 // returned unchanged.
 func DeleteMember(object []byte, key string) []byte {
-	out := make([]byte, 0, len(object))
+	out := append(make([]byte, 0, len(object)), '{')
 	found := false
 	if Members(object, func(k string, value []byte) bool {
 		if k == key {
 			found = true
-			return true
+		} else {
+			out = AppendMember(out, k, value)
 		}
-		if len(out) > 0 {
-			out = append(out, ',')
-		}
-		out = append(AppendString(out, k), ':')
-		out = append(out, value...)
 		return true
 	}) != nil || !found {
 		return object
 	}
-	return append(append([]byte{'{'}, out...), '}')
+	return append(out, '}')
 }

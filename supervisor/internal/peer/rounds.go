@@ -26,14 +26,6 @@ const (
 // several clients may be equal; the client's own is returned.
 func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (params, token json.RawMessage) {
 	meta := []byte{'{'}
-	add := func(key string, value []byte) {
-		if len(meta) > 1 {
-			meta = append(meta, ',')
-		}
-		meta = wire.AppendString(meta, key)
-		meta = append(meta, ':')
-		meta = append(meta, value...)
-	}
 	given := make(map[string]bool)
 	for key, value := range wire.All(r.Meta) {
 		switch key {
@@ -49,15 +41,15 @@ func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (param
 				token, value = value, strconv.AppendInt(nil, id, 10)
 			}
 		}
-		add(key, value)
+		meta = wire.AppendMember(meta, key, value)
 	}
 	if r.From != nil && own != nil && !given[metaCapabilities] {
 		given[metaCapabilities] = true
-		add(metaCapabilities, roots.Shown(r.From.Capabilities()))
+		meta = wire.AppendMember(meta, metaCapabilities, roots.Shown(r.From.Capabilities()))
 	}
 	for key, value := range wire.All(own) {
 		if !given[key] {
-			add(key, value)
+			meta = wire.AppendMember(meta, key, value)
 		}
 	}
 	if len(meta) == 1 {
@@ -136,10 +128,7 @@ func (q *Questions) answerRound(ctx context.Context, r session.Request, result j
 		if isDeclined(method, answer, nil) {
 			*declined++
 		}
-		if len(answers) > 1 {
-			answers = append(answers, ',')
-		}
-		answers = append(append(wire.AppendString(answers, key), ':'), answer...)
+		answers = wire.AppendMember(answers, key, answer)
 		return true
 	})
 	state := wire.Member(result, "requestState")
