@@ -120,8 +120,7 @@ type compiledSchema struct {
 	tool    string          // the ID of the tool that has it
 	source  json.RawMessage // the schema
 	keys    schema.Keys
-	log     *zap.Logger
-	large   chan struct{}  // of schemas
+	all     *schemas
 	compile sync.Once      // for the fields below
 	schema  *schema.Schema // nil if it cannot be compiled
 	names   *schema.Schema // the same, or its outline
@@ -134,25 +133,23 @@ type compiledSchema struct {
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
 	source := t.ArgumentSchema()
 	known, ok := c.compiled.Load(t.ID)
-	if !ok {
-		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large})
+	if s, _ := known.(*compiledSchema); ok && bytes.Equal(s.source, source) { // bytes in one place are not compared
+		s.compile.Do(s.build)
+		return s
 	}
-	s := known.(*compiledSchema)
-	if !bytes.Equal(s.source, source) { // bytes in one place are not compared
-		s = &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large}
-		if !c.compiled.CompareAndSwap(t.ID, known, s) {
-			return c.of(t) // another call was first
-		}
+	if s := (&compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), all: c}); ok {
+		c.compiled.CompareAndSwap(t.ID, known, s)
+	} else {
+		c.compiled.LoadOrStore(t.ID, s)
 	}
-	s.compile.Do(s.build)
-	return s
+	return c.of(t) // finds it, or the one of another call that was first
 }
 
 // build compiles the schema.
 func (s *compiledSchema) build() {
 	compiled, err := schema.Compile(s.source)
 	if err != nil {
-		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
+		s.all.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
 		s.err, s.names = errUncompiled, schema.Outline(s.source)
 		return
 	}
@@ -187,7 +184,7 @@ func (s *compiledSchema) fits(ctx context.Context, with *schema.Schema, args jso
 	faults, err = with.Validate(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
-			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
+			s.all.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
 		})
 	}
 	return faults, err
@@ -263,8 +260,8 @@ func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave
 		return func() {}, nil
 	}
 	select {
-	case s.large <- struct{}{}:
-		return func() { <-s.large }, nil
+	case s.all.large <- struct{}{}:
+		return func() { <-s.all.large }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -147,7 +147,7 @@ func (r *rekeyer) inner(all []*jsonschema.Schema, at func(*jsonschema.Schema) []
 		}
 		found := at(s)
 		r.steps -= len(found)
-		inner = append(inner, slices.DeleteFunc(found, func(s *jsonschema.Schema) bool { return s == nil })...)
+		inner = append(inner, slices.DeleteFunc(found, isAbsent)...)
 	}
 	return inner
 }

@@ -25,10 +25,8 @@ type Conn struct {
 
 	OpenEvent atomic.Bool // as in [Outgoing], for the one stream of all answers
 
-	server string
-	roots  Roots // see Host.Roots
+	host   Host
 	link   Link
-	text   func(first string)                       // see Host.Text
 	handle func(m wire.Message, origin int64) error // acts on a request or notification
 	agreed agreement                                // set by the handshake, before the session is shared
 	lastID atomic.Int64
@@ -49,7 +47,7 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, e
 	one := &pendingRequest{id: c.lastID.Add(1), began: time.Now(), method: r.Method, from: r.From, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
-		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
+		params, one.token = stamp(c.agreed.meta, c.host.Roots, r, one.id)
 	}
 	object, err := wire.ParseObject(params)
 	if err == nil {
@@ -148,7 +146,7 @@ func notification(method string, params json.RawMessage) (*Outgoing, error) {
 
 // NotifyLater sends a notification and does not wait until it is written. Parameters that are no [wire.Object] are not sent.
 func (c *Conn) NotifyLater(method string, params json.RawMessage) {
-	if c.roots != nil && method == "notifications/roots/list_changed" {
+	if c.host.Roots != nil && method == "notifications/roots/list_changed" {
 		return // those that the server gets stay the same
 	}
 	if o, err := notification(method, params); err == nil {
@@ -202,8 +200,8 @@ func (c *Conn) Receive(m wire.Message, origin int64) error {
 
 // OnlyText reports the first line of a server that writes text, and no message.
 func (c *Conn) OnlyText(first string) {
-	if c.text != nil {
-		c.text(strings.ToValidUTF8(first, ""))
+	if c.host.Text != nil {
+		c.host.Text(strings.ToValidUTF8(first, ""))
 	}
 }
 

@@ -87,7 +87,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	for {
 		if !probing && initialized == nil {
 			initialized = send(Initialize, fmt.Appendf(nil,
-				`{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, revision, p.roots.Shown(g.Capabilities), client))
+				`{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, revision, p.host.Roots.Shown(g.Capabilities), client))
 		}
 		if err != nil {
 			return err

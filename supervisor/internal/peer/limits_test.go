@@ -39,7 +39,7 @@ func TestQuestionsPerMinute(t *testing.T) {
 			var sessions []*script
 			for range 2 {
 				p, s := pair(t)
-				p.Questions.host.Limits = limits
+				p.host.Limits = limits
 				begin(t, p, s, clientOf("c"))
 				sessions = append(sessions, s)
 			}
@@ -227,7 +227,7 @@ func TestPings(t *testing.T) {
 						t.Fatalf("ping %d: %s was answered with %s %s", i, m.ID, m.Result, m.Error)
 					}
 				}
-				if n, rule := p.Questions.host.Limits.Refused(); n > 0 {
+				if n, rule := p.host.Limits.Refused(); n > 0 {
 					t.Errorf("%d refused: %s", n, rule)
 				}
 			})
@@ -240,7 +240,7 @@ func TestRoutineQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := pair(t)
 		c := clientOf("c")
-		p.Questions.host.Owner = func(context.Context) session.Client { return c }
+		p.host.Owner = func(context.Context) session.Client { return c }
 		ask := func(n int, wait time.Duration) {
 			t.Helper()
 			begun := time.Now()
@@ -251,7 +251,7 @@ func TestRoutineQuestions(t *testing.T) {
 		}
 		ask(60, 0)
 		ask(20, 20*time.Second)
-		if n, rule := p.Questions.host.Limits.Refused(); n != 20 || !strings.Contains(rule, "60 times a minute") {
+		if n, rule := p.host.Limits.Refused(); n != 20 || !strings.Contains(rule, "60 times a minute") {
 			t.Errorf("%d noted: %s", n, rule)
 		}
 		for range 3 {
@@ -286,7 +286,7 @@ func TestRoundLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := pair(t)
 			p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
-			p.Questions.host.Limits = NewLimits(func() int { return tt.perMinute })
+			p.host.Limits = NewLimits(func() int { return tt.perMinute })
 			c := clientOf("c")
 			c.modern = tt.modern
 			asked := 0

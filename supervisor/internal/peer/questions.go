@@ -46,7 +46,6 @@ var (
 // Questions are the requests of a server to its client that have no answer yet.
 type Questions struct {
 	conn  *Conn
-	host  Host
 	seats chan struct{} // holds an item for each question that the client has, but for roots
 
 	mu        sync.Mutex // guards the fields below
@@ -71,9 +70,9 @@ type question struct {
 	noRoots bool            // it is answered with an empty list, since no client with roots is meant
 }
 
-func newQuestions(c *Conn, h Host) *Questions {
+func newQuestions(c *Conn) *Questions {
 	return &Questions{
-		conn: c, host: h, seats: make(chan struct{}, maxAsked),
+		conn: c, seats: make(chan struct{}, maxAsked),
 		open:    make(map[string]*question),
 		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
 	}
@@ -87,7 +86,7 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 		return nil
 	}
 	if _, again := q.noted.LoadOrStore(m.Method, nil); !again {
-		q.host.Asked(m.Method)
+		q.conn.host.Asked(m.Method)
 	}
 	ctx, cancel := context.WithTimeout(q.conn.Context(), askTimeout)
 	one := &question{message: m, cancel: cancel}
@@ -114,10 +113,10 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 
 // refuse returns the answer to a question that a rule forbids.
 func (q *Questions) refuse(method string, rule error) (json.RawMessage, error) {
-	q.host.Limits.note(rule)
+	q.conn.host.Limits.note(rule)
 	switch {
 	case !errors.Is(rule, errDeclined):
-		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.host.Server, rule)}
+		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.conn.host.Server, rule)}
 	case method == "elicitation/create":
 		return json.RawMessage(`{"action":"decline"}`), nil
 	}
@@ -197,29 +196,29 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 			return nil, context.Cause(ctx)
 		}
 		defer func() { <-q.routine }()
-		if rule := q.host.Limits.wait(ctx, q.roots, errRoots); rule != nil {
+		if rule := q.conn.host.Limits.wait(ctx, q.roots, errRoots); rule != nil {
 			return q.refuse(m.Method, rule)
 		}
 	}
 	if m.Method == "roots/list" {
-		from := q.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
+		from := q.conn.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
 		if from != nil {
 			from = cmp.Or(one.from, from)
 		}
-		if result, fixed := q.host.Roots.answer(from); result != nil {
+		if result, fixed := q.conn.host.Roots.answer(from); result != nil {
 			one.noRoots = !fixed
 			return result, nil
 		}
-		return from.Ask(ctx, q.host.Server, asMessage(m))
+		return from.Ask(ctx, q.conn.host.Server, asMessage(m))
 	}
 	from := one.from
 	if from == nil {
-		from = q.host.Owner(ctx)
+		from = q.conn.host.Owner(ctx)
 	}
 	if from == nil {
-		return nil, refusal(q.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
+		return nil, refusal(q.conn.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
 	}
-	if rule := q.host.Limits.take(ctx); rule != nil {
+	if rule := q.conn.host.Limits.take(ctx); rule != nil {
 		return q.refuse(m.Method, rule)
 	}
 	select {
@@ -239,7 +238,7 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	if one.call.declined.Load() >= maxDeclined {
 		return q.refuse(m.Method, errDeclined)
 	}
-	result, err := from.Ask(ctx, q.host.Server, asMessage(m))
+	result, err := from.Ask(ctx, q.conn.host.Server, asMessage(m))
 	if isDeclined(m.Method, result, err) {
 		one.call.declined.Add(1)
 	}

@@ -93,7 +93,7 @@ func (q *Questions) allowRound(ctx context.Context, result json.RawMessage) erro
 		if questions++; questions > maxAsked {
 			return refuse(method, errTooMany)
 		}
-		if rule := q.host.Limits.take(ctx); rule != nil {
+		if rule := q.conn.host.Limits.take(ctx); rule != nil {
 			return refuse(method, rule)
 		}
 		return true
@@ -114,13 +114,13 @@ func (q *Questions) answerRound(ctx context.Context, r session.Request, result j
 			return false
 		}
 		var answer json.RawMessage
-		switch roots, _ := q.host.Roots.answer(r.From); {
+		switch roots, _ := q.conn.host.Roots.answer(r.From); {
 		case method == "roots/list" && roots != nil:
 			answer = roots
 		case method != "roots/list" && *declined >= maxDeclined:
 			answer, failed = q.refuse(method, errDeclined)
 		default:
-			answer, failed = r.From.Ask(ctx, q.host.Server, session.Message{Method: method, Params: wire.Member(value, "params")})
+			answer, failed = r.From.Ask(ctx, q.conn.host.Server, session.Message{Method: method, Params: wire.Member(value, "params")})
 		}
 		if failed != nil {
 			return false

@@ -45,7 +45,7 @@ func check(c *Conn, method string, r Reply) Reply {
 		}
 	}
 	c.Budget.spoil(fault)
-	return Reply{Err: &AnswerError{c.server, fault}}
+	return Reply{Err: &AnswerError{c.host.Server, fault}}
 }
 
 // refuse answers a faulty request of the server. A notification is
@@ -106,7 +106,7 @@ func giveUpLater(c *Conn, one *pendingRequest, why error) {
 func (c *Conn) Fail(id int64, why error) {
 	if c.Calls.get(id) != nil {
 		c.Budget.spoil(why)
-		c.Settle(id, Reply{Err: &AnswerError{c.server, why}})
+		c.Settle(id, Reply{Err: &AnswerError{c.host.Server, why}})
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *Site) do(ctx context.Context, build func() (*http.Request, error)) (*ht
 		return nil, err
 	}
 	var failed error // to renew the headers
-	if code := e.resp.StatusCode; s.renew != nil && (code == http.StatusUnauthorized || code == http.StatusForbidden) {
+	if code := e.resp.StatusCode; s.Renew != nil && (code == http.StatusUnauthorized || code == http.StatusForbidden) {
 		var others bool
 		if others, failed = s.renewHeaders(ctx, e.headers); others {
 			discardBody(e.resp)
@@ -43,7 +43,7 @@ func (s *Site) do(ctx context.Context, build func() (*http.Request, error)) (*ht
 	if !asksForToken(e.resp) {
 		return e.resp, nil
 	}
-	if s.tokens != nil && e.authorization == bearer(e.token) {
+	if s.Tokens != nil && e.authorization == bearer(e.token) {
 		return s.reauthorize(ctx, build, e)
 	}
 	discardBody(e.resp)
@@ -76,10 +76,10 @@ func (s *Site) once(build func() (*http.Request, error)) (e exchange, err error)
 // authorize sets the token of a request that has no Authorization header. It returns that
 // token; may be "".
 func (s *Site) authorize(r *http.Request) (string, error) {
-	if s.tokens == nil || r.Header.Get(authorization) != "" {
+	if s.Tokens == nil || r.Header.Get(authorization) != "" {
 		return "", nil
 	}
-	token, err := s.tokens.Token(r.Context())
+	token, err := s.Tokens.Token(r.Context())
 	switch {
 	case r.Context().Err() != nil:
 		return "", fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(r.Context()))
@@ -97,7 +97,7 @@ func (s *Site) authorize(r *http.Request) (string, error) {
 // another one by now.
 func (s *Site) reauthorize(ctx context.Context, build func() (*http.Request, error), e exchange) (*http.Response, error) {
 	for again := false; ; again = true {
-		why := s.tokens.Refused(ctx, e.token, e.resp)
+		why := s.Tokens.Refused(ctx, e.token, e.resp)
 		discardBody(e.resp)
 		switch {
 		case why == nil && again:

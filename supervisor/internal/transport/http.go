@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -252,11 +253,7 @@ func (l *Streamable) refused(resp *http.Response, o *peer.Outgoing, inSession, l
 // isModern reports whether an error with this code comes from a server of the
 // modern era, if it is the answer to a legacy message.
 func isModern(code int64) bool {
-	switch code {
-	case codeHeaderMismatch, codeMissingCapability, peer.CodeUnsupportedVersion, session.CodeMethodNotFound, session.CodeInvalidParams:
-		return true
-	}
-	return false
+	return slices.Contains([]int64{codeHeaderMismatch, codeMissingCapability, peer.CodeUnsupportedVersion, session.CodeMethodNotFound, session.CodeInvalidParams}, code)
 }
 
 // accept receives the messages in data, which came because of the request o, or
@@ -265,7 +262,7 @@ func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (ans
 	if o == nil {
 		o = &peer.Outgoing{}
 	}
-	receiveAll(l.conn, l.site.inside(data), func(m wire.Message) error {
+	receiveAll(l.conn, l.site.HideTokens(data), func(m wire.Message) error {
 		if !m.IsResponse() {
 			return l.conn.Receive(m, o.ID)
 		}

@@ -37,17 +37,14 @@ const (
 // A Site is the address of a remote server and an HTTP client for it, with
 // connections of its own.
 type Site struct {
+	Access // Hide and HideTokens are set
 	url    *url.URL
 	agent  string
 	client *http.Client
-	hide   func(string) string
-	inside func([]byte) []byte // HideTokens of its Access
-	tokens Tokens              // may be nil
 
-	headers  atomic.Pointer[map[string]string]
-	renew    func(context.Context) (map[string]string, error) // nil: the headers stay
-	renewing chan struct{}                                    // holds an item while they are renewed
-	renewed  time.Time                                        // when that was; guarded by renewing
+	headers  atomic.Pointer[map[string]string] // at first those of the Access
+	renewing chan struct{}                     // holds an item while they are renewed
+	renewed  time.Time                         // when that was; guarded by renewing
 }
 
 // An Access is the part of an entry that a site needs besides its address.
@@ -87,20 +84,17 @@ func NewSite(address string, a Access, version string) (*Site, error) {
 	t.TLSHandshakeTimeout = dialTimeout
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 8, 8
 	s := &Site{
+		Access:   a,
 		url:      u,
 		agent:    "metarouter/" + version,
 		client:   &http.Client{Transport: t, CheckRedirect: checkRedirect},
-		hide:     a.Hide,
-		inside:   a.HideTokens,
-		tokens:   a.Tokens,
-		renew:    a.Renew,
 		renewing: make(chan struct{}, 1),
 	}
-	if s.hide == nil {
-		s.hide = func(text string) string { return text }
+	if s.Hide == nil {
+		s.Hide = func(text string) string { return text }
 	}
-	if s.inside == nil {
-		s.inside = func(message []byte) []byte { return message }
+	if s.HideTokens == nil {
+		s.HideTokens = func(message []byte) []byte { return message }
 	}
 	s.headers.Store(&a.Headers)
 	return s, nil
@@ -173,7 +167,7 @@ func (s *Site) renewHeaders(ctx context.Context, refused *map[string]string) (ot
 		return false, nil
 	}
 	s.renewed = time.Now()
-	fresh, err := s.renew(ctx)
+	fresh, err := s.Renew(ctx)
 	if err != nil || maps.Equal(fresh, *refused) {
 		return false, err
 	}
@@ -215,7 +209,7 @@ func (e *StatusError) NotHere() bool {
 
 // statusError returns the error of a response.
 func (s *Site) statusError(resp *http.Response, body []byte) *StatusError {
-	text := titleOf(s.hide(string(body[:min(len(body), maxRefusal)])))
+	text := titleOf(s.Hide(string(body[:min(len(body), maxRefusal)])))
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), shown)], "")), " ")
 	return &StatusError{resp.StatusCode, text, retryAdvice(resp)}
 }
@@ -237,7 +231,7 @@ func (s *Site) hideError(m *wire.Message) {
 	if m.Error == nil {
 		return
 	}
-	if hidden := s.hide(string(m.Error)); hidden != string(m.Error) {
+	if hidden := s.Hide(string(m.Error)); hidden != string(m.Error) {
 		if m.Error = json.RawMessage(hidden); !json.Valid(m.Error) { // the replacement has quotes
 			m.Error = wire.Marshal(&session.Error{Code: session.CodeInternal, Message: "the server's error contains a secret"})
 		}

@@ -113,7 +113,7 @@ func TestRenewalFails(t *testing.T) {
 
 // A server that quotes what it got tells no secret.
 func TestStatusErrorHides(t *testing.T) {
-	s := &Site{hide: func(text string) string { return strings.ReplaceAll(text, "hunter2", "${keyring:A}") }}
+	s := &Site{Access: Access{Hide: func(text string) string { return strings.ReplaceAll(text, "hunter2", "${keyring:A}") }}}
 	if got := s.statusError(&http.Response{StatusCode: 500}, []byte("bad token hunter2")).Error(); !strings.HasSuffix(got, "bad token ${keyring:A}") {
 		t.Error(got)
 	}

@@ -110,7 +110,7 @@ func (l *SSE) read() {
 			return
 		}
 		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") {
-			receiveAll(l.conn, l.site.inside(ev.Data), func(m wire.Message) error {
+			receiveAll(l.conn, l.site.HideTokens(ev.Data), func(m wire.Message) error {
 				l.site.hideError(&m)
 				return l.conn.Receive(m, 0)
 			})
