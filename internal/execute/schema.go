@@ -42,20 +42,18 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 		return c
 	}
 	c.partial = schema.schema != nil && schema.schema.IsPartial()
+	faults, excused, err := []string{"arguments: expected an object"}, false, error(nil)
 	if wire.IsObject(c.Arguments) {
-		c.compared(schema.check(ctx, c.Sent))
-	} else {
-		c.compared([]string{"arguments: expected an object"}, nil)
+		faults, excused, err = schema.check(ctx, c.Sent)
 	}
+	c.compared(faults, err)
 	if len(c.Faults) > 0 && !c.Unchecked {
 		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
 			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
 			c.Sent, c.Repaired = withFixed(t, fixed), how
 			c.compared(nil, schema.err)
-		} else if wire.IsObject(c.Arguments) { // a default may not fit, and then the server knows what it means
-			if faults, err := schema.fits(ctx, schema.schema.Lenient(), c.Sent); err == nil && len(faults) == 0 {
-				c.compared(nil, nil)
-			}
+		} else if excused { // a default may not fit, and then the server knows what it means
+			c.compared(nil, nil)
 		}
 	}
 	return c
@@ -166,28 +164,24 @@ func (s *compiledSchema) own(args json.RawMessage) (json.RawMessage, error) {
 var errUncompiled = errors.New("the tool's schema can't be compiled")
 
 // check returns the faults of the arguments, a sentence for each
-// with its path; nil if they fit. With an error, it is not known whether they do.
-func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, err error) {
+// with its path; nil if they fit. They are excused if only members with a default are missing. With an error, it is not
+// known whether they fit.
+func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, excused bool, err error) {
 	if s.schema == nil {
-		return nil, s.err
+		return nil, false, s.err
 	}
-	return s.fits(ctx, s.schema, args)
-}
-
-// fits is check with a schema, which s has or is made of it.
-func (s *compiledSchema) fits(ctx context.Context, with *schema.Schema, args json.RawMessage) (faults []string, err error) {
 	leave, err := s.enter(ctx, args)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer leave()
-	faults, err = with.Validate(ctx, "arguments", args)
+	faults, excused, err = s.schema.Judge(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
 			s.all.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
 		})
 	}
-	return faults, err
+	return faults, excused, err
 }
 
 // repair returns arguments that fit the tool, with its server's keys, and their repairs, if those given can be repaired without a guess: models send
@@ -203,7 +197,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 				return false
 			}
 			if change != "" { // else they are as given, and were compared before
-				faults, err := s.check(ctx, withFixed(t, candidate))
+				faults, _, err := s.check(ctx, withFixed(t, candidate))
 				if len(faults) == 0 && (err == nil || s.schema == nil) {
 					fixed, how = candidate, change
 					return true

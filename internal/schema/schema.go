@@ -50,20 +50,12 @@ type Schema struct {
 	partial bool
 	blind   bool // nothing depends on the content of a long string
 	keys    Keys // for the texts of faults
-	lenient bool // required members with a default may be missing
 }
 
 // With returns the schema with keys that its faults name in place of its own.
 func (s *Schema) With(k Keys) *Schema {
 	other := *s
 	other.keys = k
-	return &other
-}
-
-// Lenient returns the schema without the rule that required members with a default are present.
-func (s *Schema) Lenient() *Schema {
-	other := *s
-	other.lenient = true
 	return &other
 }
 
