@@ -110,7 +110,7 @@ func (p *Peer) handle(m wire.Message, origin int64) error {
 			}
 			return nil
 		}
-		if from := p.Calls.client(origin); from != nil {
+		if _, from := p.Calls.asker(origin); from != nil {
 			from.Notify(p.host.Server, session.Message{Method: m.Method, Params: m.Params})
 			return nil
 		}

@@ -169,22 +169,27 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 	if o != nil {
 		stream.Open = &o.OpenEvent
 	}
+	return l.events(stream, o != nil, func(ev wire.Event) (answered bool) {
+		at.note(ev)
+		return isMessage(ev, o != nil) && l.accept(ev.Data, o, revision)
+	})
+}
+
+// events calls take with the events of a stream until it returns true, or the stream ends. A stream without an answer
+// goes on after an event that is too long.
+func (p *poster) events(stream *wire.EventReader, answers bool, take func(wire.Event) (answered bool)) (answered bool, err error) {
 	for {
-		l.conn.Budget.Pace(l.conn.Done())
+		p.conn.Budget.Pace(p.conn.Done())
 		ev, err := stream.Next()
 		switch {
-		case errors.Is(err, wire.ErrTooLong) && o != nil:
-			return false, err
-		case errors.Is(err, wire.ErrTooLong):
-			l.conn.SkipLine(nil, stream.Skipped(), err)
+		case errors.Is(err, wire.ErrTooLong) && !answers:
+			p.conn.SkipLine(nil, stream.Skipped(), err)
 		case err != nil:
 			return false, err
-		}
-		if ev.Cut && !wire.Valid(ev.Data) { // a part, which must come again
+		case ev.Cut && !wire.Valid(ev.Data): // a part, which must come again
 			continue
 		}
-		at.note(ev)
-		if isMessage(ev, o != nil) && l.accept(ev.Data, o, revision) {
+		if take(ev) {
 			return true, nil
 		}
 	}
