@@ -176,25 +176,23 @@ func Span(object []byte, key string) (start, end int, ok bool) {
 // duplicates, in place, or adds it at the end. All other bytes remain. An invalid object is
 // returned unchanged.
 func SetMember(object []byte, key string, value []byte) []byte {
-	type span struct{ start, end int }
-	var old []span
-	if members(object, new(survey), func(k []byte, start, end int) bool {
+	var out []byte
+	at := 0 // object[:at] is in out
+	err := members(object, new(survey), func(k []byte, start, end int) bool {
 		if string(k) == key {
-			old = append(old, span{start, end})
+			if out == nil {
+				out = make([]byte, 0, len(object)+len(value))
+			}
+			out = append(append(out, object[at:start]...), value...)
+			at = end
 		}
 		return true
-	}) != nil {
+	})
+	switch {
+	case err != nil:
 		return object
-	}
-	if len(old) == 0 {
+	case out == nil:
 		return AddMember(object, key, value)
-	}
-	out := make([]byte, 0, len(object)+len(value))
-	at := 0
-	for _, s := range old {
-		out = append(out, object[at:s.start]...)
-		out = append(out, value...)
-		at = s.end
 	}
 	return append(out, object[at:]...)
 }
