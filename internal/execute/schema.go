@@ -42,11 +42,14 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 		return c
 	}
 	c.partial = schema.schema != nil && schema.schema.IsPartial()
-	faults, excused, err := []string{"arguments: expected an object"}, false, error(nil)
+	excused := false
 	if wire.IsObject(c.Arguments) {
-		faults, excused, err = schema.check(ctx, c.Sent)
+		faults, may, err := schema.check(ctx, c.Sent)
+		c.compared(faults, err)
+		excused = may
+	} else {
+		c.compared([]string{"arguments: expected an object"}, nil)
 	}
-	c.compared(faults, err)
 	if len(c.Faults) > 0 && !c.Unchecked {
 		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
 			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
