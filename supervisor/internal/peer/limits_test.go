@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // ask sends a question of the server, and returns what it is answered with.
@@ -197,6 +198,22 @@ func TestQuestionAfterItsCall(t *testing.T) {
 		}
 		expect.Equal(t, refused, 1, "questions refused")
 	})
+}
+
+// Answers wait for a server that does not read, up to a bound.
+func TestOutbox(t *testing.T) {
+	sent, stuck := 0, make(chan struct{})
+	p := New(Host{}, func(*Conn) Link { return linkOf(func(*Outgoing) { <-stuck; sent++ }) })
+	for range maxOutbox / messageBytes {
+		p.Receive(wire.Message{ID: json.RawMessage("1"), Method: "ping"}, 0)
+	}
+	expect.Contains(t, strings.Join(reported(p).Notes, ""), "does not read the answers")
+	close(stuck)
+	mcptest.WaitFor(t, "the answers", func() bool { p.outbox.mu.Lock(); defer p.outbox.mu.Unlock(); return len(p.outbox.waiting) == 0 })
+	if p.Close(nil); p.outbox.bytes != 0 || sent < maxOutbox/messageBytes/2 {
+		t.Errorf("%d answers were sent, and %d bytes are left", sent, p.outbox.bytes)
+	}
+	p.Wait()
 }
 
 // Each ping gets its answer, at any pace, in order, and however many come at once.
