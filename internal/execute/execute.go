@@ -219,7 +219,8 @@ func (x *execution) report(r Result, err error) (Result, error) {
 		e.Arguments = x.args
 	}
 	e.Outcome, e.Fault = OutcomeOf(r, err)
-	if EndSpan(x.span, e, err); o != nil {
+	EndSpan(x.span, e, err)
+	if o != nil {
 		o.Executed(e)
 	}
 	return r, err

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxBuckets bounds the clients with requests that are counted. A client's count is dropped
+// maxBuckets bounds the clients with requests that are counted, some 300 bytes each. A client's count is dropped
 // early only if so many other clients came since.
-const maxBuckets = 10_000
+const maxBuckets = 100_000
 
 const longestWait = 24 * time.Hour // after which a client may try again
 
@@ -22,6 +22,12 @@ const longestWait = 24 * time.Hour // after which a client may try again
 type Limit struct {
 	PerSecond float64 // for long; 0 is any number
 	Burst     int     // at once; 0 is a second's
+}
+
+// whole returns the limit with its Burst.
+func (l Limit) whole() Limit {
+	l.Burst = cmp.Or(l.Burst, int(math.Ceil(min(l.PerSecond, math.MaxInt32))))
+	return l
 }
 
 // String returns the rate in the unit in which it is at least one, such as "30 a minute".
@@ -55,8 +61,7 @@ func New(perSecond float64, burst int) *Limiter {
 	if perSecond <= 0 {
 		return nil
 	}
-	burst = cmp.Or(burst, int(math.Ceil(min(perSecond, math.MaxInt32))))
-	return &Limiter{Limit: Limit{perSecond, burst}}
+	return &Limiter{Limit: Limit{perSecond, burst}.whole()}
 }
 
 // Take lets n requests of the client pass and returns 0, or returns how long the client
@@ -68,13 +73,14 @@ func (l *Limiter) Take(client string, n, again int) (wait time.Duration) {
 	return l.TakeOf(l.Limit, client, n, again)
 }
 
-// TakeOf is Take by a limit, with a Burst, that the client has always.
+// TakeOf is Take by a limit that the client has always.
 func (l *Limiter) TakeOf(limit Limit, client string, n, again int) (wait time.Duration) {
 	if n == 0 {
 		return 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	limit = limit.whole()
 	b, now := l.bucket(limit, client), time.Now()
 	if b.AllowN(now, n) {
 		return 0

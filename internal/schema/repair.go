@@ -207,8 +207,12 @@ func (e *edit) apply(value []byte) []byte {
 	}
 	value = rewrite(value, func(name string, v []byte) (string, []byte) { return name, part(name, v) },
 		func(i int, v []byte) []byte { return part(strconv.Itoa(i), v) })
-	for _, name := range slices.Sorted(maps.Keys(e.fill)) {
-		value = wire.AddMember(value, name, part(name, wire.Marshal(e.fill[name])))
+	if e.fill == nil || !wire.IsObject(value) {
+		return value
 	}
-	return value
+	value = bytes.TrimSuffix(value, []byte("}"))
+	for _, name := range slices.Sorted(maps.Keys(e.fill)) {
+		value = wire.AppendMember(value, name, part(name, wire.Marshal(e.fill[name])))
+	}
+	return append(value, '}')
 }

@@ -108,6 +108,10 @@ func (c *Conn) await(ctx context.Context, one *pendingRequest) (json.RawMessage,
 
 // cancelAtServer notifies the server that no caller waits for the answer any more.
 func cancelAtServer(c *Conn, one *pendingRequest) {
+	if one.sent.AbortCancels {
+		one.sent.End()
+		return
+	}
 	o, _ := notification(Cancelled, fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, one.id))
 	o.Abort = one.sent.Abort
 	c.outbox.add(c, o)

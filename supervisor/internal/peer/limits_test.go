@@ -216,6 +216,39 @@ func TestOutbox(t *testing.T) {
 	p.Wait()
 }
 
+// A cancelled call's exchange ends at once, whatever waits in the outbox, and large answers wait too.
+func TestCancelAtOnce(t *testing.T) {
+	for cancels, want := range map[bool]string{true: "", false: Cancelled} {
+		synctest.Test(t, func(t *testing.T) {
+			aborted, last, stuck := false, "", make(chan struct{})
+			p := New(Host{}, func(*Conn) Link {
+				return linkOf(func(o *Outgoing) {
+					if o.ID != 0 {
+						o.Abort, o.AbortCancels = func() { aborted = true }, cancels
+						return
+					}
+					<-stuck
+					last = o.Method
+				})
+			})
+			for range 3 {
+				p.respond(json.RawMessage("1"), make([]byte, maxOutbox), nil)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := p.Call(ctx, session.Request{Method: "tools/call"}); err == nil || !aborted {
+				t.Errorf("%v, and the exchange goes on", err)
+			}
+			close(stuck)
+			synctest.Wait()
+			expect.Equal(t, last, want, "the last message")
+			expect.Equal(t, len(reported(p).Notes), 0, "messages left out")
+			p.Close(nil)
+			p.Wait()
+		})
+	}
+}
+
 // Each ping gets its answer, at any pace, in order, and however many come at once.
 func TestPings(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -276,6 +309,13 @@ func TestRoutineQuestions(t *testing.T) {
 		}
 		ask(3, 0)
 		ask(1, time.Second)
+		c.answer = func(context.Context, string) (json.RawMessage, error) {
+			t.Error("a client is asked a question that was withdrawn while it waited")
+			return nil, session.ErrClosed
+		}
+		s.write(`{"id":"q","method":"roots/list"}`)
+		s.write(`{"method":%q,"params":{"requestId":"q"}}`, Cancelled)
+		time.Sleep(2 * time.Second)
 	})
 }
 

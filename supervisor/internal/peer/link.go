@@ -23,7 +23,7 @@ const (
 // [Conn.Receive].
 type Link interface {
 	// Send takes a message, and returns once its turn to be written has come. It
-	// fails only if the message was not sent. It may set Abort.
+	// fails only if the message was not sent. It may set Abort and AbortCancels.
 	Send(ctx context.Context, m *Outgoing) error
 }
 
@@ -42,6 +42,8 @@ type Outgoing struct {
 	// Abort ends the exchange of a request. The link sets it, if it has an exchange for each; a cancellation has
 	// the one of its request. Else it is nil.
 	Abort context.CancelFunc
+
+	AbortCancels bool // Abort cancels the request at the server, which gets no notification
 }
 
 // End ends the exchange of the request, if it has one.

@@ -3,7 +3,8 @@ package peer
 import "sync"
 
 const (
-	// maxOutbox bounds the bytes of the messages in an outbox. Each counts as messageBytes more than its line.
+	// maxOutbox bounds the bytes of the messages in an outbox, if they are more than maxQuestions: answers of clients may be
+	// large. Each message counts as messageBytes more than its line.
 	maxOutbox    = 16 << 20
 	messageBytes = 256
 )
@@ -22,15 +23,18 @@ func (b *outbox) add(c *Conn, o *Outgoing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	size := len(o.Line) + messageBytes
-	if len(b.waiting) > 0 && b.bytes+size > maxOutbox {
+	if len(b.waiting) >= maxQuestions && b.bytes+size > maxOutbox {
 		c.Budget.Note("does not read the answers to its requests, and some were left out")
 		o.End()
 		return
 	}
 	b.waiting = append(b.waiting, o)
-	if b.bytes += size; len(b.waiting) == 1 {
-		c.Go(func() { b.send(c) })
+	b.bytes += size
+	if len(b.waiting) > 1 {
+		o.End() // the turn of a cancellation may come late
+		return
 	}
+	c.Go(func() { b.send(c) })
 }
 
 // send sends the messages until there are none, or the session has ended.

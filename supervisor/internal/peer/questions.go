@@ -199,6 +199,9 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 		if rule := q.conn.host.Limits.wait(ctx, q.roots, errRoots); rule != nil {
 			return q.refuse(m.Method, rule)
 		}
+		if ctx.Err() != nil { // it was withdrawn meanwhile
+			return nil, context.Cause(ctx)
+		}
 	}
 	if m.Method == "roots/list" {
 		from := q.conn.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others

@@ -73,9 +73,8 @@ func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
 			signal.Within(listening, openTimeout)
 		}
 		return nil
-	case o.Method == peer.Cancelled && revision >= session.Modern:
-		o.End() // "closing the SSE response stream is itself the cancellation signal"
-		return nil
+	case o.ID == 0 && o.Method != "" && revision >= session.Modern:
+		return nil // servers of the modern era get no notifications
 	case o.ID == 0:
 		return l.postLater(ctx, func(ctx context.Context) {
 			defer o.End()
@@ -84,6 +83,7 @@ func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
 	}
 	var call context.Context
 	call, o.Abort = context.WithCancel(l.ctx)
+	o.AbortCancels = revision >= session.Modern // "closing the SSE response stream is itself the cancellation signal"
 	if !l.conn.Go(func() { defer o.Abort(); l.exchange(call, o, revision) }) {
 		o.Abort()
 		return session.ErrClosed

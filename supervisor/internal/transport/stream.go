@@ -170,6 +170,9 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 		stream.Open = &o.OpenEvent
 	}
 	return l.events(stream, o != nil, func(ev wire.Event) (answered bool) {
+		if ev.Cut && !wire.Valid(ev.Data) { // a part, which must come again
+			return false
+		}
 		at.note(ev)
 		return isMessage(ev, o != nil) && l.accept(ev.Data, o, revision)
 	})
@@ -186,8 +189,6 @@ func (p *poster) events(stream *wire.EventReader, answers bool, take func(wire.E
 			p.conn.SkipLine(nil, stream.Skipped(), err)
 		case err != nil:
 			return false, err
-		case ev.Cut && !wire.Valid(ev.Data): // a part, which must come again
-			continue
 		}
 		if take(ev) {
 			return true, nil
