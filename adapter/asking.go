@@ -67,15 +67,14 @@ func actorOf(from session.Client) audit.Actor {
 // othersOf returns the parameters of a tools/call that servers get besides the name, the
 // arguments and _meta; nil if the call has no others.
 func othersOf(params json.RawMessage) json.RawMessage {
-	var others []byte
+	others := []byte{'{'}
 	for key, value := range wire.All(params) {
 		if key != "name" && key != "arguments" && key != "_meta" {
-			others = append(append(wire.AppendString(append(others, ','), key), ':'), value...)
+			others = wire.AppendMember(others, key, value)
 		}
 	}
-	if others == nil {
+	if len(others) == 1 {
 		return nil
 	}
-	others[0] = '{'
 	return append(others, '}')
 }

@@ -58,10 +58,7 @@ func once(object json.RawMessage, names ...string) json.RawMessage {
 			}
 			value = values[at]
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(wire.AppendString(out, key), ':'), value...)
+		out = wire.AppendMember(out, key, value)
 		return true
 	})
 	if err != nil {

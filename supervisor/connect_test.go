@@ -82,8 +82,7 @@ func toolCall(tool, arguments string, from session.Client) session.Request {
 func TestConnect(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			trace := t.TempDir() + "/trace"
-			conn, end := served(t, "-era", "both", "-tools", "echo,ask,progress,hang,touch,big", "-resources", "doc://a", "-trace", trace)
+			conn, end := served(t, "-era", "both", "-tools", "echo,ask,progress,hang,touch,big", "-resources", "doc://a")
 			var news heard
 			c := clientOf("c")
 			c.capabilities = `{"elicitation":{}}`

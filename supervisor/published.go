@@ -172,9 +172,8 @@ func (p *published) status() status.Status {
 		current = latest
 	}
 	if current != nil {
-		v := current.Record.All()
-		st.StrayLines, st.StrayLine, st.Notes, st.Unusable = v.Strays, current.conceal(plain.Line(v.Stray)), v.Notes, v.Unusable
-		st.Longest, st.Flood = current.Calls.Longest(), current.Flood.Seen()
+		current.Budget.Report(&st)
+		st.StrayLine, st.Longest = current.conceal(plain.Line(st.StrayLine)), current.Calls.Longest()
 	}
 	return st
 }

@@ -126,7 +126,6 @@ func (l slow) Send(_ context.Context, m *peer.Outgoing) error {
 	})
 	return nil
 }
-func (slow) SendLater(*peer.Outgoing) error { return nil }
 
 // knows is a handler of servers whose tools are known.
 type knows struct{ Handler }

@@ -226,13 +226,12 @@ func lacking(block []byte) (kind, what string) {
 
 // areBlocks reports whether all elements of an array are blocks that lack nothing.
 func areBlocks(content []byte) bool {
-	fine := true
-	err := wire.Elements(content, func(block []byte) bool {
-		_, lacks := lacking(block)
-		fine = lacks == ""
-		return fine
-	})
-	return fine && err == nil
+	for block := range wire.Values(content) {
+		if _, lacks := lacking(block); lacks != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // completion repairs the values that complete an argument.

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -39,7 +40,7 @@ type Executor struct {
 	schemas  schemas
 	limiters limiters
 	cache    cache
-	rates    rates
+	rates    rate.Limiter // of tools by principal
 	kept     kept
 	repairs  repairs
 }
@@ -70,7 +71,7 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	if faults := x.checkArguments(ctx); len(faults) > 0 {
 		return x.report(x.refuse(faults), nil)
 	}
-	if err := e.rates.take(c.Tool, &d.policy, c.Principal); err != nil {
+	if err := takeRate(&e.rates, c.Tool, &d.policy, c.Principal); err != nil {
 		return x.report(x.fail(err.Error(), err), nil)
 	}
 	if c.Approve != nil {
@@ -206,16 +207,20 @@ func begin(ctx context.Context, e *Executor, c Call) (context.Context, *executio
 // report ends the span and notifies the observer of how the call ended. It returns its
 // arguments.
 func (x *execution) report(r Result, err error) (Result, error) {
-	x.endSpan(r, err)
-	if o := x.e.Observer; o != nil {
-		e := Execution{
-			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Script: x.call.Script, Began: x.began, Took: time.Since(x.began),
-			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
-		}
-		if x.argued {
-			e.Arguments = x.args
-		}
-		e.Outcome, e.Fault = OutcomeOf(r, err)
+	o := x.e.Observer
+	if o == nil && !x.span.IsRecording() {
+		return r, err
+	}
+	e := Execution{
+		Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Script: x.call.Script, Began: x.began, Took: time.Since(x.began),
+		Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
+	}
+	if x.argued {
+		e.Arguments = x.args
+	}
+	e.Outcome, e.Fault = OutcomeOf(r, err)
+	EndSpan(x.span, e, err)
+	if o != nil {
 		o.Executed(e)
 	}
 	return r, err
@@ -278,16 +283,9 @@ func isFinal(raw json.RawMessage) bool {
 // arguments, and the other members that the client sent. They are the bytes that are sent, which another node signs.
 func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
 	b := make([]byte, 0, len(args.Bytes())+len(c.Params)+64)
-	b = append(b, `{"name":`...)
-	b = wire.AppendString(b, tool)
-	b = append(b, `,"arguments":`...)
-	b = append(b, args.Bytes()...)
-	c.others(func(key string, value []byte) {
-		b = append(b, ',')
-		b = wire.AppendString(b, key)
-		b = append(b, ':')
-		b = append(b, value...)
-	})
+	b = wire.AppendString(append(b, `{"name":`...), tool)
+	b = wire.AppendMember(b, "arguments", args.Bytes())
+	c.others(func(key string, value []byte) { b = wire.AppendMember(b, key, value) })
 	if b = append(b, '}'); wire.HasLineEnd(b) {
 		if o, err := wire.ParseObject(b); err == nil { // else the session refuses them
 			return o.Bytes()

@@ -429,7 +429,7 @@ func TestCheckOfLongArguments(t *testing.T) {
 		all := newSchemas(zap.NewNop())
 		c := &all
 		s := c.of(&registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(tc.schema)})
-		faults, _ := s.check(t.Context(), json.RawMessage(tc.args))
+		faults, _, _ := s.check(t.Context(), json.RawMessage(tc.args))
 		if (len(faults) > 0) != (tc.fault != "") || tc.fault != "" && !strings.HasPrefix(faults[0], tc.fault+":") {
 			t.Errorf("%.100s: faults %.200v, want %q", tc.schema, faults, tc.fault)
 		}

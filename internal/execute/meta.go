@@ -27,63 +27,40 @@ func Node() string {
 	return "local"
 }
 
-// A Provenance says how a result came about. It is added to a result's _meta.
+// A Provenance says how a result came about, as the members of its _meta. Its Path has the nodes, and then the IDs of all
+// tools that were tried if another than the first one answered.
 type Provenance struct {
-	Tool     *registry.NormalizedTool // that answered
-	Node     string                   // see [Node]
-	Ran      *session.Run             // where the tool ran; nil for Node
-	Gateway  string                   // the name of this node, as in Ran
-	Version  string                   // of the tool's server, "" if unknown
-	Trace    string                   // the trace's ID; "" to take it from Request or make one
-	Request  json.RawMessage          // the client's _meta; may be nil
-	Began    time.Time
-	Attempts int
-	Checked  bool     // the arguments were validated against the tool's schema, and fit it
-	Path     []string // the IDs of all tools that were tried, if another than the first one answered; they follow the nodes in execution_path
-	Cached   bool     // the result was used before
-	Repaired string   // the repairs of the arguments and of the content; may be ""
+	Trace    string    `json:"trace_id"`
+	Tool     string    `json:"tool_name"`    // that answered, as its server names it
+	Version  string    `json:"tool_version"` // of the tool's server, "" if unknown
+	Server   string    `json:"server"`
+	Node     string    `json:"node_id"` // see [Node]
+	Path     []string  `json:"execution_path"`
+	Verified bool      `json:"verified"` // a result of this node is not signed
+	Degraded bool      `json:"degraded"`
+	Checked  bool      `json:"arguments_checked"` // the arguments were validated against the tool's schema, and fit it
+	Attempts int       `json:"attempts"`
+	Latency  int64     `json:"latency_ms"`
+	Time     time.Time `json:"timestamp"`
+	Cached   bool      `json:"cached,omitempty"` // the result was used before
 
-	ArgumentsRepaired bool // the arguments as sent differ from the client's
+	ArgumentsRepaired bool   `json:"arguments_repaired,omitempty"` // the arguments as sent differ from the client's
+	Repaired          string `json:"repaired,omitempty"`           // the repairs of the arguments and of the content
 }
 
-// localPath is the execution_path of a call that ran on this node.
+// localPath is the Path of a call that ran on this node.
 var localPath = []string{"local"}
 
-// JSON returns the members for _meta, an object. A result of this node is not signed.
-func (p *Provenance) JSON() json.RawMessage {
-	id := p.Trace
-	if id == "" {
-		id = traceID(p.Request)
-	}
-	var ran session.Run
-	if p.Ran != nil {
-		ran = *p.Ran
-	}
-	node, path := p.Node, localPath
-	if n := len(ran.Nodes); n > 0 {
-		node, path = ran.Nodes[n-1], slices.Concat([]string{p.Gateway}, ran.Nodes)
+// NewProvenance returns the provenance of a result that is there now. trace is the trace's ID; with "", it is in the
+// request's meta, or made.
+func NewProvenance(t *registry.NormalizedTool, node string, began time.Time, trace string, meta json.RawMessage) Provenance {
+	if trace == "" {
+		trace = traceID(meta)
 	}
 	now := time.Now().UTC()
-	return wire.Marshal(struct {
-		Trace             string    `json:"trace_id"`
-		Tool              string    `json:"tool_name"`
-		Version           string    `json:"tool_version"`
-		Server            string    `json:"server"`
-		Node              string    `json:"node_id"`
-		Path              []string  `json:"execution_path"`
-		Verified          bool      `json:"verified"`
-		Degraded          bool      `json:"degraded"`
-		Checked           bool      `json:"arguments_checked"`
-		Attempts          int       `json:"attempts"`
-		Latency           int64     `json:"latency_ms"`
-		Time              time.Time `json:"timestamp"`
-		Cached            bool      `json:"cached,omitempty"`
-		ArgumentsRepaired bool      `json:"arguments_repaired,omitempty"`
-		Repaired          string    `json:"repaired,omitempty"`
-	}{
-		id, p.Tool.ServerName(), p.Version, p.Tool.Server, node, append(path, p.Path...), ran.Verified, ran.Degraded || len(p.Path) > 0,
-		p.Checked, p.Attempts, now.Sub(p.Began).Milliseconds(), now, p.Cached, p.ArgumentsRepaired, p.Repaired,
-	})
+	return Provenance{
+		Trace: trace, Tool: t.ServerName(), Server: t.Server, Node: node, Path: localPath, Latency: now.Sub(began).Milliseconds(), Time: now,
+	}
 }
 
 // traceID returns the ID of the trace that a request's _meta names, or a new one.
@@ -98,23 +75,29 @@ func traceID(meta json.RawMessage) string {
 
 // meta returns the members for the _meta of the execution's result.
 func (x *execution) meta() json.RawMessage {
-	p := Provenance{
-		Tool: x.delivery.tool, Node: x.e.Node(), Ran: x.delivery.request.Ran, Gateway: x.delivery.policy.Gateway, Trace: x.trace, Began: x.began,
-		Attempts: x.delivery.attempts, Checked: x.checked, Cached: x.cached, Repaired: x.repaired, ArgumentsRepaired: x.argued,
+	d := &x.delivery
+	p := NewProvenance(d.tool, x.e.Node(), x.began, x.trace, nil)
+	p.Attempts, p.Checked, p.Cached, p.Repaired, p.ArgumentsRepaired = d.attempts, x.checked, x.cached, x.repaired, x.argued
+	if ran := d.request.Ran; ran != nil {
+		p.Verified, p.Degraded = ran.Verified, ran.Degraded
+		if n := len(ran.Nodes); n > 0 {
+			p.Node, p.Path = ran.Nodes[n-1], slices.Concat([]string{d.policy.Gateway}, ran.Nodes)
+		}
 	}
-	if x.delivery.session != nil {
-		p.Version = x.delivery.session.Info().Version
+	if d.session != nil {
+		p.Version = d.session.Info().Version
 	} else { // as it was when the server was last listed
-		p.Version = x.e.Registry.Snapshot().Offer(x.delivery.tool.Server).Version
+		p.Version = x.e.Registry.Snapshot().Offer(d.tool.Server).Version
 	}
-	if x.delivery.tool.ID != x.call.Tool.ID {
+	if d.tool.ID != x.call.Tool.ID {
+		p.Degraded = true
 		for _, t := range x.targets[:x.tried] {
-			if n := len(p.Path); n == 0 || p.Path[n-1] != t.tool.ID { // replicas have one ID
+			if p.Path[len(p.Path)-1] != t.tool.ID { // replicas have one ID
 				p.Path = append(p.Path, t.tool.ID)
 			}
 		}
 	}
-	return p.JSON()
+	return wire.Marshal(p)
 }
 
 // addMeta returns the server's result with our members in its _meta, and with its content
@@ -186,8 +169,7 @@ func merge(theirs, ours []byte) []byte {
 	merged := append(make([]byte, 0, len(ours)+len(theirs)), ours[:len(ours)-1]...)
 	for key, value := range wire.All(theirs) {
 		if !slices.Contains(own, key) {
-			merged = wire.AppendString(append(merged, ','), key)
-			merged = append(append(merged, ':'), value...)
+			merged = wire.AppendMember(merged, key, value)
 		}
 	}
 	return append(merged, '}')

@@ -42,8 +42,11 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 		return c
 	}
 	c.partial = schema.schema != nil && schema.schema.IsPartial()
+	excused := false
 	if wire.IsObject(c.Arguments) {
-		c.compared(schema.check(ctx, c.Sent))
+		faults, may, err := schema.check(ctx, c.Sent)
+		c.compared(faults, err)
+		excused = may
 	} else {
 		c.compared([]string{"arguments: expected an object"}, nil)
 	}
@@ -52,10 +55,8 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
 			c.Sent, c.Repaired = withFixed(t, fixed), how
 			c.compared(nil, schema.err)
-		} else if wire.IsObject(c.Arguments) { // a default may not fit, and then the server knows what it means
-			if faults, err := schema.fits(ctx, schema.schema.Lenient(), c.Sent); err == nil && len(faults) == 0 {
-				c.compared(nil, nil)
-			}
+		} else if excused { // a default may not fit, and then the server knows what it means
+			c.compared(nil, nil)
 		}
 	}
 	return c
@@ -120,8 +121,7 @@ type compiledSchema struct {
 	tool    string          // the ID of the tool that has it
 	source  json.RawMessage // the schema
 	keys    schema.Keys
-	log     *zap.Logger
-	large   chan struct{}  // of schemas
+	all     *schemas
 	compile sync.Once      // for the fields below
 	schema  *schema.Schema // nil if it cannot be compiled
 	names   *schema.Schema // the same, or its outline
@@ -134,25 +134,23 @@ type compiledSchema struct {
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
 	source := t.ArgumentSchema()
 	known, ok := c.compiled.Load(t.ID)
-	if !ok {
-		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large})
+	if s, _ := known.(*compiledSchema); ok && bytes.Equal(s.source, source) { // bytes in one place are not compared
+		s.compile.Do(s.build)
+		return s
 	}
-	s := known.(*compiledSchema)
-	if !bytes.Equal(s.source, source) { // bytes in one place are not compared
-		s = &compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), log: c.log, large: c.large}
-		if !c.compiled.CompareAndSwap(t.ID, known, s) {
-			return c.of(t) // another call was first
-		}
+	if s := (&compiledSchema{tool: t.ID, source: source, keys: schema.NewKeys(t.Keys), all: c}); ok {
+		c.compiled.CompareAndSwap(t.ID, known, s)
+	} else {
+		c.compiled.LoadOrStore(t.ID, s)
 	}
-	s.compile.Do(s.build)
-	return s
+	return c.of(t) // finds it, or the one of another call that was first
 }
 
 // build compiles the schema.
 func (s *compiledSchema) build() {
 	compiled, err := schema.Compile(s.source)
 	if err != nil {
-		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
+		s.all.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
 		s.err, s.names = errUncompiled, schema.Outline(s.source)
 		return
 	}
@@ -169,28 +167,24 @@ func (s *compiledSchema) own(args json.RawMessage) (json.RawMessage, error) {
 var errUncompiled = errors.New("the tool's schema can't be compiled")
 
 // check returns the faults of the arguments, a sentence for each
-// with its path; nil if they fit. With an error, it is not known whether they do.
-func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, err error) {
+// with its path; nil if they fit. They are excused if only members with a default are missing. With an error, it is not
+// known whether they fit.
+func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, excused bool, err error) {
 	if s.schema == nil {
-		return nil, s.err
+		return nil, false, s.err
 	}
-	return s.fits(ctx, s.schema, args)
-}
-
-// fits is check with a schema, which s has or is made of it.
-func (s *compiledSchema) fits(ctx context.Context, with *schema.Schema, args json.RawMessage) (faults []string, err error) {
 	leave, err := s.enter(ctx, args)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer leave()
-	faults, err = with.Validate(ctx, "arguments", args)
+	faults, excused, err = s.schema.Judge(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
-			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
+			s.all.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
 		})
 	}
-	return faults, err
+	return faults, excused, err
 }
 
 // repair returns arguments that fit the tool, with its server's keys, and their repairs, if those given can be repaired without a guess: models send
@@ -206,7 +200,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 				return false
 			}
 			if change != "" { // else they are as given, and were compared before
-				faults, err := s.check(ctx, withFixed(t, candidate))
+				faults, _, err := s.check(ctx, withFixed(t, candidate))
 				if len(faults) == 0 && (err == nil || s.schema == nil) {
 					fixed, how = candidate, change
 					return true
@@ -263,8 +257,8 @@ func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave
 		return func() {}, nil
 	}
 	select {
-	case s.large <- struct{}{}:
-		return func() { <-s.large }, nil
+	case s.all.large <- struct{}{}:
+		return func() { <-s.all.large }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

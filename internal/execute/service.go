@@ -2,6 +2,7 @@ package execute
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -61,40 +62,31 @@ func (c *candidate) load() float64 {
 	return float64(c.calls) / usualLimit
 }
 
-// choose returns the index of the replica that takes a request, -1 without one: the own one
+// choose returns the replica that takes a request, nil without one: the own one
 // while it is up and has room; else the less busy one of two random ones that are up and have room,
 // since gateways that all choose the least busy one would overrun it; else the least busy one of
-// those that are up, or that are coming. random returns a number below n.
-func choose(all []candidate, random func(n int) int) int {
-	free := make([]int, 0, 8)
-	best := -1
+// those that are up, or that are coming. shuffle is as [rand.Shuffle].
+func choose(all []candidate, shuffle func(n int, swap func(i, j int))) *candidate {
+	var free []*candidate
+	var best *candidate
 	for i := range all {
 		c := &all[i]
-		if c.own && c.state == up && !c.isFull() {
-			return i
+		room := c.state == up && !c.isFull()
+		if c.own && room {
+			return c
 		}
-		if c.state == up && !c.isFull() {
-			free = append(free, i)
+		if room {
+			free = append(free, c)
 		}
-		if best < 0 || c.state < all[best].state || c.state == all[best].state && c.load() < all[best].load() {
-			best = i
+		if best == nil || c.state < best.state || c.state == best.state && c.load() < best.load() {
+			best = c
 		}
 	}
-	switch len(free) {
-	case 0:
+	if len(free) == 0 {
 		return best
-	case 1:
-		return free[0]
 	}
-	first := random(len(free))
-	second := random(len(free) - 1)
-	if second >= first {
-		second++
-	}
-	if all[free[second]].load() < all[free[first]].load() {
-		return free[second]
-	}
-	return free[first]
+	shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	return slices.MinFunc(free[:min(len(free), 2)], func(a, b *candidate) int { return cmp.Compare(a.load(), b.load()) })
 }
 
 // candidateOf returns how a replica is. It reports false if it is gone.
@@ -136,8 +128,8 @@ func (e *Executor) replicaFor(service string, s *Service, from session.Client, a
 		}
 		all = append(all, c)
 	}
-	if i := choose(all, rand.IntN); i >= 0 {
-		return all[i].server
+	if c := choose(all, rand.Shuffle); c != nil {
+		return c.server
 	}
 	if len(avoid) > 0 {
 		return e.replicaFor(service, s, from, nil)

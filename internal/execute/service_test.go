@@ -21,7 +21,7 @@ func TestChoose(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		all  []candidate
-		want int // with the lowest and with the highest random numbers
+		want int // without a shuffle, and with the last one first
 		last int
 	}{
 		{"none", nil, -1, -1},
@@ -38,8 +38,12 @@ func TestChoose(t *testing.T) {
 		{"one is coming", []candidate{{standing: standing{state: down}}, {standing: standing{state: coming, calls: 9}}, {standing: standing{state: down}}}, 1, 1},
 		{"all are down", []candidate{{standing: standing{state: down}, own: true}, {standing: standing{state: down}}}, 0, 0},
 	} {
-		expect.Equal(t, choose(tt.all, func(int) int { return 0 }), tt.want, "%s", tt.name)
-		expect.Equal(t, choose(tt.all, func(n int) int { return n - 1 }), tt.last, "%s", tt.name)
+		of := func(shuffle func(n int, swap func(i, j int))) int {
+			c := choose(tt.all, shuffle)
+			return slices.IndexFunc(tt.all, func(other candidate) bool { return c != nil && other == *c })
+		}
+		expect.Equal(t, of(func(int, func(i, j int)) {}), tt.want, "%s", tt.name)
+		expect.Equal(t, of(func(n int, swap func(i, j int)) { swap(0, n-1) }), tt.last, "%s", tt.name)
 	}
 }
 

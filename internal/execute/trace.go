@@ -62,10 +62,24 @@ func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta 
 // noSpan does nothing.
 var noSpan = trace.SpanFromContext(context.Background())
 
-// EndSpan ends the span of an execution that ended with the error, which may be nil. Of the
-// execution it needs the caller and the outcome.
+// EndSpan ends the span of an execution that ended with the error, which may be nil.
 func EndSpan(span trace.Span, e Execution, err error) {
-	setCaller(span, e.Client, e.Principal, e.Profile)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(keyOutcome.String(string(e.Outcome)), keyAttempts.Int(e.Attempts))
+	if e.Cached {
+		span.SetAttributes(keyCached.Bool(true))
+	}
+	said := []attribute.KeyValue{keyServer.String(e.Tool.Server), keyClient.String(e.Client), keyWho.String(e.Principal), keyProfile.String(e.Profile), keyScript.String(e.Script)}
+	if e.Answered != nil && e.Answered != e.Tool {
+		said = append(said, keyAnswered.String(e.Answered.ID))
+	}
+	for _, a := range said {
+		if a.Value.AsString() != "" {
+			span.SetAttributes(a)
+		}
+	}
 	endSpan(span, failureOf(e.Outcome, err))
 }
 
@@ -116,38 +130,6 @@ func contextOf(span trace.SpanContext) session.TraceContext {
 	return session.TraceContext{
 		Parent: "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-" + span.TraceFlags().String(),
 		State:  span.TraceState().String(),
-	}
-}
-
-// endSpan ends the span of the execution.
-func (x *execution) endSpan(result Result, err error) {
-	if !x.span.IsRecording() {
-		return
-	}
-	outcome, _ := OutcomeOf(result, err)
-	x.span.SetAttributes(keyServer.String(x.call.Tool.Server), keyOutcome.String(string(outcome)), keyAttempts.Int(x.delivery.attempts))
-	setCaller(x.span, x.call.Client, x.call.PrincipalName, x.call.Profile)
-	if x.call.Script != "" {
-		x.span.SetAttributes(keyScript.String(x.call.Script))
-	}
-	if x.cached {
-		x.span.SetAttributes(keyCached.Bool(true))
-	}
-	if result.Tool != nil && result.Tool != x.call.Tool {
-		x.span.SetAttributes(keyAnswered.String(result.Tool.ID))
-	}
-	endSpan(x.span, failureOf(outcome, err))
-}
-
-// setCaller sets the attributes of a span that say who calls, without those that are "".
-func setCaller(span trace.Span, client, principal, profile string) {
-	if !span.IsRecording() {
-		return
-	}
-	for _, a := range []attribute.KeyValue{keyClient.String(client), keyWho.String(principal), keyProfile.String(profile)} {
-		if a.Value.AsString() != "" {
-			span.SetAttributes(a)
-		}
 	}
 }
 

@@ -149,7 +149,7 @@ func firstWithValue(schemas json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// typeOf returns the first type but null that the schema allows, "" if it does not say.
+// exampleType returns the first type but null that the schema allows, "" if it does not say.
 func exampleType(schema json.RawMessage) string {
 	raw := wire.Member(schema, "type")
 	if name, ok := wire.String(raw); ok {

@@ -76,29 +76,13 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 	if all = r.unfolded(all); r.steps < 0 || len(all) == 0 {
 		return value
 	}
-	out := []byte{value[0]}
-	add := func(key, v []byte) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, key...), v...)
-	}
-	if wire.IsArray(value) {
-		i := 0
-		_ = wire.Elements(value, func(v []byte) bool {
-			add(nil, r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return itemsAt(s, i) }), v))
-			i++
-			return r.steps >= 0
-		})
-		return append(out, ']')
-	}
 	present := make(map[string]bool)
 	for key := range wire.All(value) {
 		present[key] = true
 	}
-	_ = wire.Members(value, func(key string, v []byte) bool { // it is valid
+	return rewrite(value, func(key string, v []byte) (string, []byte) {
 		name, own := key, key
-		if other, ok := r.names[key]; ok {
+		if other, ok := r.names[key]; ok && r.steps >= 0 {
 			if r.toOwn {
 				own = other
 			}
@@ -108,10 +92,33 @@ func (r *rekeyer) value(all []*jsonschema.Schema, value []byte) []byte {
 				own = key
 			}
 		}
-		add(append(wire.AppendString(nil, name), ':'), r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return membersAt(s, own) }), v))
-		return r.steps >= 0
+		return name, r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return membersAt(s, own) }), v)
+	}, func(i int, v []byte) []byte {
+		return r.value(r.inner(all, func(s *jsonschema.Schema) []*jsonschema.Schema { return itemsAt(s, i) }), v)
 	})
-	return append(out, '}')
+}
+
+// rewrite returns a valid object or array with the members or items that the functions return.
+func rewrite(value []byte, member func(key string, v []byte) (string, []byte), item func(i int, v []byte) []byte) []byte {
+	out := make([]byte, 0, len(value))
+	if wire.IsObject(value) {
+		out = append(out, '{')
+		for key, v := range wire.All(value) {
+			name, v := member(key, v)
+			out = wire.AppendMember(out, name, v)
+		}
+		return append(out, '}')
+	}
+	out = append(out, '[')
+	i := 0
+	for v := range wire.Values(value) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, item(i, v)...)
+		i++
+	}
+	return append(out, ']')
 }
 
 // unfolded returns the schemas and those that they apply to the same value, each once.
@@ -140,7 +147,7 @@ func (r *rekeyer) inner(all []*jsonschema.Schema, at func(*jsonschema.Schema) []
 		}
 		found := at(s)
 		r.steps -= len(found)
-		inner = append(inner, slices.DeleteFunc(found, func(s *jsonschema.Schema) bool { return s == nil })...)
+		inner = append(inner, slices.DeleteFunc(found, isAbsent)...)
 	}
 	return inner
 }

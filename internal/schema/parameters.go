@@ -21,13 +21,13 @@ func ParametersOf(schema json.RawMessage) (p Parameters) {
 	if others := wire.Member(schema, "additionalProperties"); others != nil && string(others) != "false" {
 		p.Open = true
 	}
-	if properties := wire.Member(schema, "properties"); wire.IsObject(properties) {
-		_ = wire.Members(properties, func(name string, _ []byte) bool {
-			p.Names = append(p.Names, name)
-			return len(p.Names) < 1000
-		})
+	properties := wire.Member(schema, "properties")
+	for name := range wire.All(properties) {
+		if p.Names = append(p.Names, name); len(p.Names) == 1000 {
+			break
+		}
 	}
-	p.Required = Required(wire.Member(schema, "properties"), wire.Member(schema, "required"))
+	p.Required = Required(properties, wire.Member(schema, "required"))
 	return p
 }
 

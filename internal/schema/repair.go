@@ -196,38 +196,23 @@ func (e *edit) apply(value []byte) []byte {
 	if text, ok := wire.String(value); ok && e.unquote {
 		return []byte(strings.TrimSpace(text))
 	}
-	if len(e.parts) == 0 && e.fill == nil {
+	if value = bytes.TrimSpace(value); len(e.parts) == 0 && e.fill == nil || !wire.IsObject(value) && !wire.IsArray(value) {
 		return value
 	}
-	var out []byte
-	add := func(step string, key []byte, v []byte) {
+	part := func(step string, v []byte) []byte {
 		if part := e.parts[step]; part != nil {
-			v = part.apply(v)
+			return part.apply(v)
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, key...), v...)
+		return v
 	}
-	value = bytes.TrimSpace(value)
-	switch {
-	case wire.IsObject(value):
-		out = append(make([]byte, 0, len(value)), '{')
-		for name, v := range wire.All(value) { // it was decoded before
-			add(name, append(wire.AppendString(nil, name), ':'), v)
-		}
-		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
-			add(name, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
-		}
-		return append(out, '}')
-	case wire.IsArray(value):
-		out = append(make([]byte, 0, len(value)), '[')
-		i := 0
-		for v := range wire.Values(value) {
-			add(strconv.Itoa(i), nil, v)
-			i++
-		}
-		return append(out, ']')
+	value = rewrite(value, func(name string, v []byte) (string, []byte) { return name, part(name, v) },
+		func(i int, v []byte) []byte { return part(strconv.Itoa(i), v) })
+	if e.fill == nil || !wire.IsObject(value) {
+		return value
 	}
-	return value
+	value = bytes.TrimSuffix(value, []byte("}"))
+	for _, name := range slices.Sorted(maps.Keys(e.fill)) {
+		value = wire.AppendMember(value, name, part(name, wire.Marshal(e.fill[name])))
+	}
+	return append(value, '}')
 }

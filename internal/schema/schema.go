@@ -13,6 +13,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -48,20 +50,12 @@ type Schema struct {
 	partial bool
 	blind   bool // nothing depends on the content of a long string
 	keys    Keys // for the texts of faults
-	lenient bool // required members with a default may be missing
 }
 
 // With returns the schema with keys that its faults name in place of its own.
 func (s *Schema) With(k Keys) *Schema {
 	other := *s
 	other.keys = k
-	return &other
-}
-
-// Lenient returns the schema without the rule that required members with a default are present.
-func (s *Schema) Lenient() *Schema {
-	other := *s
-	other.lenient = true
 	return &other
 }
 
@@ -269,35 +263,24 @@ func (u *unfolder) cost(s *jsonschema.Schema) (int, error) {
 }
 
 // sameValue returns the subschemas with which the same value is compared.
-func sameValue(s *jsonschema.Schema) (all []*jsonschema.Schema) {
-	add := func(parts ...*jsonschema.Schema) {
-		for _, part := range parts {
-			if part != nil {
-				all = append(all, part)
-			}
-		}
-	}
-	add(s.Ref)
+func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	if s.Ref != nil && s.DraftVersion < 2019 {
-		return all // draft 7, 8.3: "All other properties in a "$ref" object MUST be ignored."
+		return []*jsonschema.Schema{s.Ref} // draft 7, 8.3: "All other properties in a "$ref" object MUST be ignored."
 	}
-	add(s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
+	all := slices.Concat([]*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf)
 	if s.DynamicRef != nil {
-		add(s.DynamicRef.Ref)
+		all = append(all, s.DynamicRef.Ref)
 	}
-	add(s.AllOf...)
-	add(s.AnyOf...)
-	add(s.OneOf...)
-	for _, part := range s.DependentSchemas {
-		add(part)
-	}
+	all = slices.AppendSeq(all, maps.Values(s.DependentSchemas))
 	for _, part := range s.Dependencies {
 		if part, ok := part.(*jsonschema.Schema); ok {
-			add(part)
+			all = append(all, part)
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, isAbsent)
 }
+
+func isAbsent(s *jsonschema.Schema) bool { return s == nil }
 
 // itemSchemas returns the schemas of the first items, and the schema of the others, which may be nil.
 func itemSchemas(s *jsonschema.Schema) (first []*jsonschema.Schema, others *jsonschema.Schema) {
@@ -316,29 +299,11 @@ func itemSchemas(s *jsonschema.Schema) (first []*jsonschema.Schema, others *json
 
 // innerValues returns the subschemas with which a value's members, their names and its items are
 // compared.
-func innerValues(s *jsonschema.Schema) (all []*jsonschema.Schema) {
-	add := func(parts ...*jsonschema.Schema) {
-		for _, part := range parts {
-			if part != nil {
-				all = append(all, part)
-			}
-		}
-	}
-	add(s.PropertyNames, s.UnevaluatedProperties, s.Items2020, s.Contains, s.UnevaluatedItems)
-	add(s.PrefixItems...)
-	for _, part := range s.Properties {
-		add(part)
-	}
-	for _, part := range s.PatternProperties {
-		add(part)
-	}
-	for _, v := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
-		switch v := v.(type) {
-		case *jsonschema.Schema:
-			add(v)
-		case []*jsonschema.Schema:
-			add(v...)
-		}
-	}
-	return all
+func innerValues(s *jsonschema.Schema) []*jsonschema.Schema {
+	first, others := itemSchemas(s)
+	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	all := slices.Concat([]*jsonschema.Schema{s.PropertyNames, additional, s.UnevaluatedProperties, s.Contains, others, s.UnevaluatedItems}, first)
+	all = slices.AppendSeq(all, maps.Values(s.Properties))
+	all = slices.AppendSeq(all, maps.Values(s.PatternProperties))
+	return slices.DeleteFunc(all, isAbsent)
 }

@@ -24,24 +24,31 @@ const (
 // 10, with its path below root; no faults if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
+	faults, _, err = s.Judge(ctx, root, value)
+	return faults, err
+}
+
+// Judge does the same as Validate, and reports whether a value with faults would fit if members with a default were not
+// required.
+func (s *Schema) Judge(ctx context.Context, root string, value json.RawMessage) (faults []string, excused bool, err error) {
 	if s.blind && len(value) > longValue {
 		if short := wire.Abridge(value, longString); len(short) < len(value) {
 			if wrong, _, err := s.compare(ctx, short); err == nil && wrong == nil {
-				return nil, nil
+				return nil, false, nil
 			}
 		} // else its faults are to be found where they are
 	}
 	wrong, _, err := s.compare(ctx, value)
 	if _, ok := errors.AsType[invalid](err); ok {
-		return []string{root + ": " + err.Error()}, nil
+		return []string{root + ": " + err.Error()}, false, nil
 	}
-	if err != nil || wrong == nil || s.lenient && s.isExcused(wrong) {
-		return nil, err
+	if err != nil || wrong == nil {
+		return nil, false, err
 	}
 	for _, f := range s.faults(wrong, maxFaults) {
 		faults = append(faults, s.keys.of(f).text(root))
 	}
-	return faults, nil
+	return faults, s.isExcused(wrong), nil
 }
 
 // invalid is an error for a value that is not JSON.

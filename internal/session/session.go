@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // Protocol revisions, oldest first. In the legacy era, before [Modern], a client opens a
@@ -140,12 +142,8 @@ func (i Info) Era() string {
 
 // Has reports whether the server declared the capability, such as "tools".
 func (i Info) Has(capability string) bool {
-	var caps map[string]json.RawMessage
-	if json.Unmarshal(i.Capabilities, &caps) != nil {
-		return false
-	}
-	v, ok := caps[capability]
-	return ok && string(v) != "null"
+	v := wire.Member(i.Capabilities, capability)
+	return v != nil && string(v) != "null"
 }
 
 var (

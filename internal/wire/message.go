@@ -176,25 +176,23 @@ func Span(object []byte, key string) (start, end int, ok bool) {
 // duplicates, in place, or adds it at the end. All other bytes remain. An invalid object is
 // returned unchanged.
 func SetMember(object []byte, key string, value []byte) []byte {
-	type span struct{ start, end int }
-	var old []span
-	if members(object, new(survey), func(k []byte, start, end int) bool {
+	var out []byte
+	at := 0 // object[:at] is in out
+	err := members(object, new(survey), func(k []byte, start, end int) bool {
 		if string(k) == key {
-			old = append(old, span{start, end})
+			if out == nil {
+				out = make([]byte, 0, len(object)+len(value))
+			}
+			out = append(append(out, object[at:start]...), value...)
+			at = end
 		}
 		return true
-	}) != nil {
+	})
+	switch {
+	case err != nil:
 		return object
-	}
-	if len(old) == 0 {
+	case out == nil:
 		return AddMember(object, key, value)
-	}
-	out := make([]byte, 0, len(object)+len(value))
-	at := 0
-	for _, s := range old {
-		out = append(out, object[at:s.start]...)
-		out = append(out, value...)
-		at = s.end
 	}
 	return append(out, object[at:]...)
 }
@@ -224,6 +222,14 @@ func AddMember(object []byte, key string, value []byte) []byte {
 	out = append(out, ':')
 	out = append(out, value...)
 	return append(out, object[end:]...)
+}
+
+// AppendMember appends a member to the beginning of an object, which has its brace and perhaps members before.
+func AppendMember(dst []byte, key string, value []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(append(AppendString(dst, key), ':'), value...)
 }
 
 // Abridge returns the JSON value with each string that is longer than limit bytes replaced by a
@@ -259,21 +265,17 @@ func HasLineEnd(b []byte) bool {
 // without the white space between them. An object that is invalid or does not have the member is
 // returned unchanged.
 func DeleteMember(object []byte, key string) []byte {
-	out := make([]byte, 0, len(object))
+	out := append(make([]byte, 0, len(object)), '{')
 	found := false
 	if Members(object, func(k string, value []byte) bool {
 		if k == key {
 			found = true
-			return true
+		} else {
+			out = AppendMember(out, k, value)
 		}
-		if len(out) > 0 {
-			out = append(out, ',')
-		}
-		out = append(AppendString(out, k), ':')
-		out = append(out, value...)
 		return true
 	}) != nil || !found {
 		return object
 	}
-	return append(append([]byte{'{'}, out...), '}')
+	return append(out, '}')
 }

@@ -88,15 +88,11 @@ func (s *suspension) show() []byte {
 	requests := []byte{'{'}
 	for _, key := range slices.Sorted(maps.Keys(s.questions)) {
 		q := s.questions[key]
-		if len(requests) > 1 {
-			requests = append(requests, ',')
-		}
-		requests = append(wire.AppendString(requests, key), ':')
-		requests = fmt.Appendf(requests, `{"method":%q`, q.message.Method)
+		request := fmt.Appendf(nil, `{"method":%q`, q.message.Method)
 		if params := s.last.clients.attributed(q.server, q.message); params != nil {
-			requests = append(append(requests, `,"params":`...), params...)
+			request = wire.AppendMember(request, "params", params)
 		}
-		requests = append(requests, '}')
+		requests = wire.AppendMember(requests, key, append(request, '}'))
 	}
 	return append(requests, '}')
 }

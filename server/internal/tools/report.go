@@ -43,12 +43,9 @@ func (r *reporter) ended(own ownTool, c *toolCall, span trace.Span, result json.
 
 // meta returns the keys for the result of one of our own tools.
 func (r *reporter) meta(t ownTool, c *toolCall, checked bool) json.RawMessage {
-	p := execute.Provenance{
-		Tool: &registry.NormalizedTool{Server: "metarouter", Name: t.Name}, Node: r.Node, Version: r.Version,
-		Began: c.began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
-		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
-	}
-	return p.JSON()
+	p := execute.NewProvenance(&registry.NormalizedTool{Server: "metarouter", Name: t.Name}, r.Node, c.began, c.trace, c.Meta)
+	p.Version, p.Attempts, p.Checked, p.Repaired, p.ArgumentsRepaired = r.Version, 1, checked, c.repaired, c.repaired != ""
+	return wire.Marshal(p)
 }
 
 // unanswered answers a call that no tool can answer: its name means no tool, or several, or its server can't be called.
@@ -61,10 +58,9 @@ func (r *reporter) unanswered(called string, why error, c *toolCall) (result jso
 	}
 	if errors.Is(why, session.ErrNotSent) {
 		server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
-		p := execute.Provenance{Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.Node, Began: c.began, Request: c.Meta, Trace: c.trace}
-		meta := p.JSON()
-		e.Tool.Server, e.Result = server, withNew(failure("%s can't be called: %v", called, why), meta)
-		e.Trace, _ = wire.String(wire.Member(meta, "trace_id"))
+		p := execute.NewProvenance(&registry.NormalizedTool{Server: server, Name: tool}, r.Node, c.began, c.trace, c.Meta)
+		e.Tool.Server, e.Result = server, withNew(failure("%s can't be called: %v", called, why), wire.Marshal(p))
+		e.Trace = p.Trace
 	} else {
 		why = conversation.InvalidParams(r.Catalog.View().Names.AsListed(why).Error())
 		err = why

@@ -117,13 +117,6 @@ func (c *Calls) get(id int64) *pendingRequest {
 	return c.pending[id]
 }
 
-// client returns the client for which the server says something, nil if that
-// can't be known. See asker.
-func (c *Calls) client(origin int64) session.Client {
-	_, from := c.asker(origin)
-	return from
-}
-
 // asker returns the call for which the server says or asks something, and its
 // client: the call origin, with which the message came; else the latest call. The call
 // is nil if no call of a client is under way, and the client is nil if one client has

@@ -20,19 +20,17 @@ import (
 // the Peer that the Conn is part of.
 type Conn struct {
 	Calls  Calls
-	Record Record
-	Flood  Flood
+	Budget Budget
 	Spoke  atomic.Bool // a message has come from the server
 
 	OpenEvent atomic.Bool // as in [Outgoing], for the one stream of all answers
 
-	server string
-	roots  Roots // see Host.Roots
+	host   Host
 	link   Link
-	text   func(first string)                       // see Host.Text
 	handle func(m wire.Message, origin int64) error // acts on a request or notification
 	agreed agreement                                // set by the handshake, before the session is shared
 	lastID atomic.Int64
+	outbox outbox
 
 	*signal.Life // of the session, which ends with the cause that calls under way and to come fail with
 }
@@ -49,7 +47,7 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, e
 	one := &pendingRequest{id: c.lastID.Add(1), began: time.Now(), method: r.Method, from: r.From, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
-		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
+		params, one.token = stamp(c.agreed.meta, c.host.Roots, r, one.id)
 	}
 	object, err := wire.ParseObject(params)
 	if err == nil {
@@ -89,8 +87,9 @@ func (c *Conn) await(ctx context.Context, one *pendingRequest) (json.RawMessage,
 	case reply := <-one.answer:
 		return reply.Result()
 	case <-ctx.Done():
+		open := one.sent.OpenEvent.Load() || c.OpenEvent.Load()
 		cancelAtServer(c, one)
-		if one.sent.OpenEvent.Load() || c.OpenEvent.Load() {
+		if open {
 			return nil, fmt.Errorf("%w: %w", session.ErrOpenEvent, context.Cause(ctx))
 		}
 		return nil, context.Cause(ctx)
@@ -109,7 +108,13 @@ func (c *Conn) await(ctx context.Context, one *pendingRequest) (json.RawMessage,
 
 // cancelAtServer notifies the server that no caller waits for the answer any more.
 func cancelAtServer(c *Conn, one *pendingRequest) {
-	c.NotifyLater(Cancelled, fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, one.id))
+	if one.sent.AbortCancels {
+		one.sent.End()
+		return
+	}
+	o, _ := notification(Cancelled, fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, one.id))
+	o.Abort = one.sent.Abort
+	c.outbox.add(c, o)
 }
 
 // Request sends a request and waits for its result, as [session.Session] says of
@@ -124,28 +129,37 @@ func (c *Conn) Request(ctx context.Context, r session.Request) (json.RawMessage,
 
 // Notify implements [session.Session].
 func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	object, err := wire.ParseObject(params)
+	o, err := notification(method, params)
 	if err != nil {
-		return fmt.Errorf("%w: params: %w", session.ErrNotSent, err)
+		return fmt.Errorf("%w: %w", session.ErrNotSent, err)
 	}
-	if err := c.link.Send(ctx, &Outgoing{Method: method, Params: object.Bytes(), Line: wire.AppendNotification(nil, method, object)}); err != nil {
+	if err := c.link.Send(ctx, o); err != nil {
 		return notSent(c, err)
 	}
 	return nil
 }
 
+// notification returns a notification. Its error is about parameters that are no [wire.Object].
+func notification(method string, params json.RawMessage) (*Outgoing, error) {
+	object, err := wire.ParseObject(params)
+	if err != nil {
+		return nil, fmt.Errorf("params: %w", err)
+	}
+	return &Outgoing{Method: method, Params: object.Bytes(), Line: wire.AppendNotification(nil, method, object)}, nil
+}
+
 // NotifyLater sends a notification and does not wait until it is written. Parameters that are no [wire.Object] are not sent.
 func (c *Conn) NotifyLater(method string, params json.RawMessage) {
-	if c.roots != nil && method == "notifications/roots/list_changed" {
+	if c.host.Roots != nil && method == "notifications/roots/list_changed" {
 		return // those that the server gets stay the same
 	}
-	if object, err := wire.ParseObject(params); err == nil {
-		c.link.SendLater(&Outgoing{Method: method, Params: object.Bytes(), Line: wire.AppendNotification(nil, method, object)})
+	if o, err := notification(method, params); err == nil {
+		c.outbox.add(c, o)
 	}
 }
 
 // respond answers a request of the server.
-func (c *Conn) respond(id, result json.RawMessage, err error) error {
+func (c *Conn) respond(id, result json.RawMessage, err error) {
 	line := wire.AppendResult(nil, id, result)
 	if err != nil {
 		var e *session.Error
@@ -154,7 +168,7 @@ func (c *Conn) respond(id, result json.RawMessage, err error) error {
 		}
 		line = wire.AppendError(nil, id, wire.Marshal(e))
 	}
-	return c.link.SendLater(&Outgoing{Line: line})
+	c.outbox.add(c, &Outgoing{Line: line})
 }
 
 // Receive acts on one message of the server. origin is the id of the request that
@@ -169,10 +183,11 @@ func (c *Conn) Receive(m wire.Message, origin int64) error {
 	}
 	switch {
 	case m.IsResponse():
-	case !c.Flood.admit(m.Method, len(m.Params)) && m.IsNotification():
+	case !c.Budget.admit(m.Method, len(m.Params)) && m.IsNotification():
 		return nil
 	case m.Fault != nil:
-		return c.refuse(m)
+		c.refuse(m)
+		return nil
 	default:
 		return c.handle(m, origin)
 	}
@@ -189,8 +204,8 @@ func (c *Conn) Receive(m wire.Message, origin int64) error {
 
 // OnlyText reports the first line of a server that writes text, and no message.
 func (c *Conn) OnlyText(first string) {
-	if c.text != nil {
-		c.text(strings.ToValidUTF8(first, ""))
+	if c.host.Text != nil {
+		c.host.Text(strings.ToValidUTF8(first, ""))
 	}
 }
 
@@ -208,7 +223,7 @@ func OurID(id json.RawMessage) (int64, error) {
 func (c *Conn) Settle(id int64, r Reply) {
 	one := c.Calls.settled(id, r.Err == nil)
 	if one == nil {
-		c.Flood.admit("", len(r.Message.Result))
+		c.Budget.admit("", len(r.Message.Result))
 		return
 	}
 	if r.Message.Fault != nil {
@@ -217,7 +232,7 @@ func (c *Conn) Settle(id int64, r Reply) {
 	select {
 	case one.answer <- r:
 	default:
-		c.Flood.admit("", len(r.Message.Result))
+		c.Budget.admit("", len(r.Message.Result))
 	}
 }
 

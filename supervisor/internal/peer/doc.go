@@ -5,7 +5,8 @@
 // # Types
 //
 // A [Conn] is JSON-RPC over a [Link]: it matches answers to requests ([Calls]),
-// notes violations of the protocol ([Record]) and ends once, with one cause. A [Peer] is a
+// bounds and counts messages that the server sends by itself ([Budget]), has an outbox for messages that no caller
+// waits for, and ends once, with one cause. A [Peer] is a
 // Conn that speaks MCP: it adds the handshake ([Peer.Handshake]), the requests of
 // the server ([Questions]), [Subscriptions] and repeated rounds for input. It
 // implements [session.Session].

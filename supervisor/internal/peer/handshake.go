@@ -87,7 +87,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	for {
 		if !probing && initialized == nil {
 			initialized = send(Initialize, fmt.Appendf(nil,
-				`{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, revision, p.roots.Shown(g.Capabilities), client))
+				`{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, revision, p.host.Roots.Shown(g.Capabilities), client))
 		}
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		case <-timeout:
 			probing = false
 		case r := <-initialized:
-			return p.initialized(ctx, g, r)
+			return p.initialized(ctx, g, r, begun[:len(begun)-1])
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-p.Done():
@@ -237,8 +237,11 @@ func (i implementation) look() json.RawMessage {
 	return wire.Marshal(shown)
 }
 
-// initialized ends the legacy handshake with the answer to initialize.
-func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply) error {
+// initialized ends the legacy handshake with the answer to initialize. The probes before it may have no answer.
+func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply, probes []*pendingRequest) error {
+	for _, probe := range probes {
+		probe.sent.End()
+	}
 	raw, err := answer.Result()
 	if isSelf(err) {
 		return ErrSelf
@@ -272,9 +275,9 @@ func (p *Peer) revision(version json.RawMessage) (string, error) {
 	case isDate && v >= session.Oldest:
 		return v, nil
 	case version == nil || string(version) == "null":
-		p.Record.Note("names no version of the protocol, which is taken as " + session.Oldest)
+		p.Budget.Note("names no version of the protocol, which is taken as " + session.Oldest)
 	default:
-		p.Record.Note(fmt.Sprintf("names %s as its version of the protocol, which is taken as %s", brief(string(version)), session.Oldest))
+		p.Budget.Note(fmt.Sprintf("names %s as its version of the protocol, which is taken as %s", brief(string(version)), session.Oldest))
 	}
 	return session.Oldest, nil
 }

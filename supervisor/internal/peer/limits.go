@@ -54,18 +54,20 @@ func (l *Limits) take(ctx context.Context) error {
 		l.asked.SetLimit(rate.Limit(n) / 60)
 		l.asked.SetBurst(n)
 	}
-	place := l.asked.Reserve()
-	delay := place.Delay()
-	if delay == 0 {
-		return nil
-	}
-	rule := fmt.Errorf("a server may ask its clients %d questions a minute, which \"questionsPerMinute\" in its entry can change", n)
-	if delay > maxDelay {
+	return l.wait(ctx, l.asked, fmt.Errorf("a server may ask its clients %d questions a minute, which \"questionsPerMinute\" in its entry can change", n))
+}
+
+// wait waits until a question may be asked, or ctx ends. Its error is the rule, if the question had to wait too long.
+func (l *Limits) wait(ctx context.Context, by *rate.Limiter, rule error) error {
+	place := by.Reserve()
+	switch delay := place.Delay(); {
+	case delay > maxDelay:
 		place.Cancel()
 		return rule
+	case delay > 0:
+		l.note(rule)
+		signal.Within(ctx.Done(), delay)
 	}
-	l.note(rule)
-	signal.Within(ctx.Done(), delay)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // ask sends a question of the server, and returns what it is answered with.
@@ -39,7 +40,7 @@ func TestQuestionsPerMinute(t *testing.T) {
 			var sessions []*script
 			for range 2 {
 				p, s := pair(t)
-				p.Questions.host.Limits = limits
+				p.host.Limits = limits
 				begin(t, p, s, clientOf("c"))
 				sessions = append(sessions, s)
 			}
@@ -199,6 +200,55 @@ func TestQuestionAfterItsCall(t *testing.T) {
 	})
 }
 
+// Answers wait for a server that does not read, up to a bound.
+func TestOutbox(t *testing.T) {
+	sent, stuck := 0, make(chan struct{})
+	p := New(Host{}, func(*Conn) Link { return linkOf(func(*Outgoing) { <-stuck; sent++ }) })
+	for range maxOutbox / messageBytes {
+		p.Receive(wire.Message{ID: json.RawMessage("1"), Method: "ping"}, 0)
+	}
+	expect.Contains(t, strings.Join(reported(p).Notes, ""), "does not read the answers")
+	close(stuck)
+	mcptest.WaitFor(t, "the answers", func() bool { p.outbox.mu.Lock(); defer p.outbox.mu.Unlock(); return len(p.outbox.waiting) == 0 })
+	if p.Close(nil); p.outbox.bytes != 0 || sent < maxOutbox/messageBytes/2 {
+		t.Errorf("%d answers were sent, and %d bytes are left", sent, p.outbox.bytes)
+	}
+	p.Wait()
+}
+
+// A cancelled call's exchange ends at once, whatever waits in the outbox, and large answers wait too.
+func TestCancelAtOnce(t *testing.T) {
+	for cancels, want := range map[bool]string{true: "", false: Cancelled} {
+		synctest.Test(t, func(t *testing.T) {
+			aborted, last, stuck := false, "", make(chan struct{})
+			p := New(Host{}, func(*Conn) Link {
+				return linkOf(func(o *Outgoing) {
+					if o.ID != 0 {
+						o.Abort, o.AbortCancels = func() { aborted = true }, cancels
+						return
+					}
+					<-stuck
+					last = o.Method
+				})
+			})
+			for range 3 {
+				p.respond(json.RawMessage("1"), make([]byte, maxOutbox), nil)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := p.Call(ctx, session.Request{Method: "tools/call"}); err == nil || !aborted {
+				t.Errorf("%v, and the exchange goes on", err)
+			}
+			close(stuck)
+			synctest.Wait()
+			expect.Equal(t, last, want, "the last message")
+			expect.Equal(t, len(reported(p).Notes), 0, "messages left out")
+			p.Close(nil)
+			p.Wait()
+		})
+	}
+}
+
 // Each ping gets its answer, at any pace, in order, and however many come at once.
 func TestPings(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -227,7 +277,7 @@ func TestPings(t *testing.T) {
 						t.Fatalf("ping %d: %s was answered with %s %s", i, m.ID, m.Result, m.Error)
 					}
 				}
-				if n, rule := p.Questions.host.Limits.Refused(); n > 0 {
+				if n, rule := p.host.Limits.Refused(); n > 0 {
 					t.Errorf("%d refused: %s", n, rule)
 				}
 			})
@@ -240,7 +290,7 @@ func TestRoutineQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := pair(t)
 		c := clientOf("c")
-		p.Questions.host.Owner = func(context.Context) session.Client { return c }
+		p.host.Owner = func(context.Context) session.Client { return c }
 		ask := func(n int, wait time.Duration) {
 			t.Helper()
 			begun := time.Now()
@@ -251,7 +301,7 @@ func TestRoutineQuestions(t *testing.T) {
 		}
 		ask(60, 0)
 		ask(20, 20*time.Second)
-		if n, rule := p.Questions.host.Limits.Refused(); n != 20 || !strings.Contains(rule, "60 times a minute") {
+		if n, rule := p.host.Limits.Refused(); n != 20 || !strings.Contains(rule, "60 times a minute") {
 			t.Errorf("%d noted: %s", n, rule)
 		}
 		for range 3 {
@@ -259,6 +309,13 @@ func TestRoutineQuestions(t *testing.T) {
 		}
 		ask(3, 0)
 		ask(1, time.Second)
+		c.answer = func(context.Context, string) (json.RawMessage, error) {
+			t.Error("a client is asked a question that was withdrawn while it waited")
+			return nil, session.ErrClosed
+		}
+		s.write(`{"id":"q","method":"roots/list"}`)
+		s.write(`{"method":%q,"params":{"requestId":"q"}}`, Cancelled)
+		time.Sleep(2 * time.Second)
 	})
 }
 
@@ -286,7 +343,7 @@ func TestRoundLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := pair(t)
 			p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
-			p.Questions.host.Limits = NewLimits(func() int { return tt.perMinute })
+			p.host.Limits = NewLimits(func() int { return tt.perMinute })
 			c := clientOf("c")
 			c.modern = tt.modern
 			asked := 0

@@ -23,11 +23,8 @@ const (
 // [Conn.Receive].
 type Link interface {
 	// Send takes a message, and returns once its turn to be written has come. It
-	// fails only if the message was not sent.
+	// fails only if the message was not sent. It may set Abort and AbortCancels.
 	Send(ctx context.Context, m *Outgoing) error
-
-	// SendLater takes a message that no caller waits for. It does not block.
-	SendLater(m *Outgoing) error
 }
 
 // An Outgoing is a message to a server.
@@ -41,6 +38,19 @@ type Outgoing struct {
 
 	Repeatable bool        // a request that may take effect twice
 	OpenEvent  atomic.Bool // data of an event has come in answer to it, and no blank line that ends the event
+
+	// Abort ends the exchange of a request. The link sets it, if it has an exchange for each; a cancellation has
+	// the one of its request. Else it is nil.
+	Abort context.CancelFunc
+
+	AbortCancels bool // Abort cancels the request at the server, which gets no notification
+}
+
+// End ends the exchange of the request, if it has one.
+func (o *Outgoing) End() {
+	if o.Abort != nil {
+		o.Abort()
+	}
 }
 
 // A Reply ends a request: it is the server's response, or the reason why no response comes.

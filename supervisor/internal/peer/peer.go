@@ -42,12 +42,11 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	}
 	c := &Conn{
 		Calls:  Calls{pending: make(map[int64]*pendingRequest), since: time.Now()},
-		Record: Record{log: h.Stray},
-		Flood:  newFlood(),
-		server: h.Server, roots: h.Roots, text: h.Text, Life: signal.NewLife(),
+		Budget: newBudget(h.Stray),
+		host:   h, Life: signal.NewLife(),
 	}
 	p := &Peer{Conn: c}
-	p.Questions = newQuestions(c, h)
+	p.Questions = newQuestions(c)
 	p.Subscriptions = newSubscriptions(c, p.notify)
 	c.handle = p.handle
 	c.link = open(c)
@@ -73,11 +72,11 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		if err := p.Questions.allowRound(ctx, raw); err != nil {
 			return nil, err
 		}
-		if r.From.Modern() && !r.Asks && !p.Questions.host.Roots.asked(raw) { // it answers such a result itself
+		if r.From.Modern() && !r.Asks && !p.host.Roots.asked(raw) { // it answers such a result itself
 			return raw, nil
 		}
 		if round == maxRounds {
-			return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("server %q asked for input %d times", p.server, maxRounds)}
+			return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("server %q asked for input %d times", p.host.Server, maxRounds)}
 		}
 		if r.Params, err = p.Questions.answerRound(ctx, r, raw, &declined); err != nil {
 			return nil, err
@@ -89,7 +88,8 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 func (p *Peer) handle(m wire.Message, origin int64) error {
 	switch {
 	case m.Method == "ping" && m.IsRequest():
-		return pong(p.Questions, m.ID)
+		p.respond(m.ID, json.RawMessage("{}"), nil) // always: many servers end the session after an error
+		return nil
 	case m.IsRequest():
 		return p.Questions.answer(m, origin)
 	}
@@ -106,12 +106,12 @@ func (p *Peer) handle(m wire.Message, origin int64) error {
 		meta := wire.Member(m.Params, "_meta")
 		if id, err := OurID(wire.Member(meta, session.MetaRequest)); err == nil {
 			if one := p.Calls.get(id); one != nil && one.from != nil {
-				one.from.Notify(p.server, session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "_meta", wire.DeleteMember(meta, session.MetaRequest))})
+				one.from.Notify(p.host.Server, session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "_meta", wire.DeleteMember(meta, session.MetaRequest))})
 			}
 			return nil
 		}
-		if from := p.Calls.client(origin); from != nil {
-			from.Notify(p.server, session.Message{Method: m.Method, Params: m.Params})
+		if _, from := p.Calls.asker(origin); from != nil {
+			from.Notify(p.host.Server, session.Message{Method: m.Method, Params: m.Params})
 			return nil
 		}
 	}
@@ -127,7 +127,7 @@ func (p *Peer) progress(m wire.Message) error {
 		return err
 	}
 	if one := p.Calls.get(id); one != nil && one.token != nil {
-		one.from.Notify(p.server, session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "progressToken", one.token)})
+		one.from.Notify(p.host.Server, session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "progressToken", one.token)})
 	}
 	return nil
 }

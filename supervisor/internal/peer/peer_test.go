@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -43,13 +44,9 @@ func (l line) Send(ctx context.Context, m *Outgoing) error {
 	case <-l.ended:
 		return session.ErrClosed
 	default:
-		return l.SendLater(m)
+		l.waiting <- m
+		return nil
 	}
-}
-
-func (l line) SendLater(m *Outgoing) error {
-	l.waiting <- m
-	return nil
 }
 
 func (l line) write(w io.Writer) {
@@ -100,7 +97,7 @@ func pair(t *testing.T) (*Peer, *script) {
 func receive(c *Conn, r io.Reader) {
 	lines := wire.NewReader(r, wire.MaxLine)
 	for {
-		c.Flood.Pace(c.Done())
+		c.Budget.Pace(c.Done())
 		line, err := lines.Next()
 		if err != nil {
 			return
@@ -145,7 +142,7 @@ func TestCallPassesBytes(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("Call = %s, %v, want %s", got, err, want)
 	}
-	expect.Equal(t, p.Record.All().Strays, 4, "lines counted as strays")
+	expect.Equal(t, reported(p).StrayLines, 4, "lines counted as strays")
 }
 
 func TestCallKeepsError(t *testing.T) {
@@ -262,7 +259,6 @@ func TestCallOfOpenEvent(t *testing.T) {
 type linkOf func(*Outgoing)
 
 func (f linkOf) Send(_ context.Context, o *Outgoing) error { f(o); return nil }
-func (f linkOf) SendLater(o *Outgoing) error               { f(o); return nil }
 
 func TestServerRequestsAnswered(t *testing.T) {
 	_, s := pair(t)
@@ -433,7 +429,7 @@ func TestHandshake(t *testing.T) {
 				case tc.err == "" && (err != nil || p.Info().ProtocolVersion != tc.revision):
 					t.Errorf("revision %q, %v, want %q", p.Info().ProtocolVersion, err, tc.revision)
 				}
-				if notes := strings.Join(p.Record.All().Notes, ""); (tc.revision == session.Oldest) != strings.Contains(notes, session.Oldest) || len(notes) > 500 {
+				if notes := strings.Join(reported(p).Notes, ""); (tc.revision == session.Oldest) != strings.Contains(notes, session.Oldest) || len(notes) > 500 {
 					t.Errorf("notes %.500q", notes)
 				}
 				if modern := p.Modern(); tc.err == "" && modern != (tc.revision == session.Modern) {
@@ -459,3 +455,6 @@ func TestLogOfRequest(t *testing.T) {
 	}
 	s.out.Close()
 }
+
+// reported returns the violations of the peer's server.
+func reported(p *Peer) (st status.Status) { p.Budget.Report(&st); return st }

@@ -27,11 +27,6 @@ const (
 	maxQuestions     = 16
 	maxQuestionBytes = 16 << 20
 
-	// maxPingBytes bounds the ids of the pings that wait for their answers, and pongAgain is
-	// the pause before an answer for which there was no room is tried again.
-	maxPingBytes = 1 << 20
-	pongAgain    = 10 * time.Millisecond
-
 	// maxDeclined is after how many declined questions no more are asked in a call.
 	maxDeclined = 3
 
@@ -51,19 +46,16 @@ var (
 // Questions are the requests of a server to its client that have no answer yet.
 type Questions struct {
 	conn  *Conn
-	host  Host
 	seats chan struct{} // holds an item for each question that the client has, but for roots
 
 	mu        sync.Mutex // guards the fields below
 	open      map[string]*question
-	bytes     int               // of the questions being answered
-	answering int               // goroutines that get an answer, also of questions that were withdrawn
-	calm      signal.Change     // of answering to 0
-	noted     map[string]bool   // methods that the host knows the server to ask
-	rootsSent bool              // the server has got a client's roots
-	pings     []json.RawMessage // ids of those without an answer
-	pingBytes int               // of pings
+	bytes     int           // of the questions being answered
+	answering int           // goroutines that get an answer, also of questions that were withdrawn
+	calm      signal.Change // of answering to 0
+	rootsSent bool          // the server has got a client's roots
 
+	noted   sync.Map      // methods that the host knows the server to ask
 	routine chan struct{} // holds an item while a question for roots outside a call is answered
 	roots   *rate.Limiter // of these
 }
@@ -78,10 +70,10 @@ type question struct {
 	noRoots bool            // it is answered with an empty list, since no client with roots is meant
 }
 
-func newQuestions(c *Conn, h Host) *Questions {
+func newQuestions(c *Conn) *Questions {
 	return &Questions{
-		conn: c, host: h, seats: make(chan struct{}, maxAsked),
-		open: make(map[string]*question), noted: make(map[string]bool),
+		conn: c, seats: make(chan struct{}, maxAsked),
+		open:    make(map[string]*question),
 		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
 	}
 }
@@ -90,82 +82,41 @@ func newQuestions(c *Conn, h Host) *Questions {
 // does not wait for the answer.
 func (q *Questions) answer(m wire.Message, origin int64) error {
 	if !session.IsAsk(m.Method) {
-		return q.conn.respond(m.ID, nil, &session.Error{Code: session.CodeMethodNotFound, Message: "this client does not offer " + m.Method})
+		q.conn.respond(m.ID, nil, &session.Error{Code: session.CodeMethodNotFound, Message: "this client does not offer " + m.Method})
+		return nil
 	}
-	if q.isFirst(m.Method) {
-		q.host.Asked(m.Method)
+	if _, again := q.noted.LoadOrStore(m.Method, nil); !again {
+		q.conn.host.Asked(m.Method)
 	}
 	ctx, cancel := context.WithTimeout(q.conn.Context(), askTimeout)
 	one := &question{message: m, cancel: cancel}
 	one.call, one.from = q.conn.Calls.asker(origin)
-	err := q.add(one)
-	if err == nil && q.conn.Go(func() {
+	if err := q.add(one); err != nil {
+		cancel()
+		if errors.Is(err, errIDInUse) {
+			return err
+		}
+		result, refusal := q.refuse(m.Method, err)
+		q.conn.respond(m.ID, result, refusal)
+		return nil
+	}
+	q.conn.Go(func() {
 		defer q.answered(one)
 		defer cancel()
 		result, err := q.ask(ctx, one)
 		if q.remove(one, err == nil) {
 			q.conn.respond(m.ID, result, err)
 		}
-	}) {
-		return nil
-	}
-	cancel()
-	switch {
-	case err == nil:
-		q.remove(one, false)
-		q.answered(one)
-		return errors.New("the session has ended")
-	case errors.Is(err, errIDInUse):
-		return err
-	}
-	result, refusal := q.refuse(m.Method, err)
-	return q.conn.respond(m.ID, result, refusal)
-}
-
-// pong answers a ping, later if many answers wait. It refuses none, since many servers
-// end the session then. A ping that finds maxPingBytes waiting gets no answer.
-func pong(q *Questions, id json.RawMessage) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.pingBytes+len(id) > maxPingBytes {
-		return nil
-	}
-	q.pings = append(q.pings, id)
-	q.pingBytes += len(id)
-	if len(q.pings) == 1 {
-		q.conn.Go(func() { answerPings(q) })
-	}
+	})
 	return nil
-}
-
-// answerPings answers the pings that wait.
-func answerPings(q *Questions) {
-	for {
-		q.mu.Lock()
-		id := q.pings[0]
-		q.mu.Unlock()
-		for q.conn.respond(id, json.RawMessage("{}"), nil) != nil { // too many messages wait to be written
-			if signal.Within(q.conn.Done(), pongAgain) {
-				return
-			}
-		}
-		q.mu.Lock()
-		q.pings = q.pings[1:]
-		q.pingBytes -= len(id)
-		left := len(q.pings)
-		q.mu.Unlock()
-		if left == 0 {
-			return
-		}
-	}
 }
 
 // refuse returns the answer to a question that a rule forbids.
 func (q *Questions) refuse(method string, rule error) (json.RawMessage, error) {
-	q.host.Limits.note(rule)
+	q.conn.host.Limits.note(rule)
 	switch {
 	case !errors.Is(rule, errDeclined):
-		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.host.Server, rule)}
+		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.conn.host.Server, rule)}
 	case method == "elicitation/create":
 		return json.RawMessage(`{"action":"decline"}`), nil
 	}
@@ -173,15 +124,6 @@ func (q *Questions) refuse(method string, rule error) (json.RawMessage, error) {
 }
 
 var errIDInUse = errors.New("the request's id is in use")
-
-// isFirst reports whether it is called with the method for the first time.
-func (q *Questions) isFirst(method string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	first := !q.noted[method]
-	q.noted[method] = true
-	return first
-}
 
 // add registers a question, unless a rule forbids it.
 func (q *Questions) add(one *question) error {
@@ -226,11 +168,11 @@ func (q *Questions) allow(one *question) error {
 func (q *Questions) remove(one *question, succeeded bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.rootsSent = q.rootsSent || succeeded && one.message.Method == "roots/list" && !one.noRoots
 	if q.open[string(one.message.ID)] != one {
 		return false
 	}
 	delete(q.open, string(one.message.ID))
+	q.rootsSent = q.rootsSent || succeeded && one.message.Method == "roots/list" && !one.noRoots
 	return true
 }
 
@@ -248,30 +190,38 @@ func (q *Questions) answered(one *question) {
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
 	m := one.message
 	if one.routine {
-		if err := q.awaitRoutine(ctx); err != nil {
-			return nil, err
+		select {
+		case q.routine <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 		defer func() { <-q.routine }()
+		if rule := q.conn.host.Limits.wait(ctx, q.roots, errRoots); rule != nil {
+			return q.refuse(m.Method, rule)
+		}
+		if ctx.Err() != nil { // it was withdrawn meanwhile
+			return nil, context.Cause(ctx)
+		}
 	}
 	if m.Method == "roots/list" {
-		from := q.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
+		from := q.conn.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
 		if from != nil {
 			from = cmp.Or(one.from, from)
 		}
-		if result, fixed := q.host.Roots.answer(from); result != nil {
+		if result, fixed := q.conn.host.Roots.answer(from); result != nil {
 			one.noRoots = !fixed
 			return result, nil
 		}
-		return from.Ask(ctx, q.host.Server, asMessage(m))
+		return from.Ask(ctx, q.conn.host.Server, asMessage(m))
 	}
 	from := one.from
 	if from == nil {
-		from = q.host.Owner(ctx)
+		from = q.conn.host.Owner(ctx)
 	}
 	if from == nil {
-		return nil, refusal(q.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
+		return nil, refusal(q.conn.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
 	}
-	if rule := q.host.Limits.take(ctx); rule != nil {
+	if rule := q.conn.host.Limits.take(ctx); rule != nil {
 		return q.refuse(m.Method, rule)
 	}
 	select {
@@ -291,29 +241,11 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	if one.call.declined.Load() >= maxDeclined {
 		return q.refuse(m.Method, errDeclined)
 	}
-	result, err := from.Ask(ctx, q.host.Server, asMessage(m))
+	result, err := from.Ask(ctx, q.conn.host.Server, asMessage(m))
 	if isDeclined(m.Method, result, err) {
 		one.call.declined.Add(1)
 	}
 	return result, err
-}
-
-// awaitRoutine waits until a question for roots outside a call may be answered.
-func (q *Questions) awaitRoutine(ctx context.Context) error {
-	select {
-	case q.routine <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	delay := q.roots.Reserve().Delay()
-	if delay > 0 {
-		q.host.Limits.note(errRoots)
-	}
-	if signal.Within(ctx.Done(), delay) {
-		<-q.routine
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 func asMessage(m wire.Message) session.Message {

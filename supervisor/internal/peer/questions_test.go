@@ -89,8 +89,8 @@ func TestAskAttributed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := pair(t)
 			var asked bool
-			p.Questions.host.Asked = func(string) { asked = true }
-			p.Questions.host.Owner = func(context.Context) session.Client { return tc.owner }
+			p.host.Asked = func(string) { asked = true }
+			p.host.Owner = func(context.Context) session.Client { return tc.owner }
 			var calls sync.WaitGroup
 			var origin int64
 			for i, from := range tc.callers {

@@ -34,7 +34,7 @@ func TestRootsShown(t *testing.T) {
 // The handshake does not offer roots that the server does not get.
 func TestHandshakeWithoutRoots(t *testing.T) {
 	p, s := pair(t)
-	p.roots = Roots{}
+	p.host.Roots = Roots{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -67,10 +67,10 @@ func TestFixedRoots(t *testing.T) {
 		{Roots{"file:///b"}, `{"roots":[{"uri":"file:///b"}]}`},
 	} {
 		p, s := pair(t)
-		p.Questions.host.Roots, p.roots = tc.roots, tc.roots
+		p.host.Roots = tc.roots
 		c := clientOf("c")
 		for _, owner := range []session.Client{c, nil} {
-			p.Questions.host.Owner = func(context.Context) session.Client { return owner }
+			p.host.Owner = func(context.Context) session.Client { return owner }
 			p.NotifyLater("notifications/roots/list_changed", nil)
 			p.Receive(wire.Message{ID: json.RawMessage("5"), Method: "roots/list", Params: json.RawMessage("{}")}, 0)
 			if m := s.read(); string(m.Result) != tc.want {

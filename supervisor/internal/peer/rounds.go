@@ -26,14 +26,6 @@ const (
 // several clients may be equal; the client's own is returned.
 func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (params, token json.RawMessage) {
 	meta := []byte{'{'}
-	add := func(key string, value []byte) {
-		if len(meta) > 1 {
-			meta = append(meta, ',')
-		}
-		meta = wire.AppendString(meta, key)
-		meta = append(meta, ':')
-		meta = append(meta, value...)
-	}
 	given := make(map[string]bool)
 	for key, value := range wire.All(r.Meta) {
 		switch key {
@@ -49,15 +41,15 @@ func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (param
 				token, value = value, strconv.AppendInt(nil, id, 10)
 			}
 		}
-		add(key, value)
+		meta = wire.AppendMember(meta, key, value)
 	}
 	if r.From != nil && own != nil && !given[metaCapabilities] {
 		given[metaCapabilities] = true
-		add(metaCapabilities, roots.Shown(r.From.Capabilities()))
+		meta = wire.AppendMember(meta, metaCapabilities, roots.Shown(r.From.Capabilities()))
 	}
 	for key, value := range wire.All(own) {
 		if !given[key] {
-			add(key, value)
+			meta = wire.AppendMember(meta, key, value)
 		}
 	}
 	if len(meta) == 1 {
@@ -84,80 +76,68 @@ func asksInput(r session.Request, result json.RawMessage) bool {
 // allowRound counts the questions in a result. An error means that a rule forbids one
 // of them.
 func (q *Questions) allowRound(ctx context.Context, result json.RawMessage) error {
-	var err error
-	refuse := func(method string, rule error) bool {
-		_, err = q.refuse(method, rule)
-		return false
-	}
 	questions, roots := 0, 0
-	wire.Members(wire.Member(result, "inputRequests"), func(_ string, value []byte) bool {
+	for _, value := range wire.All(wire.Member(result, "inputRequests")) {
 		method, _ := wire.String(wire.Member(value, "method"))
-		if method == "roots/list" {
+		var rule error
+		switch {
+		case method == "roots/list":
 			if roots++; roots > 1 {
-				return refuse(method, errRoots)
+				rule = errRoots
 			}
-			return true
+		case questions == maxAsked:
+			rule = errTooMany
+		default:
+			questions++
+			rule = q.conn.host.Limits.take(ctx)
 		}
-		if questions++; questions > maxAsked {
-			return refuse(method, errTooMany)
+		if rule != nil {
+			_, err := q.refuse(method, rule)
+			return err
 		}
-		if rule := q.host.Limits.take(ctx); rule != nil {
-			return refuse(method, rule)
-		}
-		return true
-	})
-	return err
+	}
+	return nil
 }
 
 // answerRound sends the questions in the result to the client one by one, and returns
 // the parameters with its answers, for the next round of the request. declined counts
 // the declined ones of all rounds.
 func (q *Questions) answerRound(ctx context.Context, r session.Request, result json.RawMessage, declined *int) (json.RawMessage, error) {
+	requests, state := wire.Member(result, "inputRequests"), wire.Member(result, "requestState")
+	if !wire.IsObject(requests) && state == nil {
+		return nil, errors.New("the server asked for input and did not say which")
+	}
 	answers := []byte{'{'}
-	var failed error
-	err := wire.Members(wire.Member(result, "inputRequests"), func(key string, value []byte) bool {
+	for key, value := range wire.All(requests) {
 		method, _ := wire.String(wire.Member(value, "method"))
 		if !session.IsAsk(method) {
-			failed = &session.Error{Code: session.CodeInternal, Message: "the server asked the client for " + strconv.Quote(method) + ", which no client answers"}
-			return false
+			return nil, &session.Error{Code: session.CodeInternal, Message: "the server asked the client for " + strconv.Quote(method) + ", which no client answers"}
 		}
 		var answer json.RawMessage
-		switch roots, _ := q.host.Roots.answer(r.From); {
+		var err error
+		switch roots, _ := q.conn.host.Roots.answer(r.From); {
 		case method == "roots/list" && roots != nil:
 			answer = roots
 		case method != "roots/list" && *declined >= maxDeclined:
-			answer, failed = q.refuse(method, errDeclined)
+			answer, err = q.refuse(method, errDeclined)
 		default:
-			answer, failed = r.From.Ask(ctx, q.host.Server, session.Message{Method: method, Params: wire.Member(value, "params")})
+			answer, err = r.From.Ask(ctx, q.conn.host.Server, session.Message{Method: method, Params: wire.Member(value, "params")})
 		}
-		if failed != nil {
-			return false
+		if err != nil {
+			return nil, err
 		}
 		if isDeclined(method, answer, nil) {
 			*declined++
 		}
-		if len(answers) > 1 {
-			answers = append(answers, ',')
-		}
-		answers = append(append(wire.AppendString(answers, key), ':'), answer...)
-		return true
-	})
-	state := wire.Member(result, "requestState")
-	switch {
-	case failed != nil:
-		return nil, failed
-	case err != nil && state == nil:
-		return nil, errors.New("the server asked for input and did not say which")
+		answers = wire.AppendMember(answers, key, answer)
 	}
 	params := r.Params
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
 	params = wire.SetMember(params, "inputResponses", append(answers, '}'))
-	if state != nil {
-		params = wire.SetMember(params, "requestState", state)
-	} else {
-		params = wire.DeleteMember(params, "requestState")
+	if state == nil {
+		return wire.DeleteMember(params, "requestState"), nil
 	}
-	return params, nil
+	return wire.SetMember(params, "requestState", state), nil
 }

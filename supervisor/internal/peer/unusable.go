@@ -44,18 +44,18 @@ func check(c *Conn, method string, r Reply) Reply {
 			return r
 		}
 	}
-	c.Record.unusable(fault)
-	return Reply{Err: &AnswerError{c.server, fault}}
+	c.Budget.spoil(fault)
+	return Reply{Err: &AnswerError{c.host.Server, fault}}
 }
 
 // refuse answers a faulty request of the server. A notification is
 // left out.
-func (c *Conn) refuse(m wire.Message) error {
-	c.Record.unusable(m.Fault)
+func (c *Conn) refuse(m wire.Message) {
+	c.Budget.spoil(m.Fault)
 	if !m.IsRequest() {
-		return nil
+		return
 	}
-	return c.respond(m.ID, nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request can't be passed on: it is " + m.Fault.Error()})
+	c.respond(m.ID, nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request can't be passed on: it is " + m.Fault.Error()})
 }
 
 // lastChance is how long a request waits for its answer after a line that seemed to be a
@@ -66,17 +66,17 @@ const lastChance = 10 * time.Second
 // kept; line is nil then. If the line looks like an answer, its request fails, so that
 // the caller does not wait in vain.
 func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
-	c.Flood.admit("", len(line))
+	c.Budget.admit("", len(line))
 	one := answered(&c.Calls, ends)
 	if one == nil {
-		c.Record.Skip(line, why)
+		c.Budget.Skip(line, why)
 		return
 	}
 	if errors.Is(why, wire.ErrTooLong) || errors.Is(why, wire.ErrTooDeep) {
 		c.Fail(one.id, why)
 		return
 	}
-	c.Record.Skip(line, why)
+	c.Budget.Skip(line, why)
 	giveUpLater(c, one, why)
 }
 
@@ -105,8 +105,8 @@ func giveUpLater(c *Conn, one *pendingRequest, why error) {
 // Fail ends a request, if it is still under way: its answer can't be passed on.
 func (c *Conn) Fail(id int64, why error) {
 	if c.Calls.get(id) != nil {
-		c.Record.unusable(why)
-		c.Settle(id, Reply{Err: &AnswerError{c.server, why}})
+		c.Budget.spoil(why)
+		c.Settle(id, Reply{Err: &AnswerError{c.host.Server, why}})
 	}
 }
 

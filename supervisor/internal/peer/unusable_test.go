@@ -50,8 +50,8 @@ func TestUnusableAnswers(t *testing.T) {
 		if bad, ok := errors.AsType[*AnswerError](err); tc.err != nil && (!ok || bad.Server != "s" || !strings.Contains(err.Error(), `server "s"`)) {
 			t.Errorf("%s: %v does not name the server", tc.method, err)
 		}
-		expect.Equal(t, p.Record.All().Unusable, tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
-		expect.Equal(t, p.Record.All().Strays, 0, "%s, %.60q: lines of text", tc.method, tc.answer)
+		expect.Equal(t, reported(p).Unusable, tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
+		expect.Equal(t, reported(p).StrayLines, 0, "%s, %.60q: lines of text", tc.method, tc.answer)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestBrokenAnswer(t *testing.T) {
 					}()
 					began := time.Now()
 					raw, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
-					if again && (err != nil || string(raw) != "{}" || p.Record.All().Unusable != status.Unusable{}) {
+					if again && (err != nil || string(raw) != "{}" || reported(p).Unusable != status.Unusable{}) {
 						t.Errorf("%s, %v", raw, err)
 					}
-					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || p.Record.All().Unusable != status.Unusable{Invalid: 1}) {
+					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || reported(p).Unusable != status.Unusable{Invalid: 1}) {
 						t.Errorf("after %v: %v", time.Since(began), err)
 					}
 				})
@@ -128,7 +128,7 @@ func TestUnusableMessages(t *testing.T) {
 	if len(heard) != 1 || heard[0] != `{"data":"\ufffd"}` {
 		t.Errorf("heard %q", heard)
 	}
-	if got, want := p.Record.All().Unusable, (status.Unusable{NotUTF8: 3, TooDeep: 2}); got != want {
+	if got, want := reported(p).Unusable, (status.Unusable{NotUTF8: 3, TooDeep: 2}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }
@@ -166,7 +166,7 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%d messages were passed on in %v", heard, took)
 		}
 		expect.Equal(t, changes, each, "changes of the list were heard")
-		seen := p.Flood.Seen()
+		seen := reported(p).Flood
 		if seen.Dropped != int64(each-heard) || seen.PerSecond < readRate/2 {
 			t.Errorf("seen %+v", seen)
 		}
@@ -176,7 +176,7 @@ func TestFlood(t *testing.T) {
 // Bytes count too: a few large notifications are a flood.
 func TestFloodOfBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlood()
+		f := newBudget(nil)
 		passed := 0
 		for range 1000 {
 			if f.admit("notifications/message", 1<<20) {

@@ -22,46 +22,64 @@ type Tokens interface {
 
 const authorization = "Authorization"
 
-// do sends the request. If the server refuses it for its headers or its token, do sends it
+// do sends the request that build returns. If the server refuses it for its headers or its token, do sends it
 // once more with new ones. An error wraps [session.ErrNotSent] or [session.ErrClosed],
 // according to the knowledge of it, or is a [*NeedsAuthError] or a [*RedirectError].
-func (s *Site) do(r *http.Request) (*http.Response, error) {
-	token, err := s.authorize(r)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.send(r)
+func (s *Site) do(ctx context.Context, build func() (*http.Request, error)) (*http.Response, error) {
+	e, err := s.once(build)
 	if err != nil {
 		return nil, err
 	}
 	var failed error // to renew the headers
-	if s.renew != nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
-		var again *http.Request
-		if again, failed = s.again(r); again != nil {
-			discardBody(resp)
-			if resp, err = s.send(again); err != nil {
+	if code := e.resp.StatusCode; s.Renew != nil && (code == http.StatusUnauthorized || code == http.StatusForbidden) {
+		var others bool
+		if others, failed = s.renewHeaders(ctx, e.headers); others {
+			discardBody(e.resp)
+			if e, err = s.once(build); err != nil {
 				return nil, err
 			}
-			r = again
 		}
 	}
-	if !asksForToken(resp) {
-		return resp, nil
+	if !asksForToken(e.resp) {
+		return e.resp, nil
 	}
-	if s.tokens != nil && r.Header.Get(authorization) == bearer(token) {
-		return s.reauthorize(r, token, resp)
+	if s.Tokens != nil && e.authorization == bearer(e.token) {
+		return s.reauthorize(ctx, build, e)
 	}
-	discardBody(resp)
-	return nil, &NeedsAuthError{Status: resp.StatusCode, HadToken: r.Header.Get(authorization) != "", Renewal: failed}
+	discardBody(e.resp)
+	return nil, &NeedsAuthError{Status: e.resp.StatusCode, HadToken: e.authorization != "", Renewal: failed}
+}
+
+// An exchange is a request that was sent once, and its response.
+type exchange struct {
+	headers       *map[string]string // of the site, when the request was made, or before
+	token         string             // of the login, that the request has; "" without
+	authorization string             // its header
+	resp          *http.Response
+}
+
+// once sends the request that build returns.
+func (s *Site) once(build func() (*http.Request, error)) (e exchange, err error) {
+	e.headers = s.headers.Load()
+	r, err := build()
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", session.ErrNotSent, err)
+	}
+	if e.token, err = s.authorize(r); err != nil {
+		return e, err
+	}
+	e.authorization = r.Header.Get(authorization)
+	e.resp, err = s.send(r)
+	return e, err
 }
 
 // authorize sets the token of a request that has no Authorization header. It returns that
 // token; may be "".
 func (s *Site) authorize(r *http.Request) (string, error) {
-	if s.tokens == nil || r.Header.Get(authorization) != "" {
+	if s.Tokens == nil || r.Header.Get(authorization) != "" {
 		return "", nil
 	}
-	token, err := s.tokens.Token(r.Context())
+	token, err := s.Tokens.Token(r.Context())
 	switch {
 	case r.Context().Err() != nil:
 		return "", fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(r.Context()))
@@ -77,28 +95,19 @@ func (s *Site) authorize(r *http.Request) (string, error) {
 
 // reauthorize sends a request once more that was refused with the token, if there is
 // another one by now.
-func (s *Site) reauthorize(r *http.Request, token string, resp *http.Response) (*http.Response, error) {
+func (s *Site) reauthorize(ctx context.Context, build func() (*http.Request, error), e exchange) (*http.Response, error) {
 	for again := false; ; again = true {
-		why := s.tokens.Refused(r.Context(), token, resp)
-		discardBody(resp)
+		why := s.Tokens.Refused(ctx, e.token, e.resp)
+		discardBody(e.resp)
 		switch {
 		case why == nil && again:
 			return nil, fmt.Errorf("%w: the server refused two tokens of its login, and there is a third", session.ErrNotSent)
 		case why != nil:
-			return nil, refusal(r.Context(), resp.StatusCode, token, why)
+			return nil, refusal(ctx, e.resp.StatusCode, e.token, why)
 		}
-		r = r.Clone(r.Context())
-		r.Header.Del(authorization)
-		body, err := r.GetBody()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, err)
-		}
-		r.Body = body
-		if token, err = s.authorize(r); err != nil {
-			return nil, err
-		}
-		if resp, err = s.send(r); err != nil || !asksForToken(resp) {
-			return resp, err
+		var err error
+		if e, err = s.once(build); err != nil || !asksForToken(e.resp) {
+			return e.resp, err
 		}
 	}
 }

@@ -43,8 +43,8 @@ func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
 		n++
 		return n < maxBatch
 	}); err != nil {
-		c.Record.Skip(nil, err)
+		c.Budget.Skip(nil, err)
 	} else if n == maxBatch {
-		c.Record.Skip(nil, fmt.Errorf("what follows %d messages in one batch", maxBatch))
+		c.Budget.Skip(nil, fmt.Errorf("what follows %d messages in one batch", maxBatch))
 	}
 }

@@ -13,7 +13,7 @@ func TestBatchIsBounded(t *testing.T) {
 	p, _ := pair(t)
 	taken := 0
 	receiveAll(p.Conn, []byte("["+strings.Repeat("1,", 1<<20)+"1]"), func(wire.Message) error { taken++; return nil })
-	if strays := p.Record.All().Strays; taken > 0 || strays != maxBatch+1 {
+	if strays := reported(p).StrayLines; taken > 0 || strays != maxBatch+1 {
 		t.Errorf("took %d and skipped %d", taken, strays)
 	}
 	receiveAll(p.Conn, []byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]`), func(wire.Message) error { taken++; return nil })

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -27,11 +26,7 @@ const (
 // Of a server that is busy (503) this is not known, so only a repeatable request is.
 func (s *Site) patient(ctx context.Context, repeatable bool, build func() (*http.Request, error)) (*http.Response, error) {
 	for resent := 0; ; resent++ {
-		r, err := build()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, err)
-		}
-		resp, err := s.do(r)
+		resp, err := s.do(ctx, build)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -142,6 +143,27 @@ func TestLastEvent(t *testing.T) {
 		p.Close(errors.New("done"))
 		l.abort()
 	}
+}
+
+// A server of the modern era gets answers, and no notifications.
+func TestModernPosts(t *testing.T) {
+	posted := ""
+	p := peer.New(peer.Host{Server: "s"}, func(*peer.Conn) peer.Link { return nil })
+	s, err := NewSite("http://far.example/mcp", Access{}, "1")
+	expect.OK(t, err)
+	s.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		posted += string(body)
+		return &http.Response{StatusCode: http.StatusAccepted, Body: http.NoBody}, nil
+	})
+	l := NewStreamable(p.Conn, s, zap.NewNop())
+	l.revision = session.Modern
+	expect.OK(t, l.Send(t.Context(), &peer.Outgoing{Method: "notifications/roots/list_changed", Line: []byte("news")}))
+	expect.OK(t, l.Send(t.Context(), &peer.Outgoing{Line: []byte("pong")}))
+	p.Close(nil)
+	p.Wait()
+	expect.Equal(t, posted, "pong", "posted")
+	l.abort()
 }
 
 // While an event has no blank line, its request says so.

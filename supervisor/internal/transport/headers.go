@@ -51,13 +51,8 @@ func (s *mirrors) address(h http.Header, o *peer.Outgoing, revision string) {
 		return
 	}
 	h.Set("Mcp-Method", o.Method)
-	key := ""
-	switch {
-	case o.Method == "tools/call", o.Method == "prompts/get":
-		key = "name"
-	case o.Method == "resources/read":
-		key = "uri"
-	case strings.HasPrefix(o.Method, "tasks/"):
+	key := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[o.Method]
+	if strings.HasPrefix(o.Method, "tasks/") {
 		key = "taskId"
 	}
 	if name, ok := wire.String(wire.Member(o.Params, key)); ok && key != "" {
@@ -96,16 +91,12 @@ type mirror struct {
 }
 
 // mirrors are the mirrored arguments of a server's tools, as listed last.
-type mirrors struct {
-	mu     sync.Mutex // guards byTool
-	byTool map[string][]mirror
-}
+type mirrors struct{ byTool sync.Map } // []mirror by name
 
 // set adds the headers of a call.
 func (s *mirrors) set(h http.Header, tool string, arguments []byte) {
-	s.mu.Lock()
-	all := s.byTool[tool]
-	s.mu.Unlock()
+	known, _ := s.byTool.Load(tool)
+	all, _ := known.([]mirror)
 	for _, m := range all {
 		value := arguments
 		for _, name := range m.path {
@@ -148,8 +139,6 @@ func (s *mirrors) learn(result json.RawMessage, reject func(tool string, why err
 	if json.Unmarshal(wire.Member(result, "tools"), &tools) != nil {
 		return result
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	valid := slices.DeleteFunc(slices.Clone(tools), func(tool json.RawMessage) bool {
 		name, _ := wire.String(wire.Member(tool, "name"))
 		found, err := mirrorsOf(wire.Member(tool, "inputSchema"))
@@ -157,14 +146,11 @@ func (s *mirrors) learn(result json.RawMessage, reject func(tool string, why err
 			reject(name, err)
 			return true
 		}
-		if len(found) == 0 {
-			delete(s.byTool, name)
-			return false
+		if len(found) > 0 {
+			s.byTool.Store(name, found)
+		} else {
+			s.byTool.Delete(name)
 		}
-		if s.byTool == nil {
-			s.byTool = make(map[string][]mirror)
-		}
-		s.byTool[name] = found
 		return false
 	})
 	if len(valid) == len(tools) {

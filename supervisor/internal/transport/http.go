@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,70 +52,47 @@ type Streamable struct {
 	mu       sync.Mutex // guards the fields below
 	id       string     // of the session; may be ""
 	revision string     // agreed on; "" before the handshake has ended
-	calls    map[int64]inFlight
-}
-
-// An inFlight is a request without its answer yet.
-type inFlight struct {
-	modern bool
-	abort  context.CancelFunc
 }
 
 // NewStreamable returns a link to the server at the site.
 func NewStreamable(c *peer.Conn, s *Site, log *zap.Logger) *Streamable {
 	ctx, abort := context.WithCancel(context.Background())
-	return &Streamable{poster: poster{c, s, log, make(chan struct{}, maxLater), ctx, abort}, calls: make(map[int64]inFlight)}
+	return &Streamable{poster: poster{c, s, log, make(chan struct{}, maxLater), ctx, abort}}
 }
 
 // Send implements [peer.Link].
 func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
 	revision := l.agreed(o)
-	if o.Method == peer.Initialized {
+	switch {
+	case o.Method == peer.Initialized:
 		if err := l.initialized(ctx, func(ctx context.Context) error { return l.try(ctx, o, revision, true) }); err != nil {
 			return err
 		}
-		l.abortProbe()
 		listening := make(chan struct{})
 		if l.conn.Go(func() { l.listen(sync.OnceFunc(func() { close(listening) })) }) {
 			signal.Within(listening, openTimeout)
 		}
 		return nil
+	case o.ID == 0 && o.Method != "" && revision >= session.Modern:
+		return nil // servers of the modern era get no notifications
+	case o.ID == 0:
+		return l.postLater(ctx, func(ctx context.Context) {
+			defer o.End()
+			l.exchange(ctx, o, revision)
+		})
 	}
-	call, abort := context.WithCancel(l.ctx)
-	if o.ID == 0 {
-		abort()
-		call, abort = context.WithTimeout(l.ctx, laterTimeout)
-	} else {
-		l.mu.Lock()
-		l.calls[o.ID] = inFlight{modern: revision >= session.Modern, abort: abort}
-		l.mu.Unlock()
-	}
-	ended := func() {
-		abort()
-		l.mu.Lock()
-		delete(l.calls, o.ID)
-		l.mu.Unlock()
-	}
-	if !l.conn.Go(func() { defer ended(); l.exchange(call, o, revision) }) {
-		ended()
+	var call context.Context
+	call, o.Abort = context.WithCancel(l.ctx)
+	o.AbortCancels = revision >= session.Modern // "closing the SSE response stream is itself the cancellation signal"
+	if !l.conn.Go(func() { defer o.Abort(); l.exchange(call, o, revision) }) {
+		o.Abort()
 		return session.ErrClosed
 	}
 	return nil
 }
 
-// abortProbe ends the modern requests that a legacy server has left unanswered.
-func (l *Streamable) abortProbe() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, call := range l.calls {
-		if call.modern {
-			call.abort()
-		}
-	}
-}
-
-// agreed returns the protocol revision in which a message is sent. It is called by
-// the handshake or after it, so Info may be read.
+// agreed returns the protocol revision in which a message is sent. The handshake, or its
+// end, comes before each message that is a request or the end of the handshake itself, so Info may be read then.
 func (l *Streamable) agreed(o *peer.Outgoing) string {
 	switch o.Method {
 	case peer.Discover:
@@ -124,37 +102,10 @@ func (l *Streamable) agreed(o *peer.Outgoing) string {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.revision = l.conn.Info().ProtocolVersion
+	if o.ID != 0 || o.Method == peer.Initialized {
+		l.revision = l.conn.Info().ProtocolVersion
+	}
 	return l.revision
-}
-
-// SendLater implements [peer.Link].
-func (l *Streamable) SendLater(o *peer.Outgoing) error {
-	l.mu.Lock()
-	revision := l.revision
-	abort := func() {}
-	if o.Method == peer.Cancelled {
-		id, _ := peer.OurID(wire.Member(o.Params, "requestId"))
-		if call, ok := l.calls[id]; ok {
-			abort = call.abort
-			if call.modern {
-				revision = session.Modern
-			}
-		}
-	}
-	l.mu.Unlock()
-	if revision >= session.Modern {
-		abort() // "closing the SSE response stream is itself the cancellation signal"
-		return nil
-	}
-	err := l.postLater(func(ctx context.Context) {
-		defer abort()
-		l.exchange(ctx, o, revision)
-	})
-	if err != nil {
-		abort()
-	}
-	return err
 }
 
 // End asks the server to end the session, and aborts all requests under way. The
@@ -169,10 +120,8 @@ func (l *Streamable) End() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	if r, err := l.request(ctx, http.MethodDelete, "*/*", nil); err == nil {
-		if resp, err := l.site.do(r); err == nil {
-			discardBody(resp)
-		}
+	if resp, err := l.site.do(ctx, func() (*http.Request, error) { return l.request(ctx, http.MethodDelete, "*/*", nil) }); err == nil {
+		discardBody(resp)
 	}
 }
 
@@ -304,11 +253,7 @@ func (l *Streamable) refused(resp *http.Response, o *peer.Outgoing, inSession, l
 // isModern reports whether an error with this code comes from a server of the
 // modern era, if it is the answer to a legacy message.
 func isModern(code int64) bool {
-	switch code {
-	case codeHeaderMismatch, codeMissingCapability, peer.CodeUnsupportedVersion, session.CodeMethodNotFound, session.CodeInvalidParams:
-		return true
-	}
-	return false
+	return slices.Contains([]int64{codeHeaderMismatch, codeMissingCapability, peer.CodeUnsupportedVersion, session.CodeMethodNotFound, session.CodeInvalidParams}, code)
 }
 
 // accept receives the messages in data, which came because of the request o, or
@@ -317,7 +262,7 @@ func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (ans
 	if o == nil {
 		o = &peer.Outgoing{}
 	}
-	receiveAll(l.conn, l.site.inside(data), func(m wire.Message) error {
+	receiveAll(l.conn, l.site.HideTokens(data), func(m wire.Message) error {
 		if !m.IsResponse() {
 			return l.conn.Receive(m, o.ID)
 		}

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -12,10 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
-const (
-	writeChunk = 256 << 10 // bytes
-	maxLater   = 64        // messages that wait and that no caller waits for
-)
+const writeChunk = 256 << 10 // bytes
 
 // Lines is the link over a pair of byte streams, one JSON-RPC message a line. See [Lines.Read] for
 // servers that write something else.
@@ -23,9 +19,8 @@ const (
 // message, and decodes results.
 //
 // The goroutine that sends a message writes it, as far as that does not wait for the
-// server. The goroutine of Write writes the rest, and the messages that no caller
-// waits for. A message that was begun is finished even if its caller gives up, so
-// that no message is torn. The goroutine of Read reads.
+// server. The goroutine of Write writes the rest. A message that was begun is finished even if its
+// caller gives up, so that no message is torn. The goroutine of Read reads.
 type Lines struct {
 	Broken chan struct{} // closed when nothing can be written any more
 	Err    error         // the reason; valid after Broken
@@ -34,10 +29,9 @@ type Lines struct {
 	framed atomic.Bool // the server writes and wants Content-Length headers
 	banner []byte      // the text before the first message, which only Read knows
 	w      Writer
-	stall  time.Duration       // how long the server may leave written bytes unread
-	turn   chan struct{}       // holds an item while a message is written
-	rest   chan unwritten      // from the holder of turn, which passes turn on with it
-	later  chan *peer.Outgoing // messages that no caller waits for
+	stall  time.Duration  // how long the server may leave written bytes unread
+	turn   chan struct{}  // holds an item while a message is written
+	rest   chan unwritten // from the holder of turn, which passes turn on with it
 }
 
 // A Writer is a server's stdin.
@@ -63,36 +57,24 @@ func NewLines(w Writer, stall time.Duration, c *peer.Conn) *Lines {
 		stall:  stall,
 		turn:   make(chan struct{}, 1),
 		rest:   make(chan unwritten, 1),
-		later:  make(chan *peer.Outgoing, maxLater),
 	}
 }
 
-// Write writes the messages that wait until the session has ended. If writing fails,
+// Write writes the rests of messages until the session has ended. If writing fails,
 // because the server is gone or has not read for too long, Write closes Broken and
 // returns, and its caller must end the session.
 func (l *Lines) Write() {
-	var waiting *peer.Outgoing // for its turn
 	for {
-		later, turn := l.later, (chan struct{})(nil)
-		if waiting != nil {
-			later, turn = nil, l.turn
-		}
-		var u unwritten
 		select {
-		case u = <-l.rest:
-		case waiting = <-later:
-			continue
-		case turn <- struct{}{}:
-			u.message, waiting = waiting, nil
-			l.frame(u.message)
+		case u := <-l.rest:
+			if err := l.finish(&u); err != nil {
+				l.tear(u, err)
+				return
+			}
+			<-l.turn
 		case <-l.conn.Done():
 			return
 		}
-		if err := l.finish(&u); err != nil {
-			l.tear(u, err)
-			return
-		}
-		<-l.turn
 	}
 }
 
@@ -149,18 +131,5 @@ func (l *Lines) await(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-l.conn.Done():
 		return session.ErrClosed
-	}
-}
-
-// errBacklog is the error for a message that no caller waits for, if maxLater wait.
-var errBacklog = errors.New("the server does not read, or asks too much at once")
-
-// SendLater implements [peer.Link].
-func (l *Lines) SendLater(o *peer.Outgoing) error {
-	select {
-	case l.later <- o:
-		return nil
-	default:
-		return errBacklog
 	}
 }

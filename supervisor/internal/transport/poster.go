@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -15,7 +16,7 @@ type poster struct {
 	conn  *peer.Conn
 	site  *Site
 	log   *zap.Logger
-	later chan struct{}   // holds an item for each message under way that no caller waits for
+	later chan struct{}   // holds an item for each message under way that has no answer
 	ctx   context.Context // of all requests under way
 	abort context.CancelFunc
 }
@@ -32,12 +33,15 @@ func (p *poster) initialized(ctx context.Context, post func(context.Context) err
 	return err
 }
 
-// postLater posts a message that no caller waits for. If the session has ended, it does nothing.
-func (p *poster) postLater(post func(context.Context)) error {
+// maxLater bounds the messages without an answer that are posted at a time.
+const maxLater = 64
+
+// postLater posts a message that has no answer, once there is room for it.
+func (p *poster) postLater(ctx context.Context, post func(context.Context)) error {
 	select {
 	case p.later <- struct{}{}:
-	default:
-		return errBacklog
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	if !p.conn.Go(func() {
 		defer func() { <-p.later }()
@@ -46,6 +50,7 @@ func (p *poster) postLater(post func(context.Context)) error {
 		post(ctx)
 	}) {
 		<-p.later
+		return session.ErrClosed
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (l *Lines) Read(r io.Reader) {
 	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
 	lines.Objects = true // until a line was a message
 	for {
-		l.conn.Flood.Pace(l.conn.Done())
+		l.conn.Budget.Pace(l.conn.Done())
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong):
@@ -33,13 +33,13 @@ func (l *Lines) Read(r io.Reader) {
 			return
 		}
 		if rest, marked := bytes.CutPrefix(line, wire.BOM); marked {
-			l.conn.Record.Note("writes a byte order mark")
+			l.conn.Budget.Note("writes a byte order mark")
 			line = rest
 		}
 		line = bytes.TrimPrefix(line, l.banner)
 		if wire.IsArray(line) && wire.Valid(line) && bytes.Contains(line, []byte(`"jsonrpc"`)) {
 			receiveAll(l.conn, line, func(m wire.Message) error { return l.conn.Receive(m, 0) })
-			l.conn.Record.Note("writes messages in arrays")
+			l.conn.Budget.Note("writes messages in arrays")
 			continue
 		}
 		m, err := wire.Parse(line)
@@ -71,9 +71,9 @@ func (l *Lines) noteShape(shape wire.Shape) {
 	switch {
 	case l.framed.Load():
 	case shape == wire.Indented:
-		l.conn.Record.Note("writes messages over several lines")
+		l.conn.Budget.Note("writes messages over several lines")
 	case shape == wire.Part:
-		l.conn.Record.Note("writes more than one message in a line")
+		l.conn.Budget.Note("writes more than one message in a line")
 	}
 }
 
@@ -102,7 +102,7 @@ const maxBanner = 4 << 10
 func (l *Lines) understand(line []byte) bool {
 	if (l.framed.Load() || !l.conn.Spoke.Load()) && endsWithHeader(line) {
 		if !l.framed.Swap(true) {
-			l.conn.Record.Note("writes Content-Length headers, as the Language Server Protocol does")
+			l.conn.Budget.Note("writes Content-Length headers, as the Language Server Protocol does")
 		}
 		return true
 	}
@@ -122,10 +122,10 @@ func (l *Lines) understand(line []byte) bool {
 		at += next
 		if m, err := wire.Parse(bytes.Clone(line[at:])); err == nil && m.IsResponse() && m.Version != nil && l.conn.Receive(m, 0) == nil {
 			if at > 0 && !bytes.Equal(line[:at], wire.BOM) {
-				l.conn.Record.Note("writes text before its first message")
+				l.conn.Budget.Note("writes text before its first message")
 				l.banner = bytes.Clone(line[:at])
 			} else {
-				l.conn.Record.Note("writes a byte order mark")
+				l.conn.Budget.Note("writes a byte order mark")
 			}
 			return true
 		}

@@ -55,7 +55,7 @@ func TestShapes(t *testing.T) {
 					t.Fatalf("result %q, %v", result, err)
 				}
 			}
-			expect.Equal(t, strings.Join(p.Record.All().Notes, "; "), tc.note, "noted")
+			expect.Equal(t, strings.Join(reported(p).Notes, "; "), tc.note, "noted")
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestHeaders(t *testing.T) {
 	p, s := pair(t)
 	body := `{"jsonrpc":"2.0","method":"notifications/x"}`
 	fmt.Fprintf(s.out, "Content-Length: %d\r\nContent-Type: application/json\r\n\r\n%s", len(body), body)
-	mcptest.WaitFor(t, "the header to be noted", func() bool { return p.Record.All().Notes != nil })
+	mcptest.WaitFor(t, "the header to be noted", func() bool { return reported(p).Notes != nil })
 	for range 2 {
 		go func() {
 			header, _ := s.in.ReadString('\n')
@@ -86,7 +86,7 @@ func TestHeaders(t *testing.T) {
 		_, err := p.Call(t.Context(), session.Request{Method: "m"})
 		expect.OK(t, err)
 	}
-	expect.Equal(t, p.Record.All().Strays, 0, "strays")
+	expect.Equal(t, reported(p).StrayLines, 0, "strays")
 }
 
 // After the first message, a line of text is not searched: it may hold what others wrote.

@@ -37,18 +37,14 @@ const (
 // A Site is the address of a remote server and an HTTP client for it, with
 // connections of its own.
 type Site struct {
+	Access // Hide and HideTokens are set
 	url    *url.URL
 	agent  string
 	client *http.Client
-	hide   func(string) string
-	inside func([]byte) []byte // HideTokens of its Access
-	tokens Tokens              // may be nil
 
-	headers  atomic.Pointer[map[string]string]
-	renew    func(context.Context) (map[string]string, error) // nil: the headers stay
-	renewing chan struct{}                                    // holds an item while they are renewed
-	renewed  time.Time                                        // when that was; guarded by renewing
-	before   map[string]string                                // the headers until then; guarded by renewing
+	headers  atomic.Pointer[map[string]string] // at first those of the Access
+	renewing chan struct{}                     // holds an item while they are renewed
+	renewed  time.Time                         // when that was; guarded by renewing
 }
 
 // An Access is the part of an entry that a site needs besides its address.
@@ -88,20 +84,17 @@ func NewSite(address string, a Access, version string) (*Site, error) {
 	t.TLSHandshakeTimeout = dialTimeout
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 8, 8
 	s := &Site{
+		Access:   a,
 		url:      u,
 		agent:    "metarouter/" + version,
 		client:   &http.Client{Transport: t, CheckRedirect: checkRedirect},
-		hide:     a.Hide,
-		inside:   a.HideTokens,
-		tokens:   a.Tokens,
-		renew:    a.Renew,
 		renewing: make(chan struct{}, 1),
 	}
-	if s.hide == nil {
-		s.hide = func(text string) string { return text }
+	if s.Hide == nil {
+		s.Hide = func(text string) string { return text }
 	}
-	if s.inside == nil {
-		s.inside = func(message []byte) []byte { return message }
+	if s.HideTokens == nil {
+		s.HideTokens = func(message []byte) []byte { return message }
 	}
 	s.headers.Store(&a.Headers)
 	return s, nil
@@ -140,7 +133,13 @@ func (s *Site) request(ctx context.Context, method, to, accept string, body []by
 		return nil, err
 	}
 	r.Header.Set("User-Agent", s.agent)
-	setHeaders(r, *s.headers.Load())
+	for name, value := range *s.headers.Load() {
+		if strings.EqualFold(name, "Host") {
+			r.Host = value
+		} else {
+			r.Header.Set(name, value)
+		}
+	}
 	r.Header.Set("Accept", accept)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -148,75 +147,32 @@ func (s *Site) request(ctx context.Context, method, to, accept string, body []by
 	return r, nil
 }
 
-func setHeaders(r *http.Request, headers map[string]string) {
-	for name, value := range headers {
-		if strings.EqualFold(name, "Host") {
-			r.Host = value
-		} else {
-			r.Header.Set(name, value)
-		}
-	}
-}
-
 // renewEvery is the least time between two renewals of a site's headers: a server that
 // refuses everything must not have a command run for each request.
 const renewEvery = time.Minute
 
-// again returns a request that was refused with the headers that are valid now, which it
-// has renewed if no other request did. It returns nil if the headers are as before.
-func (s *Site) again(r *http.Request) (*http.Request, error) {
-	ctx := r.Context()
+// renewHeaders reports whether the site has other headers than those with which a request was refused. It renews them if no
+// other request did.
+func (s *Site) renewHeaders(ctx context.Context, refused *map[string]string) (others bool, err error) {
 	select {
 	case s.renewing <- struct{}{}:
 		defer func() { <-s.renewing }()
 	case <-ctx.Done():
-		return nil, nil
+		return false, nil
 	}
-	again := r.Clone(ctx)
-	headers := *s.headers.Load()
-	if carries(r, headers) {
-		if !s.renewed.IsZero() && time.Since(s.renewed) < renewEvery {
-			return nil, nil
-		}
-		s.renewed = time.Now()
-		fresh, err := s.renew(ctx)
-		if err != nil || maps.Equal(fresh, headers) {
-			return nil, err
-		}
-		s.headers.Store(&fresh)
-		s.before, headers = headers, fresh
+	switch {
+	case s.headers.Load() != refused:
+		return true, nil
+	case !s.renewed.IsZero() && time.Since(s.renewed) < renewEvery:
+		return false, nil
 	}
-	for name := range s.before { // a headersHelper may print fewer
-		if !isProtocols(name) {
-			again.Header.Del(name)
-		}
+	s.renewed = time.Now()
+	fresh, err := s.Renew(ctx)
+	if err != nil || maps.Equal(fresh, *refused) {
+		return false, err
 	}
-	body, err := r.GetBody()
-	if err != nil {
-		return nil, err
-	}
-	again.Body = body
-	for name, value := range headers {
-		if again.Header.Get(name) != value && !isProtocols(name) {
-			setHeaders(again, map[string]string{name: value})
-		}
-	}
-	return again, nil
-}
-
-// isProtocols reports whether the protocol sets the header, so that an entry can't.
-func isProtocols(name string) bool {
-	return strings.EqualFold(name, "Accept") || strings.EqualFold(name, "Content-Type")
-}
-
-// carries reports whether the request has these headers, so far as requests do.
-func carries(r *http.Request, headers map[string]string) bool {
-	for name, value := range headers {
-		if r.Header.Get(name) != value && !isProtocols(name) && !strings.EqualFold(name, "Host") {
-			return false
-		}
-	}
-	return true
+	s.headers.Store(&fresh)
+	return true, nil
 }
 
 // send sends the request once.
@@ -253,7 +209,7 @@ func (e *StatusError) NotHere() bool {
 
 // statusError returns the error of a response.
 func (s *Site) statusError(resp *http.Response, body []byte) *StatusError {
-	text := titleOf(s.hide(string(body[:min(len(body), maxRefusal)])))
+	text := titleOf(s.Hide(string(body[:min(len(body), maxRefusal)])))
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), shown)], "")), " ")
 	return &StatusError{resp.StatusCode, text, retryAdvice(resp)}
 }
@@ -275,7 +231,7 @@ func (s *Site) hideError(m *wire.Message) {
 	if m.Error == nil {
 		return
 	}
-	if hidden := s.hide(string(m.Error)); hidden != string(m.Error) {
+	if hidden := s.Hide(string(m.Error)); hidden != string(m.Error) {
 		if m.Error = json.RawMessage(hidden); !json.Valid(m.Error) { // the replacement has quotes
 			m.Error = wire.Marshal(&session.Error{Code: session.CodeInternal, Message: "the server's error contains a secret"})
 		}

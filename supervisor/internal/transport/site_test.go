@@ -35,10 +35,12 @@ func (e *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // post sends a request of a session and returns its status, 0 for an error.
 func post(t *testing.T, s *Site, body string) (int, error) {
 	t.Helper()
-	r, err := s.request(t.Context(), http.MethodPost, s.url.String(), "*/*", []byte(body))
-	expect.OK(t, err)
-	r.Header.Set("Mcp-Session-Id", "s1")
-	resp, err := s.do(r)
+	resp, err := s.do(t.Context(), func() (*http.Request, error) {
+		r, err := s.request(t.Context(), http.MethodPost, s.url.String(), "*/*", []byte(body))
+		expect.OK(t, err)
+		r.Header.Set("Mcp-Session-Id", "s1")
+		return r, nil
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +113,7 @@ func TestRenewalFails(t *testing.T) {
 
 // A server that quotes what it got tells no secret.
 func TestStatusErrorHides(t *testing.T) {
-	s := &Site{hide: func(text string) string { return strings.ReplaceAll(text, "hunter2", "${keyring:A}") }}
+	s := &Site{Access: Access{Hide: func(text string) string { return strings.ReplaceAll(text, "hunter2", "${keyring:A}") }}}
 	if got := s.statusError(&http.Response{StatusCode: 500}, []byte("bad token hunter2")).Error(); !strings.HasSuffix(got, "bad token ${keyring:A}") {
 		t.Error(got)
 	}

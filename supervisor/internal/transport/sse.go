@@ -39,17 +39,11 @@ func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
 			err = context.Cause(ctx)
 		}
 	}()
-	r, err := s.request(e.ctx, http.MethodGet, s.url.String(), eventStream, nil)
+	resp, err := s.events(e.ctx, func() (*http.Request, error) {
+		return s.request(e.ctx, http.MethodGet, s.url.String(), eventStream, nil)
+	})
 	if err != nil {
 		return nil, err
-	}
-	resp, err := s.do(r)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
-		body, _, _ := readRefusal(resp)
-		return nil, s.statusError(resp, body)
 	}
 	e.stream, e.body = wire.NewEventReader(resp.Body, wire.MaxLine), resp.Body
 	if e.to, err = endpoint(e.stream, resp.Request.URL); err != nil {
@@ -64,7 +58,7 @@ func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
 // event stream. The session is over when that ends.
 type SSE struct {
 	poster
-	events *Events
+	opened *Events
 }
 
 // NewSSE returns a link over the event stream.
@@ -74,9 +68,9 @@ func NewSSE(c *peer.Conn, e *Events, log *zap.Logger) *SSE {
 
 // Start begins to read the event stream, until the session ends.
 func (l *SSE) Start() {
-	l.events.stream.Open = &l.conn.OpenEvent
+	l.opened.stream.Open = &l.conn.OpenEvent
 	l.conn.Go(func() {
-		defer l.events.body.Close()
+		defer l.opened.body.Close()
 		l.read()
 	})
 }
@@ -101,33 +95,28 @@ func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 
 // read receives the server's messages until its stream ends.
 func (l *SSE) read() {
-	for {
-		l.conn.Flood.Pace(l.conn.Done())
-		ev, err := l.events.stream.Next()
-		if errors.Is(err, wire.ErrTooLong) {
-			l.conn.SkipLine(nil, l.events.stream.Skipped(), err)
-			continue
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = errors.New("the server closed its event stream")
-			}
-			l.conn.Close(err)
-			return
-		}
-		if len(ev.Data) > 0 && (ev.Name == "" || ev.Name == "message") {
-			receiveAll(l.conn, l.site.inside(ev.Data), func(m wire.Message) error {
+	_, err := l.events(l.opened.stream, false, func(ev wire.Event) bool {
+		if isMessage(ev, false) {
+			receiveAll(l.conn, l.site.HideTokens(ev.Data), func(m wire.Message) error {
 				l.site.hideError(&m)
 				return l.conn.Receive(m, 0)
 			})
 		}
+		return false
+	})
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the server closed its event stream")
 	}
+	l.conn.Close(err)
 }
 
 // Send implements [peer.Link].
 func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 	if o.Method == peer.Initialized {
 		return l.initialized(ctx, func(ctx context.Context) error { return l.post(ctx, o) })
+	}
+	if o.ID == 0 {
+		return l.postLater(ctx, func(ctx context.Context) { l.deliver(ctx, o) })
 	}
 	// The answer comes on the event stream, so nothing is lost with the response.
 	call, abort := context.WithTimeout(l.ctx, laterTimeout)
@@ -141,11 +130,6 @@ func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 		return session.ErrClosed
 	}
 	return nil
-}
-
-// SendLater implements [peer.Link].
-func (l *SSE) SendLater(o *peer.Outgoing) error {
-	return l.postLater(func(ctx context.Context) { l.deliver(ctx, o) })
 }
 
 // End aborts all requests under way, and the event stream.
@@ -164,7 +148,7 @@ func (l *SSE) deliver(ctx context.Context, o *peer.Outgoing) {
 
 func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
 	resp, err := l.site.patient(ctx, o.Repeatable, func() (*http.Request, error) {
-		r, err := l.site.request(ctx, http.MethodPost, l.events.to, "*/*", o.Line)
+		r, err := l.site.request(ctx, http.MethodPost, l.opened.to, "*/*", o.Line)
 		if err == nil {
 			trace(r.Header, o)
 		}

@@ -140,20 +140,24 @@ func isBusy(e *StatusError) bool {
 
 // get opens an event stream, after the event lastID if that is not "".
 func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, error) {
-	r, err := l.request(ctx, http.MethodGet, eventStream, nil)
-	if err != nil {
-		return nil, err
-	}
-	if lastID != "" {
-		r.Header.Set("Last-Event-ID", lastID)
-	}
-	resp, err := l.site.do(r)
+	return l.site.events(ctx, func() (*http.Request, error) {
+		r, err := l.request(ctx, http.MethodGet, eventStream, nil)
+		if err == nil && lastID != "" {
+			r.Header.Set("Last-Event-ID", lastID)
+		}
+		return r, err
+	})
+}
+
+// events sends the request that build returns, as do does. The response is an event stream.
+func (s *Site) events(ctx context.Context, build func() (*http.Request, error)) (*http.Response, error) {
+	resp, err := s.do(ctx, build)
 	if err != nil {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
 		body, _, _ := readRefusal(resp)
-		return nil, l.site.statusError(resp, body)
+		return nil, s.statusError(resp, body)
 	}
 	return resp, nil
 }
@@ -165,22 +169,28 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 	if o != nil {
 		stream.Open = &o.OpenEvent
 	}
+	return l.events(stream, o != nil, func(ev wire.Event) (answered bool) {
+		if ev.Cut && !wire.Valid(ev.Data) { // a part, which must come again
+			return false
+		}
+		at.note(ev)
+		return isMessage(ev, o != nil) && l.accept(ev.Data, o, revision)
+	})
+}
+
+// events calls take with the events of a stream until it returns true, or the stream ends. A stream without an answer
+// goes on after an event that is too long.
+func (p *poster) events(stream *wire.EventReader, answers bool, take func(wire.Event) (answered bool)) (answered bool, err error) {
 	for {
-		l.conn.Flood.Pace(l.conn.Done())
+		p.conn.Budget.Pace(p.conn.Done())
 		ev, err := stream.Next()
 		switch {
-		case errors.Is(err, wire.ErrTooLong) && o != nil:
-			return false, err
-		case errors.Is(err, wire.ErrTooLong):
-			l.conn.SkipLine(nil, stream.Skipped(), err)
+		case errors.Is(err, wire.ErrTooLong) && !answers:
+			p.conn.SkipLine(nil, stream.Skipped(), err)
 		case err != nil:
 			return false, err
 		}
-		if ev.Cut && !wire.Valid(ev.Data) { // a part, which must come again
-			continue
-		}
-		at.note(ev)
-		if isMessage(ev, o != nil) && l.accept(ev.Data, o, revision) {
+		if take(ev) {
 			return true, nil
 		}
 	}
