@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // Sockets are the sockets of routers with the same configuration files: a folder and a prefix of names. The zero value has no sockets.
@@ -68,6 +69,19 @@ func (s Sockets) isOurs() bool {
 // shared begins the names of the sockets of routers that clients may share, after
 // the prefix.
 const shared = "shared-"
+
+// lockTime is how long a process may look for a router to share: others may be waiting for a router to start.
+const lockTime = 30 * time.Second
+
+// lock keeps other processes from looking for a router to share and starting one, until unlock is called.
+func (s Sockets) lock(ctx context.Context) (unlock func(), err error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	return safefile.Lock(ctx, s.lockFile(), lockTime, "looks for a router to share")
+}
+
+func (s Sockets) lockFile() string { return filepath.Join(s.dir, "lock."+s.prefix) }
 
 func (s Sockets) newSocket(kind string) (path string, err error) {
 	s.running("") // which removes the sockets of dead routers
