@@ -10,17 +10,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// RefuseNested answers the router that started this one, in MCP, that a router must not
+// refuseNested answers the router that started this one, in MCP, that a router must not
 // run inside a router. The error says the same.
-func RefuseNested(in io.Reader, out io.Writer) error {
+func refuseNested(in io.Reader, out io.Writer) error {
 	const why = "a router was started inside a router"
 	refuse(in, out, session.Error{Code: session.CodeSelf, Message: why, Data: json.RawMessage(`{"metarouter":"self"}`)})
 	return errors.New(why + "; take the entry out of the configuration")
 }
 
-// Refuse answers a client on stdin and stdout, in MCP, why the router can't start: many
+// refuseStart answers a client on stdin and stdout, in MCP, why the router can't start: many
 // clients show the answer, and do not show stderr.
-func Refuse(in io.Reader, out io.Writer, why error) {
+func refuseStart(in io.Reader, out io.Writer, why error) {
 	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
 }
 
