@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -30,6 +32,8 @@ import (
 	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -300,5 +304,37 @@ func (s *service) listenForCommands(ctx context.Context, _ *adapter.Router, _ *s
 func noteUnreachable(log *zap.Logger, err error) {
 	if err != nil {
 		log.Warn("other commands can't ask this router", zap.Error(err))
+	}
+}
+
+// refuseNested answers the router that started this one, in MCP, that a router must not
+// run inside a router. The error says the same.
+func refuseNested(in io.Reader, out io.Writer) error {
+	const why = "a router was started inside a router"
+	refuse(in, out, session.Error{Code: session.CodeSelf, Message: why, Data: json.RawMessage(`{"metarouter":"self"}`)})
+	return errors.New(why + "; take the entry out of the configuration")
+}
+
+// refuseStart answers a client on stdin and stdout, in MCP, why the router can't start: many
+// clients show the answer, and do not show stderr.
+func refuseStart(in io.Reader, out io.Writer, why error) {
+	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
+}
+
+// firstRequest is how long a client has to send its first request.
+const firstRequest = 5 * time.Second
+
+func refuse(in io.Reader, out io.Writer, e session.Error) {
+	answered := make(chan struct{})
+	go func() { // a stuck read ends with the process
+		defer close(answered)
+		if line, err := wire.NewReader(in, wire.MaxLine).Next(); err == nil {
+			m, _ := wire.Parse(line)
+			out.Write(wire.AppendError(nil, m.ID, wire.Marshal(e)))
+		}
+	}()
+	select {
+	case <-answered:
+	case <-time.After(firstRequest):
 	}
 }

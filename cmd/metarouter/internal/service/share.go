@@ -100,7 +100,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 	relay := daemon.Relay{In: pipe.Inherited(p.out.Streams[0].(*os.File)), Out: p.out.Raw, Connect: s.connect}
 	err = relay.Run(ctx)
 	if session := s.session.Load(); session != nil {
-		session.Wait()
+		<-session.Released()
 	}
 	if s.alone != nil {
 		err = cmp.Or(err, <-s.alone)
@@ -125,15 +125,16 @@ func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
 	}
 }
 
-// connect finds a shared router for the client, or starts one, or serves the client in this process.
-func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
+// connect finds a shared router for the client, or starts one, or serves the client in this process. left says that the client has
+// left the router before.
+func (s *sharing) connect(ctx context.Context, left bool) (daemon.Conn, error) {
 	if s.alone != nil {
 		err := <-s.alone
 		s.alone = nil
 		return nil, cmp.Or(err, errClientLeft)
 	}
-	if old := s.session.Swap(nil); old != nil {
-		s.noteLost(daemon.ErrLost, old.HasLeft())
+	if s.session.Swap(nil) != nil {
+		s.noteLost(daemon.ErrLost, left)
 	}
 	for s.lost < maxLost {
 		if why := pauseAfter(ctx, s.lost); why != nil {
