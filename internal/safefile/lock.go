@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -23,22 +25,17 @@ func Lock(ctx context.Context, path string, within time.Duration, doing string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	retry := time.NewTicker(lockPause)
-	defer retry.Stop()
-	for {
-		locked, err := TryLock(f)
-		if locked {
-			return func() { f.Close() }, nil
-		}
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, ctx.Err())
-		}
+	locked := false
+	ended := signal.Poll(ctx, lockPause, func() bool {
+		locked, err = TryLock(f)
+		return locked || err != nil
+	})
+	if locked {
+		return func() { f.Close() }, nil
 	}
+	f.Close()
+	if !ended {
+		return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, ctx.Err())
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
 }

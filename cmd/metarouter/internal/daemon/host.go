@@ -193,18 +193,9 @@ func (h *Host) awaitText(ctx context.Context, text string) {
 		return
 	}
 	h.Reload() // also a host that does not watch its files
-	timeout := time.After(reloading)
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for h.Text() != text {
-		select {
-		case <-again.C:
-		case <-timeout:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+	ctx, cancel := context.WithTimeout(ctx, reloading)
+	defer cancel()
+	signal.Poll(ctx, 50*time.Millisecond, func() bool { return h.Text() == text })
 }
 
 // attend answers the first request of a client's process: with lines of the log, until the process may

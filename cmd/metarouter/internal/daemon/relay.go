@@ -113,12 +113,12 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.resume(routers)
 		}()
 		stop := context.AfterFunc(ctx, r.cancelAll)
-		ended := make(chan struct{})
+		serving, ended := context.WithCancel(ctx)
 		if leaving, ok := router.(leaver); ok {
-			go r.leave(leaving, ended)
+			go r.leave(serving, leaving)
 		}
 		err = r.readRouter(router)
-		close(ended)
+		ended()
 		router.Close() // which ends a write to it
 		<-resumed
 		stop()
