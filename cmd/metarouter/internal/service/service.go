@@ -73,7 +73,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		return configfile.InConfig(c, err)
 	}
 	s.override(&c)
-	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Log: s.log, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
+	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
 	options, m := s.Options(s.log), (*server.Servers)(nil)
 	options.HeadStart = headStart
 	options.Sole = !s.flags.OverHTTP && s.flags.Host == ""
