@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // observers receive the events of a router. They must be closed.
@@ -30,6 +28,7 @@ type observers struct {
 	metrics *telemetry.Metrics // nil before addPages
 	api     *admin.API         // nil before addPages
 	audit   *audit.Log         // nil without a log, and for a command
+	calls   callObservers      // those of the above that observe calls
 	mask    telemetry.Mask
 }
 
@@ -41,6 +40,7 @@ func openObservers(c config.Config, version string, log *zap.Logger) (o *observe
 	if o.access, err = telemetry.OpenAccessLog(c, &o.mask, log); err != nil {
 		return nil, err
 	}
+	o.calls = callObservers{o.access}
 	o.traces = telemetry.OpenTraces(version, log)
 	return o, nil
 }
@@ -50,34 +50,13 @@ func (o *observers) addPages(c config.Config, a admin.Options) {
 	o.api = admin.New(c, a)
 	o.metrics = telemetry.NewMetrics(a.Version)
 	o.metrics.CountDropped(o.access)
-}
-
-func (o *observers) callObserver() selector.Observer {
-	all := callObservers{o.access}
-	if o.metrics != nil {
-		all = append(all, o.metrics)
-	}
-	if o.api != nil {
-		all = append(all, o.api)
-	}
-	return all
+	o.calls = append(o.calls, o.metrics, o.api)
 }
 
 // observeRouter sets the observers in the options of a router.
 func (o *observers) observeRouter(options *adapter.Options) {
-	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
+	options.Observer, options.Tracer = o.calls, o.traces.Tracer()
 	options.OnSecrets, options.OnToken = o.mask.Add, o.mask.AddToken
-}
-
-func (o *observers) observeServer(options *server.Options) {
-	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
-	options.Savings = o.metrics
-}
-
-// edited follows an edit of the configuration that is in use now.
-func (o *observers) edited(c config.Config) {
-	o.access.Edit(c)
-	o.api.Loaded(c)
 }
 
 // lastTelemetry is how long the last log lines and spans may take to be written.
@@ -90,14 +69,6 @@ func (o *observers) close() {
 	o.access.Close(ctx)
 	o.audit.Close(ctx)
 	o.traces.Close(ctx)
-}
-
-// register adds the routes of the admin API and, if the router serves over HTTP, of the metrics.
-func (o *observers) register(pages *http.ServeMux, r *adapter.Router, s *server.Servers, overHTTP bool, log *zap.Logger) {
-	o.api.Register(pages, r, s)
-	if overHTTP {
-		pages.Handle("GET /metrics", o.metrics.Handler(r, log))
-	}
 }
 
 // callObservers are several observers of calls as one.

@@ -99,7 +99,10 @@ func (s *service) run(ctx context.Context) (err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
-		s.observers.register(s.pages, r, m, s.flags.OverHTTP, s.log)
+		s.observers.api.Register(s.pages, r, m)
+		if s.flags.OverHTTP {
+			s.pages.Handle("GET /metrics", s.observers.metrics.Handler(r, s.log))
+		}
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.pipeline(record).Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
@@ -148,7 +151,8 @@ func (s *service) pipeline(record *editRecord) reload.Pipeline {
 				s.log.Warn(p.Error())
 			}
 			record.applied(c)
-			s.observers.edited(c)
+			s.observers.access.Edit(c)
+			s.observers.api.Loaded(c)
 		},
 		Log: s.log,
 	}
@@ -166,7 +170,7 @@ func (s *service) servers(r *adapter.Router) *server.Servers {
 		Open: func(v server.View, chosen []string) (server.Router, server.Options) {
 			live := reload.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })
 			options := server.Options{Live: live, Version: s.Version, Log: s.log}
-			s.observers.observeServer(&options)
+			options.Observer, options.Tracer, options.Savings = s.observers.calls, s.observers.traces.Tracer(), s.observers.metrics
 			view := r.Scope(chosen...)
 			options.Runner = view
 			return view, options
