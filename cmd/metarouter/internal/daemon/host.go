@@ -75,7 +75,7 @@ func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error
 	if err != nil {
 		return err
 	}
-	return h.serveAt(ctx, l, socket, mux)
+	return h.serveAt(ctx, l, mux)
 }
 
 // TakeOver is Run for a host that stays: clients of a host with the same terms come to it. It calls other with the reason
@@ -94,19 +94,19 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 		}
 		conn.Close()
 	}
-	l, socket, err := s.listen(shared)
+	l, err := s.listen(shared)
 	if unlock(); err != nil {
 		return err
 	}
 	if h.Listening != nil {
 		h.Listening()
 	}
-	return h.serveAt(ctx, l, socket, mux)
+	return h.serveAt(ctx, l, mux)
 }
 
-func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *http.ServeMux) (err error) {
-	defer socketsAt(socket).running("") // which removes the sockets of dead routers
-	h.socket, h.life, h.clients = socket, signal.NewLife(), make(map[string]chan net.Conn)
+func (h *Host) serveAt(ctx context.Context, l net.Listener, mux *http.ServeMux) (err error) {
+	h.socket, h.life, h.clients = l.Addr().String(), signal.NewLife(), make(map[string]chan net.Conn)
+	defer socketsAt(h.socket).running("") // which removes the sockets of dead routers
 	mux.HandleFunc("PUT /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
 	mux.HandleFunc("PUT /handover", h.answerHandOver)
 	mux.HandleFunc("POST /join", h.join)

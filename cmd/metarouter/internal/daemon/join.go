@@ -160,10 +160,7 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	socket, err := j.Sockets.newSocket(shared)
-	if err != nil {
-		return nil, err
-	}
+	socket := j.Sockets.newSocket(shared)
 	host, ended, err := j.start(socket)
 	if err != nil {
 		return nil, err
