@@ -12,8 +12,10 @@ import (
 const (
 	// LockTime is how long another process may usually hold a lock.
 	LockTime = 2 * time.Minute
-	// lockPause is the time between two attempts to take a lock.
-	lockPause = 2 * time.Millisecond
+	// Between two attempts to take a lock, a process waits for shortPause at first, then a hundredth longer each time,
+	// and longPause at most.
+	shortPause = 2 * time.Millisecond
+	longPause  = 50 * time.Millisecond
 )
 
 // Lock takes the lock of the file at path until unlock is called or the process ends. It waits as long as within while
@@ -25,17 +27,17 @@ func Lock(ctx context.Context, path string, within time.Duration, doing string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	locked := false
-	ended := signal.Poll(ctx, lockPause, func() bool {
-		locked, err = TryLock(f)
-		return locked || err != nil
-	})
-	if locked {
-		return func() { f.Close() }, nil
+	for pause := shortPause; ; pause = min(pause+pause/100, longPause) {
+		locked, err := TryLock(f)
+		switch {
+		case locked:
+			return func() { f.Close() }, nil
+		case err != nil:
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		case signal.Within(ctx.Done(), pause):
+			f.Close()
+			return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, ctx.Err())
+		}
 	}
-	f.Close()
-	if !ended {
-		return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, ctx.Err())
-	}
-	return nil, fmt.Errorf("lock %s: %w", path, err)
 }

@@ -165,8 +165,8 @@ func (h *Host) handOver() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.life.Cause() == nil {
-		h.life.Close(errHandedOver)
 		socketsAt(h.socket).setAside(h.socket, "leaving-")
+		h.life.Close(errHandedOver)
 	}
 }
 

@@ -16,7 +16,8 @@ type leaver interface {
 // leavePoll is how often a Relay looks whether its client still awaits an answer of a router that it is to leave.
 const leavePoll = 20 * time.Millisecond
 
-// leave leaves the router, once that is to be left and the client awaits no answer of it, unless the router ends, and ctx, before.
+// leave leaves the router, once that is to be left and the client awaits no answer of it. It ends with ctx, which ends with the
+// router.
 func (r *Relay) leave(ctx context.Context, router leaver) {
 	select {
 	case <-router.Released():

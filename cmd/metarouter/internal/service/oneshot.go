@@ -107,15 +107,20 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	}
 	o := r.Options(log)
 	o.OnDemand = true
-	o.Audit = func(e audit.Event) { r.Files.Record(e) }
+	var mask func(string) string
 	if r.Observed {
+		if err := configfile.CheckAudit(c); err != nil { // no call may run without its log
+			return configfile.InConfig(c, err)
+		}
 		all, err := openObservers(c, r.Version, log)
 		if err != nil {
 			return configfile.InConfig(c, err)
 		}
 		defer all.close()
 		all.observeRouter(&o)
+		mask = all.mask.Text
 	}
+	o.Audit = func(e audit.Event) { r.Files.RecordIn(c, e, mask) }
 	err = runRouter(ctx, adapter.New(c, o), nil, do)
 	if ctx.Err() != nil {
 		return console.Interrupted
