@@ -117,16 +117,16 @@ func (s *Source) TrustCommand(file string) string {
 // auditTime is how long a command waits until its event is written.
 const auditTime = 5 * time.Second
 
-// Record is [Source.RecordIn] for the configuration in use.
+// Record is [RecordAudit] for the configuration in use.
 func (s *Source) Record(e audit.Event) {
 	c, _ := s.Usable()
-	s.RecordIn(c, e, nil)
+	RecordAudit(s, c, e, nil)
 }
 
-// RecordIn records an act of a command, if the configuration names an audit log, or a router that serves over HTTP keeps one
+// RecordAudit records an act of a command, if the configuration names an audit log, or a router that serves keeps one
 // in the data folder. mask hides secrets, as in [audit.Options]. A log that can't be written is noted: the command has done
 // its work.
-func (s *Source) RecordIn(c config.Config, e audit.Event, mask func(string) string) {
+func RecordAudit(s *Source, c config.Config, e audit.Event, mask func(string) string) {
 	o := AuditOptions(c, s.Data)
 	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
 		return

@@ -120,7 +120,7 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 		all.observeRouter(&o)
 		mask = all.mask.Text
 	}
-	o.Audit = func(e audit.Event) { r.Files.RecordIn(c, e, mask) }
+	o.Audit = func(e audit.Event) { configfile.RecordAudit(r.Files, c, e, mask) }
 	err = runRouter(ctx, adapter.New(c, o), nil, do)
 	if ctx.Err() != nil {
 		return console.Interrupted
