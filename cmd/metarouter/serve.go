@@ -9,12 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/serve"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 )
 
 func newServeCommand(local *service.Runner, args []string, program string) *cobra.Command {
-	f := serve.Flags{Args: args, Program: program}
+	f := service.Flags{Args: args, Program: program}
 	var cmd *cobra.Command
 	cmd = newCommand("serve", noArguments, func(ctx context.Context, _ []string) error {
 		if slices.Sort(f.Only); cmd.Flags().Changed("only") && strings.Join(f.Only, "") == "" {
@@ -23,7 +22,7 @@ func newServeCommand(local *service.Runner, args []string, program string) *cobr
 		f.Only = slices.Compact(f.Only)
 		f.OverHTTP = cmd.Flags().Changed("http")
 		f.Stdio = f.Stdio && (!f.OverHTTP || cmd.Flags().Changed("stdio"))
-		return serve.Run(ctx, local, f)
+		return service.Serve(ctx, local, f)
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.Mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), code (tools that find the others and run scripts that call them), or auto (direct if the definitions of all tools cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
@@ -40,7 +39,7 @@ func newServeCommand(local *service.Runner, args []string, program string) *cobr
 	flags.StringVar(&f.Web.TLSCert, "tls-cert", "", "Serve HTTPS with the certificate and its chain in this PEM `file`, which is read again when it changes. (default \"http.tlsCert\" of the configuration, else plain HTTP)")
 	flags.StringVar(&f.Web.TLSKey, "tls-key", "", "Read the key of --tls-cert from this PEM `file`, which is read again when it changes. (default \"http.tlsKey\" of the configuration)")
 	flags.BoolVar(&f.Standalone, "standalone", false, "Run the servers for this client alone. By default all clients of one configuration share a router and its servers, whatever their folder and environment, over stdio and HTTP.")
-	flags.StringVar(&f.Host, serve.HostFlag, "", "")
-	flags.MarkHidden(serve.HostFlag)
+	flags.StringVar(&f.Host, service.HostFlag, "", "")
+	flags.MarkHidden(service.HostFlag)
 	return cmd
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
-	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
 // lockTime is how long another process may hold the lock.
@@ -46,9 +45,7 @@ func (f File) Create() error {
 
 // Lock keeps other processes from writing until unlock is called.
 func (f File) Lock(ctx context.Context) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	return vault.Lock(ctx, f.Path+".lock", "writes to the log")
+	return safefile.Lock(ctx, f.Path+".lock", lockTime, "writes to the log")
 }
 
 // Append writes whole lines, all or none. A full file is renamed before.

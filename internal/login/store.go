@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
@@ -263,7 +264,7 @@ func makeRoom[K comparable, V any](m map[K]V, key K, most int) {
 // called or the process ends. It waits while another one has it.
 func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) {
 	if s.folder != "" {
-		return vault.Lock(ctx, s.lockPath(id), "refreshes the token of a login")
+		return safefile.Lock(ctx, s.lockPath(id), safefile.LockTime, "refreshes the token of a login")
 	}
 	select {
 	case s.turn <- struct{}{}:

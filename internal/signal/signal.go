@@ -5,6 +5,7 @@
 package signal
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -29,6 +30,21 @@ func IsClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// Poll calls done, and again each time that so much time has passed, until it returns true. Poll returns false if ctx ends before
+// that.
+func Poll(ctx context.Context, every time.Duration, done func() bool) bool {
+	again := time.NewTicker(every)
+	defer again.Stop()
+	for !done() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // Leave puts a notice into c unless it holds one.

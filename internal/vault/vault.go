@@ -218,7 +218,7 @@ func (v *Vault) Edit(ctx context.Context, change func(map[string]string) error) 
 	if err := os.MkdirAll(v.folder, 0o700); err != nil {
 		return false, err
 	}
-	unlock, err := Lock(ctx, v.path(".lock"), "changes the "+v.noun)
+	unlock, err := safefile.Lock(ctx, v.path(".lock"), safefile.LockTime, "changes the "+v.noun)
 	if err != nil {
 		return false, err
 	}

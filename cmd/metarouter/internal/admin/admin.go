@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
@@ -23,8 +21,7 @@ import (
 // Options describe the router of an API. The zero value is for a router of a test.
 type Options struct {
 	Version string
-	DataDir string // "" if nothing is kept
-	Log     *zap.Logger
+	DataDir string          // "" if nothing is kept
 	Mask    *telemetry.Mask // hides secrets; nil makes one, which knows the secrets of the configurations
 
 	// Watched says that edits of the configuration's files take effect when they are saved.
@@ -57,7 +54,6 @@ type API struct {
 
 // New returns the API for a router of the configuration.
 func New(c config.Config, o Options) *API {
-	o.Log = cmp.Or(o.Log, zap.NewNop()).Named("admin")
 	o.Mask = cmp.Or(o.Mask, new(telemetry.Mask))
 	a := &API{options: o, born: time.Now(), callStats: callStats{mask: o.Mask}}
 	a.Loaded(c)

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
@@ -83,15 +84,7 @@ func (a *API) settle(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for isPending(a.router, a.judgement(), a.options.DataDir) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	signal.Poll(ctx, 10*time.Millisecond, func() bool { return !isPending(a.router, a.judgement(), a.options.DataDir) })
 }
 
 // justSaved reports whether a file was saved within the last seconds.

@@ -11,10 +11,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // runDoctor answers POST /dashboard/doctor. The servers have the PATH and the variables of the router, not
@@ -26,7 +24,14 @@ func runDoctor(q *query) (any, error) {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
-	found := caseOf(c, r.Servers(), snapshot, q.exposed, doctor.Look(q.options.DataDir))
+	names := q.exposed(snapshot)
+	found := doctor.Case{
+		Config: c, Catalog: snapshot, World: doctor.Look(q.options.DataDir),
+		Finds: func(name string) bool { _, ok := names.Only(name); return ok },
+	}
+	for _, s := range r.Servers() {
+		found.Servers = append(found.Servers, s.Status)
+	}
 	if why := q.judgement(); why != nil {
 		found.Edit = q.explain(why)
 		if w, ok := errors.AsType[*configfile.Waiting](found.Edit); ok {
@@ -62,19 +67,6 @@ func startAgain(ctx context.Context, r *adapter.Router) {
 	trying.Wait()
 }
 
-// caseOf returns the case of a router for [doctor.Examine]. The names of its tools are made only if a finding needs them.
-func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, exposed func(*registry.Snapshot) *exposure.ToolNames, w doctor.World) doctor.Case {
-	names := sync.OnceValue(func() *exposure.ToolNames { return exposed(catalog) })
-	found := doctor.Case{
-		Config: c, Catalog: catalog, World: w,
-		Finds: func(name string) bool { _, ok := names().Only(name); return ok },
-	}
-	for _, s := range servers {
-		found.Servers = append(found.Servers, s.Status)
-	}
-	return found
-}
-
 // diagnose returns why a server does not work, and advice. For a misconfigured entry it returns no problem,
 // since the page shows the problems of the configuration.
 func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
@@ -83,11 +75,9 @@ func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	if i < 0 {
 		return "", ""
 	}
-	c.Servers = c.Servers[i : i+1]
-	snapshot := a.router.Snapshot()
-	report := doctor.Examine(caseOf(c, []adapter.ServerInfo{s}, snapshot, a.exposed, doctor.Look("")))
-	if i := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return f.Server == s.Name }); i >= 0 {
-		problem, fix = plain.Text(report.Findings[i].Problem), plain.Text(report.Findings[i].Fix)
+	all := doctor.ExamineServer(doctor.Case{Config: c, Catalog: a.router.Snapshot(), World: doctor.Look("")}, c.Servers[i], s.Status)
+	if len(all) > 0 {
+		problem, fix = plain.Text(all[0].Problem), plain.Text(all[0].Fix)
 	}
 	if s.State == status.Misconfigured {
 		problem = ""

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -16,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -60,12 +60,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		waiting := a.router.Approvals().Changed() // before the update is made, so that no change is missed
 		text := []byte(":\n\n")                   // a comment
 		if u, news := page.next(now); news {
-			b, err := json.Marshal(u)
-			if err != nil {
-				a.options.Log.DPanic("an update is not JSON: " + err.Error())
-				return
-			}
-			text = append(append([]byte("event: state\ndata: "), b...), '\n', '\n')
+			text = fmt.Appendf(nil, "event: state\ndata: %s\n\n", wire.Marshal(u))
 		} else if now.Sub(sent) < keepAliveInterval {
 			text = nil
 		}

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -60,22 +61,19 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClie
 	if err != nil && !configfile.IsMistake(err) {
 		return err
 	}
-	unusable, checked := err, err != nil || named
-	trust := func() {
-		if !checked {
-			usable, distrust := e.Files.RequireTrust(ctx, c)
-			c, unusable, checked = usable, distrust, true
+	unusable := sync.OnceValue(func() error {
+		if err == nil && !named {
+			c, err = e.Files.RequireTrust(ctx, c)
 		}
-	}
-	if !n.peek {
-		if trust(); unusable == console.Interrupted {
-			return unusable
-		}
+		return err
+	})
+	if !n.peek && unusable() == console.Interrupted {
+		return console.Interrupted
 	}
 	client := &apiClient{Env: e, asClient: n.asClient, routers: e.running(ctx, c)}
 	if len(client.routers) == 0 {
-		if trust(); unusable != nil {
-			return unusable
+		if err := unusable(); err != nil {
+			return err
 		}
 		if n.alone != nil {
 			if err := n.alone(&c); err != nil {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +19,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // Servers prints the state of all servers.
@@ -204,10 +205,7 @@ func Watch(ctx context.Context, e *Env) error {
 			if err := printWatched(e, shown, rows); err != nil {
 				return err
 			}
-			select {
-			case <-time.After(watchEvery):
-			case <-ctx.Done():
-			}
+			signal.Within(ctx.Done(), watchEvery)
 		}
 		return nil
 	})
@@ -269,12 +267,11 @@ func printWatched(e *Env, shown map[string]exposure.ServerRow, rows []exposure.S
 // printState prints a server as a line.
 func printState(e *Env, s exposure.ServerRow) error {
 	if e.JSON {
-		lines := json.NewEncoder(plain.NewEscaper(e.Raw))
-		lines.SetEscapeHTML(false)
-		return lines.Encode(struct {
+		_, err := fmt.Fprintf(plain.NewEscaper(e.Raw), "%s\n", wire.Marshal(struct {
 			Time time.Time `json:"time"`
 			exposure.ServerRow
-		}{time.Now(), s})
+		}{time.Now(), s}))
+		return err
 	}
 	line := fmt.Sprintf("%s %s: %s", time.Now().Format(time.TimeOnly), s.Name, s.State)
 	if s.Tools > 0 {

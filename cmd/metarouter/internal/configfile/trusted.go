@@ -141,15 +141,21 @@ func (s *Source) TrustCommand(file string) string {
 // auditTime is how long a command waits until its event is written.
 const auditTime = 5 * time.Second
 
-// Record records a change that a command has made, if the configuration in use names an audit
-// log, or a router that serves over HTTP keeps one in the data folder. A log that can't be
-// written is noted: the command has done its work.
+// Record is [RecordAudit] for the configuration in use.
 func (s *Source) Record(e audit.Event) {
 	c, _ := s.Usable()
+	RecordAudit(s, c, e, nil)
+}
+
+// RecordAudit records an act of a command, if the configuration names an audit log, or a router that serves keeps one
+// in the data folder. mask hides secrets, as in [audit.Options]. A log that can't be written is noted: the command has done
+// its work.
+func RecordAudit(s *Source, c config.Config, e audit.Event, mask func(string) string) {
 	o := AuditOptions(c, s.Data)
 	if o.File == "" || c.Router.Audit.File == "" && !audit.Exists(o.File) {
 		return
 	}
+	o.Mask = mask
 	l, err := audit.Open(o)
 	if err == nil {
 		e.Principal, e.From = cmp.Or(e.Principal, UserName()), cmp.Or(e.From, "terminal")

@@ -96,10 +96,8 @@ func Live(stderr io.Writer, work func(), delay time.Duration, frame func(now tim
 		defer close(done)
 		work()
 	}()
-	select {
-	case <-done:
+	if signal.Within(done, delay) {
 		return
-	case <-time.After(delay):
 	}
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()

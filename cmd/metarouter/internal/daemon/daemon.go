@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // Sockets are the sockets of routers with the same configuration files: a folder and a prefix of names. The zero value has no sockets.
@@ -69,18 +70,32 @@ func (s Sockets) isOurs() bool {
 // the prefix.
 const shared = "shared-"
 
-func (s Sockets) newSocket(kind string) (path string, err error) {
+// lockTime is how long a process may look for a router to share: others may be waiting for a router to start.
+const lockTime = 30 * time.Second
+
+// lock keeps other processes from looking for a router to share and starting one, until unlock is called.
+func (s Sockets) lock(ctx context.Context) (unlock func(), err error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	return safefile.Lock(ctx, s.lockFile(), lockTime, "looks for a router to share")
+}
+
+func (s Sockets) lockFile() string { return filepath.Join(s.dir, "lock."+s.prefix) }
+
+// newSocket returns the path of a new socket of a kind.
+func (s Sockets) newSocket(kind string) string {
 	s.running("") // which removes the sockets of dead routers
 	// A router that ends removes its socket, so no two may have the same name.
-	return filepath.Join(s.dir, s.prefix+kind+rand.Text()[:12]), s.open()
+	return filepath.Join(s.dir, s.prefix+kind+rand.Text()[:12])
 }
 
 // listen listens at a new socket.
-func (s Sockets) listen(kind string) (l net.Listener, path string, err error) {
-	if path, err = s.newSocket(kind); err == nil {
-		l, err = listenAt(path)
+func (s Sockets) listen(kind string) (net.Listener, error) {
+	if err := s.open(); err != nil {
+		return nil, err
 	}
-	return l, path, err
+	return listenAt(s.newSocket(kind))
 }
 
 func listenAt(path string) (net.Listener, error) {
@@ -147,7 +162,7 @@ const staleAfter = 2 * time.Second
 // Serve answers the requests of other processes with the same files, until ctx ends.
 func Serve(ctx context.Context, s Sockets, h http.Handler) error {
 	defer s.running("") // which removes the sockets of dead routers
-	l, _, err := s.listen("")
+	l, err := s.listen("")
 	if err != nil {
 		return err
 	}

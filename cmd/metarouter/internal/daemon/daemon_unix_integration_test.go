@@ -26,7 +26,7 @@ func TestHungRouterIsSetAside(t *testing.T) {
 	self, err := os.Executable()
 	expect.OK(t, err)
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
-	l, _, err := sockets.listen(shared)
+	l, err := sockets.listen(shared)
 	expect.OK(t, err)
 	defer l.Close()
 	var asked atomic.Int64

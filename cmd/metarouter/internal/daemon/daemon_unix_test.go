@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // A folder may have any name, such as one that is a pattern.
 func TestSocketInAnyFolder(t *testing.T) {
 	sockets := Sockets{filepath.Join(t.TempDir(), "[a]*"), "x."}
-	l, _, err := sockets.listen(shared)
+	l, err := sockets.listen(shared)
 	expect.OK(t, err)
 	defer l.Close()
 	if got := sockets.running(shared); len(got) != 1 || got[0] != l.Addr().String() {
@@ -48,7 +48,7 @@ func TestNewestSocketFirst(t *testing.T) {
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	var paths []string
 	for i := range 5 {
-		l, _, err := sockets.listen(shared)
+		l, err := sockets.listen(shared)
 		expect.OK(t, err)
 		defer l.Close()
 		at := time.Now().Add(time.Duration(i) * time.Minute)
@@ -64,11 +64,11 @@ func TestFolderOfAnother(t *testing.T) {
 		t.Skip("only root can give a folder away")
 	}
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
-	l, _, err := sockets.listen("")
+	l, err := sockets.listen("")
 	expect.OK(t, err)
 	defer l.Close()
 	expect.OK(t, os.Chown(sockets.dir, 1, 1))
-	if l, _, err := sockets.listen(""); err == nil {
+	if l, err := sockets.listen(""); err == nil {
 		l.Close()
 		t.Error("a socket was made in it")
 	}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -27,4 +29,11 @@ func TestGreeting(t *testing.T) {
 	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	_, err = readGreeting(httptest.NewRecorder(), q)
 	expect.Error(t, err, "too large")
+}
+
+// A host that ends between both requests of a client does not refuse the client: another host may serve it.
+func TestJoinAtTheEnd(t *testing.T) {
+	h, w := &Host{clients: make(map[string]chan net.Conn)}, httptest.NewRecorder()
+	h.join(w, httptest.NewRequest("POST", "/join?client=gone", nil))
+	expect.Equal(t, w.Code, http.StatusServiceUnavailable)
 }

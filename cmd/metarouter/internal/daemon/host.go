@@ -60,13 +60,13 @@ type Host struct {
 	Log *Log
 
 	socket  string
-	mu      sync.Mutex // guards the fields below
+	life    *signal.Life // while it lasts, clients are admitted; they are its work
+	mu      sync.Mutex   // guards clients, and is held while the life ends
 	clients map[string]chan net.Conn
-	closed  bool          // no more clients are admitted
-	handed  chan struct{} // closed when the clients are to go to another host
-	served  sync.WaitGroup
-	empty   chan struct{} // closed when the last client has left
 }
+
+// errHandedOver ends the life of a host with clients that are to go to another one.
+var errHandedOver = errors.New("another host takes over")
 
 // Run serves the clients that come to a socket which it makes, and the other requests that mux
 // serves, until the last client has left, no client came, or ctx ends.
@@ -75,7 +75,7 @@ func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error
 	if err != nil {
 		return err
 	}
-	return h.serveAt(ctx, l, socket, mux)
+	return h.serveAt(ctx, l, mux)
 }
 
 // TakeOver is Run for a host that stays: clients of a host with the same terms come to it. It calls other with the reason
@@ -94,19 +94,19 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 		}
 		conn.Close()
 	}
-	l, socket, err := s.listen(shared)
+	l, err := s.listen(shared)
 	if unlock(); err != nil {
 		return err
 	}
 	if h.Listening != nil {
 		h.Listening()
 	}
-	return h.serveAt(ctx, l, socket, mux)
+	return h.serveAt(ctx, l, mux)
 }
 
-func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *http.ServeMux) (err error) {
-	defer socketsAt(socket).running("") // which removes the sockets of dead routers
-	h.socket, h.clients, h.handed, h.empty = socket, make(map[string]chan net.Conn), make(chan struct{}), make(chan struct{})
+func (h *Host) serveAt(ctx context.Context, l net.Listener, mux *http.ServeMux) (err error) {
+	h.socket, h.life, h.clients = l.Addr().String(), signal.NewLife(), make(map[string]chan net.Conn)
+	defer socketsAt(h.socket).running("") // which removes the sockets of dead routers
 	mux.HandleFunc("PUT /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
 	mux.HandleFunc("PUT /handover", h.answerHandOver)
 	mux.HandleFunc("POST /join", h.join)
@@ -120,31 +120,29 @@ func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *
 	ended := make(chan error, 1)
 	go func() { ended <- serve(serving, l, mux) }()
 	select {
-	case <-h.empty:
+	case <-h.life.Done():
+		h.life.Wait() // commands find the router until its clients have gone to another one
 	case <-ctx.Done():
 	case err = <-ended:
 		ended <- nil
 	}
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
+	h.life.Close(nil)
 	stop()
-	h.served.Wait()
+	h.life.Wait()
 	return errors.Join(err, <-ended)
 }
 
 // admit admits a client. It returns the client's id, and the channel by which its connection
 // comes; "" if the host is about to end.
-func (h *Host) admit() (id string, joined <-chan net.Conn) {
+func (h *Host) admit(ctx context.Context) (id string, joined <-chan net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if ctx.Err() != nil || !h.life.Begin() {
 		return "", nil
 	}
 	id = rand.Text()
 	c := make(chan net.Conn, 1)
 	h.clients[id] = c
-	h.served.Add(1)
 	return id, c
 }
 
@@ -157,11 +155,8 @@ func (h *Host) remove(id string) (last bool) {
 	if len(h.clients) > 0 || h.Stays {
 		return false
 	}
-	h.closed = true
-	if !signal.IsClosed(h.empty) {
-		close(h.empty)
-	}
-	return !signal.IsClosed(h.handed)
+	h.life.Close(nil)
+	return h.life.Cause() != errHandedOver
 }
 
 // handOver has the clients go to another host, each once it awaits no answer: their processes see the end of the log, and
@@ -169,14 +164,9 @@ func (h *Host) remove(id string) (last bool) {
 func (h *Host) handOver() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if signal.IsClosed(h.handed) {
-		return
-	}
-	h.closed = true
-	close(h.handed)
-	socketsAt(h.socket).setAside(h.socket, "leaving-")
-	if len(h.clients) == 0 {
-		close(h.empty)
+	if h.life.Cause() == nil {
+		socketsAt(h.socket).setAside(h.socket, "leaving-")
+		h.life.Close(errHandedOver)
 	}
 }
 
@@ -203,18 +193,9 @@ func (h *Host) awaitText(ctx context.Context, text string) {
 		return
 	}
 	h.Reload() // also a host that does not watch its files
-	timeout := time.After(reloading)
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for h.Text() != text {
-		select {
-		case <-again.C:
-		case <-timeout:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+	ctx, cancel := context.WithTimeout(ctx, reloading)
+	defer cancel()
+	signal.Poll(ctx, 50*time.Millisecond, func() bool { return h.Text() == text })
 }
 
 // attend answers the first request of a client's process: with lines of the log, until the process may
@@ -238,12 +219,12 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", c.Profile), http.StatusNotFound)
 		return
 	}
-	id, joined := h.admit()
-	if ctx.Err() != nil || id == "" {
+	id, joined := h.admit(ctx)
+	if id == "" {
 		http.Error(w, "the router is about to end", http.StatusServiceUnavailable)
 		return
 	}
-	defer h.served.Done()
+	defer h.life.Work.Done()
 	log, err := hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"+clientHeader+": "+id+"\r\n\r\n")
 	if err != nil {
 		h.remove(id)
@@ -257,16 +238,13 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(there, cancel)
-	go func() { // ends when the client is served no more
-		select {
-		case <-h.handed:
-			if half, ok := log.(interface{ CloseWrite() error }); ok {
-				half.CloseWrite()
-			}
-		case <-serving.Done():
+	stop := context.AfterFunc(h.life.Context(), func() {
+		if half, ok := log.(interface{ CloseWrite() error }); ok && h.life.Cause() == errHandedOver {
+			half.CloseWrite()
 		}
-	}()
+	})
 	h.serve(serving, c.Client, joined, log)
+	stop()
 	if last := h.remove(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
 		context.AfterFunc(there, h.Abandoned) // the log's connection ends with this process
 		return
@@ -296,7 +274,7 @@ func (h *Host) join(w http.ResponseWriter, q *http.Request) {
 	}
 	h.mu.Unlock()
 	if joined == nil {
-		http.Error(w, "there is no such client", http.StatusNotFound)
+		http.Error(w, "there is no such client: the router is about to end", http.StatusServiceUnavailable)
 		return
 	}
 	if c, err := hijack(w, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: mcp\r\n\r\n"); err == nil {

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -117,24 +116,17 @@ type Session struct {
 	socket   string
 	log      net.Conn
 	released chan struct{} // closed when the host needs the process no more
-	left     atomic.Bool
 }
 
-// Released is closed when the router has ended, or hands its clients over to a newer one: then the client is to leave it.
+// Released is closed when the router needs the process no more: it has ended, if this was its last client, or hands its clients
+// over to a newer one.
 func (s *Session) Released() <-chan struct{} { return s.released }
 
 // Leave ends the session with a router that has no request of the client.
 func (s *Session) Leave() {
-	s.left.Store(true)
 	s.Close()
 	s.log.Close()
 }
-
-// HasLeft reports whether Leave has ended the session.
-func (s *Session) HasLeft() bool { return s.left.Load() }
-
-// Wait waits until the process may end: until the host has ended, if this was its last client.
-func (s *Session) Wait() { <-s.released }
 
 // Reload has the host read the configuration again.
 func (s *Session) Reload(ctx context.Context) {
@@ -168,10 +160,7 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	socket, err := j.Sockets.newSocket(shared)
-	if err != nil {
-		return nil, err
-	}
+	socket := j.Sockets.newSocket(shared)
 	host, ended, err := j.start(socket)
 	if err != nil {
 		return nil, err

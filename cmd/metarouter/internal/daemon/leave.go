@@ -1,6 +1,11 @@
 package daemon
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
+)
 
 // A leaver is the connection with a router that may hand its clients over to another one.
 type leaver interface {
@@ -11,21 +16,13 @@ type leaver interface {
 // leavePoll is how often a Relay looks whether its client still awaits an answer of a router that it is to leave.
 const leavePoll = 20 * time.Millisecond
 
-// leave leaves the router, once that is to be left and the client awaits no answer of it. It ends when ended is closed.
-func (r *Relay) leave(router leaver, ended <-chan struct{}) {
+// leave leaves the router, once that is to be left and the client awaits no answer of it. It ends with ctx, which ends with the
+// router.
+func (r *Relay) leave(ctx context.Context, router leaver) {
 	select {
 	case <-router.Released():
-	case <-ended:
-		return
-	}
-	again := time.NewTicker(leavePoll)
-	defer again.Stop()
-	for !leaveIfIdle(r, router) {
-		select {
-		case <-again.C:
-		case <-ended:
-			return
-		}
+		signal.Poll(ctx, leavePoll, func() bool { return leaveIfIdle(r, router) })
+	case <-ctx.Done():
 	}
 }
 

@@ -52,9 +52,9 @@ type Relay struct {
 	In  io.Reader
 	Out io.Writer
 
-	// Connect finds a router: at first, and each time that the one before has ended. An error of
-	// Connect ends Run.
-	Connect func(ctx context.Context) (Conn, error)
+	// Connect finds a router: at first, and each time that the one before has ended, or was left for
+	// another one. An error of Connect ends Run.
+	Connect func(ctx context.Context, left bool) (Conn, error)
 
 	writing sync.Mutex // held while a message is written to router, and while there is no router
 	router  Conn
@@ -97,7 +97,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.writing.Lock()
 	go r.readClient(done)
 	for routers := 0; ; routers++ {
-		router, err := r.Connect(ctx)
+		router, err := r.Connect(ctx, r.away)
 		if ctx.Err() != nil && router == nil {
 			return nil
 		}
@@ -113,12 +113,12 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.resume(routers)
 		}()
 		stop := context.AfterFunc(ctx, r.cancelAll)
-		ended := make(chan struct{})
+		serving, ended := context.WithCancel(ctx)
 		if leaving, ok := router.(leaver); ok {
-			go r.leave(leaving, ended)
+			go r.leave(serving, leaving)
 		}
 		err = r.readRouter(router)
-		close(ended)
+		ended()
 		router.Close() // which ends a write to it
 		<-resumed
 		stop()

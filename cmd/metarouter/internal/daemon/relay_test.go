@@ -31,7 +31,7 @@ func play(t *testing.T) *stage {
 	answers, out := io.Pipe()
 	ctx, end := context.WithCancel(t.Context())
 	s := &stage{t, client, bufio.NewReader(answers), make(chan *LocalConn, 1), end, make(chan error, 1)}
-	r := Relay{In: in, Out: out, Connect: func(ctx context.Context) (Conn, error) {
+	r := Relay{In: in, Out: out, Connect: func(ctx context.Context, _ bool) (Conn, error) {
 		ours, theirs := Local()
 		select {
 		case s.routers <- theirs:
@@ -234,7 +234,7 @@ func TestRelayIsHandedOver(t *testing.T) {
 	answers, out := io.Pipe()
 	defer answers.Close()
 	routers, releases := make(chan *LocalConn, 2), make(chan chan struct{}, 2)
-	r := Relay{In: in, Out: out, Connect: func(context.Context) (Conn, error) {
+	r := Relay{In: in, Out: out, Connect: func(context.Context, bool) (Conn, error) {
 		ours, theirs := Local()
 		released := make(chan struct{})
 		routers <- theirs
@@ -304,7 +304,7 @@ func TestNewerBuild(t *testing.T) {
 // What is wrong with finding a router ends the Relay, and a message that is too long ends nothing.
 func TestRelayFails(t *testing.T) {
 	broken := errors.New("broken")
-	r := Relay{In: strings.NewReader(""), Out: io.Discard, Connect: func(context.Context) (Conn, error) { return nil, broken }}
+	r := Relay{In: strings.NewReader(""), Out: io.Discard, Connect: func(context.Context, bool) (Conn, error) { return nil, broken }}
 	expect.Equal(t, r.Run(t.Context()), broken, "Run")
 	if testing.Short() {
 		return

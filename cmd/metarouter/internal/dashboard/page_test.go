@@ -28,7 +28,7 @@ func TestFiles(t *testing.T) {
 	for path, want := range map[string]int{
 		"/": 200, "/dashboard/page/app.js": 200, "/dashboard/page/vendor/lit-html/lit-html.js": 200,
 		"/dashboard/page/": 404, "/dashboard/page/vendor": 404, "/dashboard/page/vendor/": 404, "/dashboard/page/vendor/uplot/dist/": 404,
-		"/dashboard/page/..%2fpage.go": 404, "/dashboard/page/%2e%2e/key.go": 404, "/dashboard/page/nothing.js": 404, "/dashboard": 404,
+		"/dashboard/page/..%2fpage.go": 404, "/dashboard/page/%2e%2e/page.go": 404, "/dashboard/page/nothing.js": 404, "/dashboard": 404,
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			if got := get(method, path).StatusCode; got != want && (got < 300 || got > 399) {

@@ -96,12 +96,9 @@ func verdict(findings []Finding, wanted, working int) string {
 }
 
 // Unusable returns the diagnosis of a configuration that can't be read.
-func Unusable(err error) Diagnosis {
-	f := Finding{Severity: Broken, Problem: "the configuration can't be read: " + err.Error(), Fix: "correct the file; 'metarouter check' says whether it is correct"}
-	if p, ok := err.(config.Problem); ok {
-		f.Problem, f.Fix = ofProblem(p)
-	}
-	return Diagnosis{Findings: []Finding{f}, Verdict: "the configuration can't be used; nothing was started"}
+func Unusable(p config.Problem) Diagnosis {
+	problem, fix := ofProblem(p)
+	return Diagnosis{Findings: []Finding{{Severity: Broken, Problem: problem, Fix: fix}}, Verdict: "the configuration can't be used; nothing was started"}
 }
 
 // Examine returns the diagnosis of the case. It is pure.
@@ -120,12 +117,7 @@ func Examine(c Case) Diagnosis {
 		if entry.Disabled && now.State == status.Stopping { // its calls end
 			now.State = status.Disabled
 		}
-		before := len(x.all)
-		x.server = entry.Name
-		examineServer(x, c, entry, concealed(entry, now), c.Catalog.Offer(entry.Name))
-		slices.SortStableFunc(x.all[before:], func(a, b Finding) int {
-			return cmp.Compare(rank(a.Severity), rank(b.Severity))
-		})
+		x.all = append(x.all, ExamineServer(c, entry, now)...)
 		if now.State != status.Disabled && now.State != status.Self {
 			wanted++
 			if now.State == status.Ready || now.State == status.Idle {
@@ -135,10 +127,17 @@ func Examine(c Case) Diagnosis {
 			}
 		}
 	}
-	x.server = ""
 	examineWhole(x, c)
 	isBroken := func(f Finding) bool { return f.Severity == Broken }
 	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working), packages}
+}
+
+// ExamineServer returns the findings about the server of an entry, the worst first. It needs no servers of the case.
+func ExamineServer(c Case, entry config.Server, s status.Status) []Finding {
+	x := &findings{server: entry.Name}
+	examineServer(x, c, entry, concealed(entry, s), c.Catalog.Offer(entry.Name))
+	slices.SortStableFunc(x.all, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	return x.all
 }
 
 func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
@@ -187,7 +186,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	checkDuplicates(x, c, entry)
 	checkBehaviour(x, entry, s)
 	checkFilters(x, entry, s, offer)
-	checkOffer(x, c, entry, offer)
+	checkOffer(x, c, entry, s, offer)
 }
 
 // examineWhole checks the settings and the data folder, which are not about one server.

@@ -84,9 +84,9 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 }
 
 // checkOffer checks the tools and resources of a server.
-func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
+func checkOffer(x *findings, c Case, entry config.Server, s status.Status, o registry.Listing) {
 	if len(o.Tools)+len(o.Prompts)+len(o.Resources)+len(o.Templates)+len(o.Skills)+len(o.Dropped) == 0 {
-		if stateOf(c, entry.Name) == status.Ready {
+		if s.State == status.Ready {
 			x.add(Warning, "it runs, but it offers nothing: no tool, no prompt, no resource.", "does it need another argument, or a login? See its README")
 		}
 		return
@@ -109,15 +109,6 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	for _, row := range toolRows(entry, o) {
 		row.check(x, entry, o)
 	}
-}
-
-func stateOf(c Case, server string) status.State {
-	for _, s := range c.Servers {
-		if s.Name == server {
-			return s.State
-		}
-	}
-	return ""
 }
 
 // checkDropped names the definitions that the server lists and metarouter can't offer.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,90 +19,56 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// Observers receive the events of a router. They must be closed.
-type Observers struct {
+// observers receive the events of a router. They must be closed.
+type observers struct {
 	traces  *telemetry.Traces // nil if no traces are sent
 	access  *telemetry.AccessLog
 	metrics *telemetry.Metrics // nil before addPages
 	api     *admin.API         // nil before addPages
-	audit   *audit.Log         // nil without a log
+	audit   *audit.Log         // nil without a log, and for a command
+	calls   callObservers      // those of the above that observe calls
 	mask    telemetry.Mask
 }
 
-// OpenObservers returns the observers that the configuration and the environment ask for. data is
-// the data folder of the default audit log, "" for none. The error is about the configuration.
-func OpenObservers(c config.Config, version, data string, log *zap.Logger) (*Observers, error) {
-	o := new(Observers)
+// openObservers returns the observers that the configuration and the environment ask for, without an audit log. The error is
+// about the configuration.
+func openObservers(c config.Config, version string, log *zap.Logger) (o *observers, err error) {
+	o = new(observers)
 	o.mask.Learn(c)
-	var err error
-	if o.audit, err = openAudit(c, data, o.mask.Text, log); err != nil {
-		return nil, err
-	}
 	if o.access, err = telemetry.OpenAccessLog(c, &o.mask, log); err != nil {
-		o.audit.Close(context.Background())
 		return nil, err
 	}
+	o.calls = callObservers{o.access}
 	o.traces = telemetry.OpenTraces(version, log)
 	return o, nil
 }
 
-func (o *Observers) addPages(c config.Config, a admin.Options) {
+func (o *observers) addPages(c config.Config, a admin.Options) {
 	a.Mask = &o.mask
 	o.api = admin.New(c, a)
 	o.metrics = telemetry.NewMetrics(a.Version)
 	o.metrics.CountDropped(o.access)
+	o.calls = append(o.calls, o.metrics, o.api)
 }
 
-func (o *Observers) callObserver() selector.Observer {
-	all := callObservers{o.access}
-	if o.metrics != nil {
-		all = append(all, o.metrics)
-	}
-	if o.api != nil {
-		all = append(all, o.api)
-	}
-	return all
-}
-
-// ObserveRouter sets the observers in the options of a router.
-func (o *Observers) ObserveRouter(options *adapter.Options) {
-	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
+// observeRouter sets the observers in the options of a router.
+func (o *observers) observeRouter(options *adapter.Options) {
+	options.Observer, options.Tracer = o.calls, o.traces.Tracer()
 	options.OnSecrets, options.OnToken = o.mask.Add, o.mask.AddToken
-	options.Audit = o.audit.Record
-}
-
-func (o *Observers) observeServer(options *server.Options) {
-	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
-	options.Savings = o.metrics
-}
-
-// edited follows an edit of the configuration that is in use now.
-func (o *Observers) edited(c config.Config) {
-	o.access.Edit(c)
-	o.api.Loaded(c)
 }
 
 // lastTelemetry is how long the last log lines and spans may take to be written.
 const lastTelemetry = 5 * time.Second
 
-// Close writes the last log lines and sends the last spans.
-func (o *Observers) Close() {
+// close writes the last log lines and sends the last spans.
+func (o *observers) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTelemetry)
 	defer cancel()
 	o.access.Close(ctx)
 	o.audit.Close(ctx)
 	o.traces.Close(ctx)
-}
-
-// register adds the routes of the admin API and, if the router serves over HTTP, of the metrics.
-func (o *Observers) register(pages *http.ServeMux, r *adapter.Router, s *server.Servers, overHTTP bool, log *zap.Logger) {
-	o.api.Register(pages, r, s)
-	if overHTTP {
-		pages.Handle("GET /metrics", o.metrics.Handler(r, log))
-	}
 }
 
 // callObservers are several observers of calls as one.

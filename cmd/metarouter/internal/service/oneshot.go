@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/process"
+	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -35,7 +35,7 @@ type Runner struct {
 	Observed bool // record calls in the access log and in traces, as serve does
 	Secrets  bool // read the secrets to which "http" refers, as serve --http does
 
-	base *process.Base // nil before Settle
+	base *serverprocess.Base // nil before Settle
 }
 
 // Guard returns the command line by which this program is the process guard, nil if its path is not known.
@@ -63,7 +63,7 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 // Settle makes the environment of this process the one in which servers run, and returns the configuration as it is there:
 // variables that this process lacks are the login shell's.
 func (r *Runner) Settle(ctx context.Context, c config.Config) config.Config {
-	r.base = process.Settle(ctx, r.Files.Data)
+	r.base = serverprocess.Settle(ctx, r.Files.Data)
 	return r.Complete(c)
 }
 
@@ -107,16 +107,21 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	}
 	o := r.Options(log)
 	o.OnDemand = true
-	o.Audit = func(e audit.Event) { r.Files.Record(e) }
+	var mask func(string) string
 	if r.Observed {
-		observers, err := OpenObservers(c, r.Version, "", log)
+		if err := configfile.CheckAudit(c); err != nil { // no call may run without its log
+			return configfile.InConfig(c, err)
+		}
+		all, err := openObservers(c, r.Version, log)
 		if err != nil {
 			return configfile.InConfig(c, err)
 		}
-		defer observers.Close()
-		observers.ObserveRouter(&o)
+		defer all.close()
+		all.observeRouter(&o)
+		mask = all.mask.Text
 	}
-	err = RunRouter(ctx, adapter.New(c, o), nil, do)
+	o.Audit = func(e audit.Event) { configfile.RecordAudit(r.Files, c, e, mask) }
+	err = runRouter(ctx, adapter.New(c, o), nil, do)
 	if ctx.Err() != nil {
 		return console.Interrupted
 	}
@@ -175,9 +180,9 @@ func ShowServers(stderr io.Writer, r interface{ Servers() []status.Server }, wai
 	console.Live(stderr, wait, showAfter, func(now time.Time) string { return lineOf(r.Servers(), began, now) })
 }
 
-// ShowStart shows the servers until all have started or failed, and then sums them up in a
+// showStart shows the servers until all have started or failed, and then sums them up in a
 // line.
-func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Router) {
+func showStart(ctx context.Context, stderr io.Writer, r *adapter.Router) {
 	ShowServers(stderr, r, func() { r.Started(ctx) })
 	if ctx.Err() == nil {
 		line, failed := tally(r.Servers())

@@ -1,9 +1,10 @@
-// Package service runs a router that serves clients: the router itself, its MCP server, the
-// edits of its configuration, its observers and its listeners.
+// Package service runs a router for a command. [Serve] carries out the command serve: it serves clients over stdio and HTTP
+// in this process, or has a process that several clients share serve the one over stdio. A [Runner] makes the router of a
+// command that needs one for a moment.
 //
-// A [Service] does not know how clients reach it: each [Listener] serves clients of one
-// kind, such as the client on stdin and stdout. A command that needs a router for a moment
-// uses [RunRouter] alone.
+// The service of a router has the router itself, its MCP server, the edits of its configuration, its observers and its
+// listeners. It does not know how clients reach it: each listener serves clients of one kind, such as the client on
+// stdin and stdout.
 package service
 
 import (
@@ -25,6 +26,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
@@ -36,81 +38,83 @@ import (
 // headStart is about as long as a client's first requests take.
 const headStart = 40 * time.Millisecond
 
-// A listener returns ErrClientLeft when its client has left and the router is to end.
-var ErrClientLeft = errors.New("the client has left")
+// A listener serves clients of one kind. It returns when it has ended, with
+// errClientLeft if the router is to end with it.
+type listener func(ctx context.Context, r *adapter.Router, s *server.Servers) error
 
-// A Service is a router that serves clients.
-type Service struct {
-	Config   config.Config
-	Complete func(config.Config) config.Config               // gives a configuration that is read the values of variables that this process lacks
-	Secrets  func(c config.Config, again bool) config.Config // gives it the secrets to which "http" refers, read again or as they were read for the same text; nil without HTTP
-	Override func(*config.Router)                            // sets the options of the command line in each configuration that is read
-	Trusted  func(config.Config) error                       // why an edited configuration may not be used
-	Chosen   []string                                        // the profiles of all clients
-	View     server.View                                     // of clients that choose no other
-	Watch    bool                                            // read the configuration again when its files change
-	Hangup   chan os.Signal                                  // a value makes the router read the configuration again
+var errClientLeft = errors.New("the client has left")
 
-	Options   adapter.Options // of the router; the Service sets the observers
-	Observers *Observers      // which the caller closes
-	Metrics   bool            // serve metrics
-	Screen    io.Writer       // shows how the servers start; nil for no terminal
-	Admin     admin.Options
-	Version   string
-	Log       *zap.Logger
-
-	Pages     *http.ServeMux // routes for people and programs, in addition to MCP
-	Listeners []Listener
+// A service is a router that serves clients.
+type service struct {
+	*process
+	config    config.Config
+	secrets   func(c config.Config, again bool) config.Config // gives a configuration the secrets to which "http" refers, read again or as they were read for the same text; nil without HTTP
+	hangup    chan os.Signal                                  // a value makes the router read the configuration again
+	screen    io.Writer                                       // shows how the servers start; nil for no terminal
+	pages     *http.ServeMux                                  // routes for people and programs, in addition to MCP
+	listeners []listener
+	observers *observers // that the configuration asks for
 }
 
-// A Listener serves clients of one kind. It returns when it has ended, with
-// ErrClientLeft if the router is to end with it.
-type Listener func(ctx context.Context, r *adapter.Router, s *server.Servers) error
+// newService returns the service of a configuration, without listeners.
+func (p *process) newService(c config.Config) *service {
+	return &service{process: p, config: c, hangup: make(chan os.Signal, 1), pages: http.NewServeMux()}
+}
 
-// Run runs the router and its listeners until ctx ends or a listener fails. The router
+// run runs the router and its listeners until ctx ends or a listener fails. The router
 // goes on until the listeners have answered their clients.
-func (s *Service) Run(ctx context.Context) error {
-	c := s.Config
-	s.Override(&c.Router)
-	observers := s.Observers
-	observers.addPages(c, s.Admin)
-	options, m := s.Options, (*server.Servers)(nil)
+func (s *service) run(ctx context.Context) (err error) {
+	c := s.config
+	if s.observers, err = openObservers(c, s.Version, s.log); err != nil {
+		return configfile.InConfig(c, err)
+	}
+	defer s.observers.close()
+	if s.observers.audit, err = openAudit(c, s.Files.Data, s.observers.mask.Text, s.log); err != nil {
+		return configfile.InConfig(c, err)
+	}
+	s.override(&c)
+	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
+	options, m := s.Options(s.log), (*server.Servers)(nil)
 	options.HeadStart = headStart
-	options.Legacy = func() bool { return !s.Metrics && legacy(m.Clients()) } // called once the router runs
-	observers.ObserveRouter(&options)
-	signal.Notify(s.Hangup, syscall.SIGHUP)
-	defer signal.Stop(s.Hangup)
+	options.Sole = !s.flags.OverHTTP && s.flags.Host == ""
+	options.Legacy = func() bool { return !s.flags.OverHTTP && legacy(m.Clients()) } // called once the router runs
+	options.Audit = s.observers.audit.Record
+	s.observers.observeRouter(&options)
+	signal.Notify(s.hangup, syscall.SIGHUP)
+	defer signal.Stop(s.hangup)
 	edits := make(chan config.Config)
-	record := &editRecord{record: observers.audit.Record, last: c}
+	record := &editRecord{record: s.observers.audit.Record, last: c}
 	defer record.started(s.Version)()
-	pipeline := s.pipeline(observers, record)
 	// The router must outlive the signal that ends ctx: the server answers the requests in
 	// flight first. So the signal ends the listeners, and then the router ends.
 	signalled := ctx
 	options.ServeNode = func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { // called once the router runs
 		if err := m.ServeNode(ctx, v, conn); err != nil {
-			s.Log.Debug("a stream of another node has ended", zap.String("node", v.Node()), zap.Error(err))
+			s.log.Debug("a stream of another node has ended", zap.String("node", v.Node()), zap.Error(err))
 		}
 	}
 	router := adapter.New(c, options)
 	m = s.servers(router)
-	err := RunRouter(context.WithoutCancel(ctx), router, edits, func(ctx context.Context, r *adapter.Router) error {
+	err = runRouter(context.WithoutCancel(ctx), router, edits, func(ctx context.Context, r *adapter.Router) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(signalled, cancel)()
-		observers.register(s.Pages, r, m, s.Metrics, s.Log)
-		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return pipeline.Run(ctx, c, edits) })
-		g.Go(func() error { return m.Run(ctx) })
-		if s.Screen != nil {
-			g.Go(func() error { ShowStart(ctx, s.Screen, r); return nil })
+		s.observers.api.Register(s.pages, r, m)
+		if s.flags.OverHTTP {
+			s.pages.Handle("GET /metrics", s.observers.metrics.Handler(r, s.log))
 		}
-		for _, listen := range s.Listeners {
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return s.pipeline(record).Run(ctx, c, edits) })
+		g.Go(func() error { return m.Run(ctx) })
+		if s.screen != nil {
+			g.Go(func() error { showStart(ctx, s.screen, r); return nil })
+		}
+		for _, listen := range s.listeners {
 			g.Go(func() error { return listen(ctx, r, m) })
 		}
 		return g.Wait()
 	})
-	if errors.Is(err, ErrClientLeft) {
+	if errors.Is(err, errClientLeft) {
 		return nil
 	}
 	return err
@@ -125,42 +129,48 @@ func legacy(clients []server.Client) bool {
 }
 
 // pipeline returns the pipeline by which edits of the configuration reach the router.
-func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
+func (s *service) pipeline(record *editRecord) reload.Pipeline {
 	return reload.Pipeline{
-		Watch:  s.Watch,
-		Reload: s.Hangup,
+		Watch:  !s.flags.NoWatch,
+		Reload: s.hangup,
 		Adjust: func(c config.Config, asked bool) config.Config {
-			if c = s.Complete(c); s.Secrets != nil {
-				c = s.Secrets(c, asked)
+			if c = s.Complete(c); s.secrets != nil {
+				c = s.secrets(c, asked)
 			}
-			o.mask.Learn(c) // before it is in use
-			s.Override(&c.Router)
+			s.observers.mask.Learn(c) // before it is in use
+			s.override(&c)
 			return c
 		},
-		Trusted: s.Trusted,
+		Trusted: s.trusted(),
 		Judged: func(why error) {
-			o.api.Judged(why)
+			s.observers.api.Judged(why)
 			record.judged(why)
 		},
 		Sent: func(c config.Config) {
 			for _, p := range c.Problems {
-				s.Log.Warn(p.Error())
+				s.log.Warn(p.Error())
 			}
 			record.applied(c)
-			o.edited(c)
+			s.observers.access.Edit(c)
+			s.observers.api.Loaded(c)
 		},
-		Log: s.Log,
+		Log: s.log,
 	}
 }
 
-func (s *Service) servers(r *adapter.Router) *server.Servers {
+// servers returns the MCP servers of the router. A router of several processes leaves it to their clients what they see.
+func (s *service) servers(r *adapter.Router) *server.Servers {
+	always, view := chosen(s.flags.Profile, s.flags.Only), s.flags.View
+	if s.flags.Host != "" {
+		always, view = nil, server.View{}
+	}
 	return server.NewServers(server.Profiles{
-		Always: s.Chosen,
-		View:   s.View,
+		Always: always,
+		View:   view,
 		Open: func(v server.View, chosen []string) (server.Router, server.Options) {
 			live := reload.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })
-			options := server.Options{Live: live, Version: s.Version, Log: s.Log}
-			s.Observers.observeServer(&options)
+			options := server.Options{Live: live, Version: s.Version, Log: s.log}
+			options.Observer, options.Tracer, options.Savings = s.observers.calls, s.observers.traces.Tracer(), s.observers.metrics
 			view := r.Scope(chosen...)
 			options.Runner = view
 			return view, options
@@ -214,8 +224,8 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 	return options
 }
 
-// RunRouter runs do while the router runs, and returns when both have ended.
-func RunRouter(ctx context.Context, r *adapter.Router, edits <-chan config.Config, do func(context.Context, *adapter.Router) error) error {
+// runRouter runs do while the router runs, and returns when both have ended.
+func runRouter(ctx context.Context, r *adapter.Router, edits <-chan config.Config, do func(context.Context, *adapter.Router) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan error, 1)

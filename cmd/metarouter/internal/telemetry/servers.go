@@ -14,8 +14,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// scrapeTime bounds the time to write an answer, for a client that does not read it.
-const scrapeTime = 30 * time.Second
+const (
+	// scrapeTime bounds the time to write an answer, for a client that does not read it.
+	scrapeTime = 30 * time.Second
+
+	// maxNodes bounds the nodes with their own series. Only trusted nodes have series.
+	maxNodes = 200
+)
 
 // A Router has the state of its servers, the catalog and the state of its cluster, as
 // [adapter.Router] has.
@@ -30,7 +35,7 @@ type Router interface {
 // the state of the router's servers and cluster at that moment. It may be called once.
 func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 	log = log.Named("metrics")
-	m.registry.MustRegister(serverCollector{m, r}, clusterCollector{r})
+	m.registry.MustRegister(stateCollector{m, r})
 	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: zap.NewStdLog(log), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 8,
 	})
@@ -40,14 +45,14 @@ func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 	})
 }
 
-// A serverCollector reads the state of the router's servers at each scrape.
-type serverCollector struct {
+// A stateCollector reads the state of the router's servers at each scrape, and of its cluster if it is in one.
+type stateCollector struct {
 	metrics *Metrics
 	router  Router
 }
 
 // Describe implements [prometheus.Collector]. It sends nothing: the registry then takes any metric.
-func (serverCollector) Describe(chan<- *prometheus.Desc) {}
+func (stateCollector) Describe(chan<- *prometheus.Desc) {}
 
 // series returns the function that sends the values of a metric, with the values of its labels.
 func series(to chan<- prometheus.Metric, kind prometheus.ValueType, name, help string, labels ...string) func(value float64, of ...string) {
@@ -56,7 +61,14 @@ func series(to chan<- prometheus.Metric, kind prometheus.ValueType, name, help s
 }
 
 // Collect implements [prometheus.Collector].
-func (s serverCollector) Collect(to chan<- prometheus.Metric) {
+func (c stateCollector) Collect(to chan<- prometheus.Metric) {
+	c.collectServers(to)
+	if report, counters, ok := c.router.ClusterReport(); ok {
+		c.collectCluster(to, report, counters)
+	}
+}
+
+func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 	const gauge = prometheus.GaugeValue
 	state := series(to, gauge, "server_state", "1 for the state that the server is in, 0 for the others.", "server", "state")
 	restarts := series(to, prometheus.CounterValue, "server_restarts_total", "How often the server was started again.", "server")
@@ -65,7 +77,7 @@ func (s serverCollector) Collect(to chan<- prometheus.Metric) {
 	waiting := series(to, gauge, "server_calls_waiting", "Calls that wait for their turn at the server.", "server")
 	strays := series(to, gauge, "server_stray_lines", "Lines on the server's stdout that were no messages, in its current session.", "server")
 	present := make(map[string]bool)
-	for _, info := range s.router.Servers() {
+	for _, info := range c.router.Servers() {
 		present[info.Name] = true
 		name := value(info.Name)
 		for _, one := range status.States {
@@ -77,8 +89,72 @@ func (s serverCollector) Collect(to chan<- prometheus.Metric) {
 		waiting(float64(info.Waiting), name)
 		strays(float64(info.StrayLines), name)
 	}
-	all := s.router.Snapshot().Tools()
+	all := c.router.Snapshot().Tools()
 	series(to, gauge, "tools", "Tools that are known, of all servers.")(float64(len(all)))
 	series(to, gauge, "list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each.")(float64(exposure.Tokens(all)))
-	s.metrics.forget(present)
+	c.metrics.forget(present)
+}
+
+func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clusternode.Report, counters clusternode.Counters) {
+	series(to, prometheus.GaugeValue, "cluster_connected", "1 while the router is connected to NATS.")(number(report.Connected))
+	series(to, prometheus.GaugeValue, "cluster_jetstream", "1 while the lists of servers can be read from NATS's JetStream.")(number(report.JetStream))
+	if report.Connected {
+		series(to, prometheus.GaugeValue, "cluster_nats_round_trip_seconds", "How long NATS took to answer the last ping.")(report.RoundTrip.Seconds())
+	}
+	c.collectNodes(to)
+	collectCalls(counters.To, series(to, prometheus.CounterValue, "cluster_calls_sent_total", "Calls of this router's clients that the node ran or was asked to run, by outcome.", "node", "outcome"))
+	collectCalls(counters.From, series(to, prometheus.CounterValue, "cluster_calls_received_total", "Calls of the node's clients that this router ran or was asked to run, by outcome.", "node", "outcome"))
+}
+
+func (c stateCollector) collectNodes(to chan<- prometheus.Metric) {
+	isAlive := series(to, prometheus.GaugeValue, "cluster_node_alive", "1 while the trusted node is alive.", "node")
+	latency := series(to, prometheus.GaugeValue, "cluster_node_latency_seconds", "How long the trusted node took to answer the last ping.", "node")
+	var alive, lost, untrusted int
+	seen := make(map[string]bool)
+	for _, n := range c.router.Nodes() {
+		switch {
+		case n.Self:
+			continue
+		case !n.Trusted:
+			untrusted++
+			continue
+		case n.Alive:
+			alive++
+		default:
+			lost++
+		}
+		name := value(n.Node)
+		if seen[name] || len(seen) >= maxNodes {
+			continue
+		}
+		seen[name] = true
+		isAlive(number(n.Alive), name)
+		if n.Alive {
+			latency(n.Latency/1000, name)
+		}
+	}
+	nodes := series(to, prometheus.GaugeValue, "cluster_nodes", "Other nodes of the cluster: alive, lost lately, or untrusted.", "state")
+	nodes(float64(alive), "alive")
+	nodes(float64(lost), "lost")
+	nodes(float64(untrusted), "untrusted")
+}
+
+// collectCalls sends the calls by node and outcome. Counters bound the nodes.
+func collectCalls(nodes map[string]map[string]uint64, send func(value float64, of ...string)) {
+	sum := make(map[[2]string]uint64) // two names may have one value
+	for node, calls := range nodes {
+		for outcome, n := range calls {
+			sum[[2]string{value(node), outcome}] += n
+		}
+	}
+	for l, n := range sum {
+		send(float64(n), l[0], l[1])
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

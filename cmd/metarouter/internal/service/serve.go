@@ -1,10 +1,9 @@
-// Package serve carries out the command serve: it serves clients over stdio and HTTP in this process, or has
-// a process that several clients share serve the one over stdio.
-package serve
+package service
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -24,7 +24,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -33,6 +32,8 @@ import (
 	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -94,18 +95,18 @@ func (f Flags) checkOnly(c config.Config) error {
 }
 
 type process struct {
-	*service.Runner
+	*Runner
 	flags Flags
 	out   *console.Console
 	log   *zap.Logger
 	named bool // the user has named the configuration, or it is the user's own
 }
 
-// Run serves clients until ctx ends, or the client over stdio has left.
-func Run(ctx context.Context, local *service.Runner, f Flags) error {
+// Serve serves clients until ctx ends, or the client over stdio has left.
+func Serve(ctx context.Context, local *Runner, f Flags) error {
 	p := &process{Runner: local, flags: f, out: local.Files.Console}
 	if os.Getenv(serverprocess.DepthVariable) != "" {
-		return console.Usage(service.RefuseNested(p.out.In, p.out.Raw))
+		return console.Usage(refuseNested(p.out.In, p.out.Raw))
 	}
 	p.out.NoQuestions = f.Stdio // stdin is the protocol's
 	// A client that has left must not kill this process before the servers are stopped.
@@ -115,7 +116,7 @@ func Run(ctx context.Context, local *service.Runner, f Flags) error {
 	c, err := p.configuration(ctx, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
-			service.Refuse(p.out.In, p.out.Raw, err)
+			refuseStart(p.out.In, p.out.Raw, err)
 		}
 		return err
 	}
@@ -147,20 +148,15 @@ func Run(ctx context.Context, local *service.Runner, f Flags) error {
 // serve serves clients in this process. in and out are the streams of the client over stdio.
 func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer) error {
 	terms := p.terms(c.Files)
-	c = p.Settle(ctx, c)
-	var secrets func(c config.Config, again bool) config.Config
-	if known := len(c.Problems); p.flags.OverHTTP {
-		secrets = secretsOf(ctx, p.Guard(), p.log)
-		c = secrets(c, true)
-		for _, problem := range c.Problems[known:] {
+	s := p.newService(p.Settle(ctx, c))
+	reachable := make(chan struct{}) // closed once commands and clients over stdio find this router
+	if known := len(s.config.Problems); p.flags.OverHTTP {
+		s.secrets = secretsOf(ctx, p.Guard(), p.log)
+		s.config = s.secrets(s.config, true)
+		for _, problem := range s.config.Problems[known:] {
 			p.log.Warn(problem.Error())
 		}
-	}
-	s := p.service(c)
-	reachable := make(chan struct{}) // closed once commands and clients over stdio find this router
-	if p.flags.OverHTTP {
-		s.Secrets = secrets
-		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
+		l, err := web.New(s.config.Router.HTTP, p.flags.Web, s.pages, p.log)
 		if err != nil {
 			return console.Usage(err)
 		}
@@ -168,33 +164,31 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 			return err
 		}
 		defer l.Close()
-		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
+		s.listeners = append(s.listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
 			<-reachable // which the log says too
 			return l.Serve(ctx, m, r)
 		})
 	}
 	if p.flags.Stdio {
-		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
+		s.listeners = append(s.listeners, listenOnStdio(in, out))
 	}
-	s.Admin.Watched = !p.flags.NoWatch
 	if p.flags.OverHTTP && p.maySocket() {
-		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
-			h := p.host(s, terms, r, m, new(daemon.Log))
+		s.listeners = append(s.listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
+			h := s.host(terms, r, m, new(daemon.Log))
 			h.Stays = true
 			h.Listening = sync.OnceFunc(func() { close(reachable) })
 			defer h.Listening() // if it fails
-			noteUnreachable(p.log, h.TakeOver(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, s.Pages), p.noteOther))
+			noteUnreachable(p.log, h.TakeOver(ctx, daemon.SocketsOf(p.Files.Data, c.Files), s.requests(ctx), p.noteOther))
 			return nil
 		})
 	} else {
 		close(reachable)
-		s.Listeners = append(s.Listeners, p.listenForCommands(c, s.Pages))
+		s.listeners = append(s.listeners, s.listenForCommands)
 	}
-	s.Options.Sole = !p.flags.OverHTTP
 	if screen, ok := p.out.Err.(*console.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it
-		s.Screen = screen
+		s.screen = screen
 	}
-	return p.run(ctx, s)
+	return s.run(ctx)
 }
 
 // secretsOf returns the function that reads the secrets to which "http" refers. Commands print some, and may ask a person: they
@@ -262,25 +256,6 @@ func noServers(why error) (c config.Config, named bool, err error) {
 	return c, true, err
 }
 
-func (p *process) service(c config.Config) *service.Service {
-	return &service.Service{
-		Admin:    admin.Options{Version: p.Version, DataDir: p.Files.Data, Log: p.log, TrustCommand: p.Files.TrustCommand},
-		Config:   c,
-		Complete: p.Complete,
-		Override: func(r *config.Router) { _ = p.flags.override(r) }, // Run has checked the flags
-		Trusted:  p.trusted(),
-		Chosen:   chosen(p.flags.Profile, p.flags.Only),
-		View:     p.flags.View,
-		Watch:    !p.flags.NoWatch,
-		Hangup:   make(chan os.Signal, 1),
-		Options:  p.Options(p.log),
-		Metrics:  p.flags.OverHTTP,
-		Version:  p.Version,
-		Log:      p.log,
-		Pages:    http.NewServeMux(),
-	}
-}
-
 // chosen returns the profiles that a client sees: the profile of its choice, and the one of its choice of servers.
 func chosen(of string, only []string) (names []string) {
 	if of != "" {
@@ -292,48 +267,74 @@ func chosen(of string, only []string) (names []string) {
 	return names
 }
 
+// override sets the flags in a configuration. Serve has checked them.
+func (p *process) override(c *config.Config) { _ = p.flags.override(&c.Router) }
+
+// trusted returns the function that says why an edited configuration may not be used; nil if each may.
 func (p *process) trusted() func(config.Config) error {
 	if p.named {
-		return nil // everything may
+		return nil
 	}
 	return func(c config.Config) error {
 		return configfile.Explain(c.Text.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
 	}
 }
 
-// run runs the service with the observers that its configuration asks for.
-func (p *process) run(ctx context.Context, s *service.Service) (err error) {
-	if s.Observers, err = service.OpenObservers(s.Config, p.Version, s.Options.DataDir, s.Log); err != nil {
-		return configfile.InConfig(s.Config, err)
-	}
-	defer s.Observers.Close()
-	return s.Run(ctx)
-}
-
-func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
+func listenOnStdio(in io.Reader, out io.Writer) listener {
 	return func(ctx context.Context, _ *adapter.Router, s *server.Servers) error {
-		return cmp.Or(s.Default().Serve(ctx, in, out), service.ErrClientLeft)
+		return cmp.Or(s.Default().Serve(ctx, in, out), errClientLeft)
 	}
 }
 
 // requests returns the handler of the requests of other processes of this user: of commands, and of the
 // pages that 'metarouter dashboard' shows.
-func (p *process) requests(ctx context.Context, pages http.Handler) *http.ServeMux {
+func (s *service) requests(ctx context.Context) *http.ServeMux {
 	mux := http.NewServeMux()
-	daemon.Answer(mux, p.flags.Program, admin.ForCommands(pages))
-	mux.Handle("/", daemon.During(ctx, pages))
+	daemon.Answer(mux, s.flags.Program, admin.ForCommands(s.pages))
+	mux.Handle("/", daemon.During(ctx, s.pages))
 	return mux
 }
 
-func (p *process) listenForCommands(c config.Config, pages http.Handler) service.Listener {
-	return func(ctx context.Context, _ *adapter.Router, _ *server.Servers) error {
-		noteUnreachable(p.log, daemon.Serve(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, pages)))
-		return nil
-	}
+// listenForCommands is a listener for commands of the same user.
+func (s *service) listenForCommands(ctx context.Context, _ *adapter.Router, _ *server.Servers) error {
+	noteUnreachable(s.log, daemon.Serve(ctx, daemon.SocketsOf(s.Files.Data, s.config.Files), s.requests(ctx)))
+	return nil
 }
 
 func noteUnreachable(log *zap.Logger, err error) {
 	if err != nil {
 		log.Warn("other commands can't ask this router", zap.Error(err))
+	}
+}
+
+// refuseNested answers the router that started this one, in MCP, that a router must not
+// run inside a router. The error says the same.
+func refuseNested(in io.Reader, out io.Writer) error {
+	const why = "a router was started inside a router"
+	refuse(in, out, session.Error{Code: session.CodeSelf, Message: why, Data: json.RawMessage(`{"metarouter":"self"}`)})
+	return errors.New(why + "; take the entry out of the configuration")
+}
+
+// refuseStart answers a client on stdin and stdout, in MCP, why the router can't start: many
+// clients show the answer, and do not show stderr.
+func refuseStart(in io.Reader, out io.Writer, why error) {
+	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
+}
+
+// firstRequest is how long a client has to send its first request.
+const firstRequest = 5 * time.Second
+
+func refuse(in io.Reader, out io.Writer, e session.Error) {
+	answered := make(chan struct{})
+	go func() { // a stuck read ends with the process
+		defer close(answered)
+		if line, err := wire.NewReader(in, wire.MaxLine).Next(); err == nil {
+			m, _ := wire.Parse(line)
+			out.Write(wire.AppendError(nil, m.ID, wire.Marshal(e)))
+		}
+	}()
+	select {
+	case <-answered:
+	case <-time.After(firstRequest):
 	}
 }

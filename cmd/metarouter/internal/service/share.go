@@ -1,4 +1,4 @@
-package serve
+package service
 
 import (
 	"cmp"
@@ -21,7 +21,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -101,7 +100,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 	relay := daemon.Relay{In: pipe.Inherited(p.out.Streams[0].(*os.File)), Out: p.out.Raw, Connect: s.connect}
 	err = relay.Run(ctx)
 	if session := s.session.Load(); session != nil {
-		session.Wait()
+		<-session.Released()
 	}
 	if s.alone != nil {
 		err = cmp.Or(err, <-s.alone)
@@ -126,15 +125,16 @@ func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
 	}
 }
 
-// connect finds a shared router for the client, or starts one, or serves the client in this process.
-func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
+// connect finds a shared router for the client, or starts one, or serves the client in this process. left says that the client has
+// left the router before.
+func (s *sharing) connect(ctx context.Context, left bool) (daemon.Conn, error) {
 	if s.alone != nil {
 		err := <-s.alone
 		s.alone = nil
-		return nil, cmp.Or(err, service.ErrClientLeft)
+		return nil, cmp.Or(err, errClientLeft)
 	}
-	if old := s.session.Swap(nil); old != nil {
-		s.noteLost(daemon.ErrLost, old.HasLeft())
+	if s.session.Swap(nil) != nil {
+		s.noteLost(daemon.ErrLost, left)
 	}
 	for s.lost < maxLost {
 		if why := pauseAfter(ctx, s.lost); why != nil {
@@ -215,28 +215,25 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	if home, err := os.UserHomeDir(); err == nil {
 		_ = os.Chdir(home) // else the first client's folder stays in use
 	}
-	c = p.Settle(ctx, c)
-	s := p.service(c)
-	s.Chosen, s.View = nil, server.View{} // each client has its own
-	s.Admin.Watched = !p.flags.NoWatch
-	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
-		h := p.host(s, terms, r, m, &lines)
+	s := p.newService(p.Settle(ctx, c))
+	s.listeners = []listener{func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
+		h := s.host(terms, r, m, &lines)
 		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(console.Failed) }) }
-		return cmp.Or(h.Run(ctx, p.flags.Host, p.requests(ctx, s.Pages)), service.ErrClientLeft)
+		return cmp.Or(h.Run(ctx, p.flags.Host, s.requests(ctx)), errClientLeft)
 	}}
-	return p.run(ctx, s)
+	return s.run(ctx)
 }
 
 // host returns the host of clients of other processes for a router.
-func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Router, m *server.Servers, lines *daemon.Log) *daemon.Host {
+func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers, lines *daemon.Log) *daemon.Host {
 	reload := func() {
 		select {
-		case s.Hangup <- syscall.SIGHUP:
+		case s.hangup <- syscall.SIGHUP:
 		default: // a reload is pending
 		}
 	}
 	return &daemon.Host{
-		Program:    p.flags.Program,
+		Program:    s.flags.Program,
 		Terms:      terms,
 		Text:       func() string { return r.Configured().Text.Digest() },
 		Reload:     reload,
@@ -246,8 +243,8 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Router
 			if !ok {
 				return nil // since HasProfile was asked
 			}
-			defer console.Verbose(p.out, client.LogLevel)()
-			at := placeOf(client, r, p.Shell)
+			defer console.Verbose(s.out, client.LogLevel)()
+			at := placeOf(client, r, s.Shell)
 			if at.lend() {
 				reload()
 			}
