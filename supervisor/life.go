@@ -293,7 +293,7 @@ func (s *server) unusedIn(in *instance) time.Duration {
 	if limit == 0 {
 		return never
 	}
-	if s.pool.inUse() || len(in.Subscriptions.Wanted()) > 0 || !s.handler.Known(in.entry()) {
+	if len(in.Subscriptions.Wanted()) > 0 || !s.handler.Known(in.entry()) {
 		return limit
 	}
 	return limit - in.Calls.IdleFor()
