@@ -325,17 +325,16 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 // inside opens a session with a server in this process.
 func (o *opener) inside(entry config.Server, on terms) *instance {
 	ours, theirs := net.Pipe()
-	end := &connEnd{Conn: ours}
 	var lines *transport.Lines
 	in := o.build(entry, on, entry.Transport, func(c *peer.Conn) peer.Link {
-		lines = transport.NewLines(end, defaultStall, c)
+		lines = transport.NewLines(ours, defaultStall, c)
 		return lines
 	})
 	c := &Connection{Peer: in.Peer, conn: ours, ended: make(chan struct{})}
 	o.running.Go(func() { o.options.Inside(entry, theirs) })
 	o.running.Go(func() {
 		defer close(in.done)
-		c.serve(end, lines)
+		c.serve(lines)
 		in.err = in.Cause()
 	})
 	return in
