@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,7 +53,7 @@ type server struct {
 	public  *published
 	opener  *opener
 	pool    *pool
-	source  atomic.Pointer[instance] // the session from which lists are read next; nil for the shared one
+	changes listChanges
 }
 
 // newServer returns a server; its life is to be run with the context life, which
@@ -71,6 +70,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	s.opener.began, s.opener.hear, s.opener.text = s.public.opened, s.hear, s.public.printsText
 	s.public.loggedIn = func(ctx context.Context) bool { return s.opener.tokens.Load().hasNew(ctx) }
 	s.pool = newPool(life, s.opener)
+	s.changes.notice, s.changes.methods = make(chan struct{}, 1), make(map[string]bool)
 	return s
 }
 
@@ -151,12 +151,14 @@ func (s *server) publish(in *instance) {
 	s.log.Info("server is ready", zap.Int("pid", in.pid()), zap.String("protocol", in.Info().ProtocolVersion))
 }
 
-// retire takes the instance from use, and stops it. Calls under way may end if its entry was disabled or removed.
+// retire takes the instance from use, and stops it. Calls under way may end if its entry was edited, disabled or removed.
 func (s *server) retire(in *instance, cause error, state status.State) {
-	if state == status.Stopping && (errors.Is(cause, errRemoved) || errors.Is(cause, errEdited)) {
-		s.public.set(func(st *status.Status) {
-			st.State, st.LastError = state, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
-		})
+	if errors.Is(cause, errRemoved) || errors.Is(cause, errEdited) {
+		if state == status.Stopping {
+			s.public.set(func(st *status.Status) {
+				st.State, st.LastError = state, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
+			})
+		}
 		in.drain(s.ending)
 	}
 	s.public.withdraw(in, state)
@@ -250,7 +252,7 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 			s.pool.renew(errRestarted)
 			s.retire(in, errRestarted, status.Restarting)
 			return 0, errRestarted
-		case <-in.changes.notice:
+		case <-s.changes.notice:
 			if time.Since(listed) > every {
 				every = relistEvery // the announcements had stopped
 			}
@@ -302,11 +304,10 @@ func (s *server) unusedIn(in *instance) time.Duration {
 // relist reads the server's lists again after they have changed, and passes the
 // notifications on.
 func (s *server) relist(ctx context.Context, shared *instance) {
-	source := s.source.Swap(nil)
+	methods, source := s.changes.take()
 	if source == nil || !source.Usable() {
 		source = shared
 	}
-	methods := source.changes.take()
 	s.learn(ctx, source)
 	for _, method := range methods { // though the lists may be unchanged
 		s.options.OnMessage(s.name, nil, session.Message{Method: method})
@@ -337,19 +338,11 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 	switch m.Method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
 		switch {
-		case shared:
-			in.changes.note(m.Method)
-		case in.user != nil:
-			if in.greeted.Load() {
-				signal.Leave(s.control.woken)
-			}
-		case in.greeted.Load(): // else its lists differ because of that client's capabilities
-			in.changes.note(m.Method)
-			if current, _ := s.public.now(); current != nil {
-				// Lists are the same for all clients, so the session that spoke last is right.
-				s.source.Store(in)
-				signal.Leave(current.changes.notice)
-			}
+		case !shared && !in.greeted.Load(): // its lists differ because of that client's capabilities
+		case !shared && in.user != nil:
+			signal.Leave(s.control.woken)
+		default:
+			s.changes.note(m.Method, in)
 		}
 	default:
 		var owner session.Client

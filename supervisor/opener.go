@@ -199,8 +199,7 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 	if err == nil {
 		return in, nil
 	}
-	err = in.ending(err)
-	in.stop(err)
+	err = in.fail(err)
 	if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, peer.ErrProbeExit) {
 		return nil, exit // it says everything
 	}
@@ -217,7 +216,6 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
 		conceal: func(text string) string { return conceal()(o.secretsOf(on).Hide(text)) },
 		user:    on.user,
-		changes: listChanges{notice: make(chan struct{}, 1), methods: make(map[string]bool)},
 		done:    make(chan struct{}),
 	}
 	in.current.Store(&entry)

@@ -233,14 +233,6 @@ func (o *opener) sourceOf(ctx context.Context, s oauth.Server, on terms) (source
 	return tokens, nil
 }
 
-// unshare ends the session that all clients have shared, since each user is to have their own.
-func unshare(s *server, shared *instance) error {
-	s.pool.renew(errEdited)
-	shared.drain(s.ending)
-	s.retire(shared, errEdited, status.Restarting)
-	return errEdited
-}
-
 // attendUsers waits until the lists of a server whose users have sessions of their own are to be read again, or its life goes on
 // otherwise. listed is the session from which they were read, which no user gets.
 func attendUsers(ctx context.Context, s *server, listed *instance) error {
