@@ -1,7 +1,6 @@
 package commandline
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,10 +39,7 @@ func (u Packages) KeepsData(env map[string]string) bool {
 // PackagesOf returns the use of packages in a command line. ok is false without any, or if the
 // command line has unusual arguments.
 func PackagesOf(command string, args []string) (u Packages, ok bool) {
-	by := strings.ToLower(filepath.Base(command))
-	for _, suffix := range []string{".exe", ".cmd"} {
-		by = strings.TrimSuffix(by, suffix)
-	}
+	by := Name(command)
 	u.By = by
 	switch {
 	case by == "npx":
