@@ -145,16 +145,15 @@ func (p *pool) pick(user *requester, of *user) *clientSession {
 // openFor opens a session for the client.
 func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (*clientSession, error) {
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, errors.New("the server is being stopped")
-	}
 	p.requests++
 	c := p.begin(shared, use{request: p.requests}, terms{
 		capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra,
 		users: "one request at a time", reason: "the server asks for what only the client of a request can answer",
 	})
 	p.mu.Unlock()
+	if c == nil {
+		return nil, errors.New("the server is being stopped")
+	}
 	defer context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })()
 	<-c.ready
 	return c, c.err

@@ -64,7 +64,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
 		public: newPublished(entry, control.woken, c.changed.Notify),
-		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name),
+		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name), running: signal.NewLife(),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
 	s.opener.began, s.opener.hear, s.opener.text = s.public.opened, s.hear, s.public.printsText
@@ -79,7 +79,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 func (s *server) run(ctx context.Context) {
 	defer s.opener.stderr.Close()
 	defer s.opener.running.Wait()
-	defer s.pool.close()
+	defer s.opener.running.Close(nil)
 	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
 	failures := newHistory()
 	unused := false // the server was stopped for lack of calls

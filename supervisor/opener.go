@@ -39,7 +39,7 @@ type opener struct {
 	tokens  atomic.Pointer[tokens]                             // of its login, for the latest session; nil before the first, or without logins
 	direct  atomic.Pointer[launch.Direct]                      // the command to start instead of one that fetches it; nil for that itself
 	limits  *peer.Limits                                       // of the server's questions
-	running sync.WaitGroup                                     // the goroutines of sessions
+	running *signal.Life                                       // with the goroutines of sessions; ends after the server's life
 }
 
 // Terms are those on which a session is opened.
@@ -276,7 +276,7 @@ func (o *opener) start(ctx context.Context, entry, resolved config.Server, on te
 		return lines
 	})
 	in.process = p
-	o.running.Go(func() { in.serve(lines, o.stderr) })
+	o.running.Work.Go(func() { in.serve(lines, o.stderr) })
 	return in, nil
 }
 
@@ -329,8 +329,8 @@ func (o *opener) inside(entry config.Server, on terms) *instance {
 		return lines
 	})
 	c := &Connection{Peer: in.Peer, conn: ours, ended: make(chan struct{})}
-	o.running.Go(func() { o.options.Inside(entry, theirs) })
-	o.running.Go(func() {
+	o.running.Work.Go(func() { o.options.Inside(entry, theirs) })
+	o.running.Work.Go(func() {
 		defer close(in.done)
 		c.serve(lines)
 		in.err = in.Cause()
@@ -379,7 +379,7 @@ func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on ter
 			return link
 		})
 	}
-	o.running.Go(func() {
+	o.running.Work.Go(func() {
 		defer close(in.done)
 		<-in.Done()
 		in.err = in.Cause()

@@ -35,7 +35,6 @@ type pool struct {
 	slots  chan struct{}   // holds an item for each session that is acquired
 
 	mu            sync.Mutex // guards the fields below
-	closed        bool       // no session may be opened any more
 	generation    context.Context
 	endGeneration context.CancelCauseFunc
 	byUse         clientSessions
@@ -180,11 +179,13 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		c = nil
 	}
 	if c == nil {
-		if p.closed || !hasRoom(p, of) {
+		if hasRoom(p, of) {
+			c = p.begin(shared, of, on)
+		}
+		if c == nil {
 			p.mu.Unlock()
 			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients, or %d of one user, have a session of their own with it, or it is ending", maxClients, maxOfUser))
 		}
-		c = p.begin(shared, of, on)
 	}
 	if of.variant != "" && of.user == "" {
 		c.homes[home] = true
@@ -203,7 +204,8 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 	return c.in, nil
 }
 
-// begin opens a session of the use next to shared, and keeps it until its life ends. p.mu must be held.
+// begin opens a session of the use next to shared, and keeps it until its life ends. It returns nil if the life of the server has
+// ended. p.mu must be held.
 func (p *pool) begin(shared *instance, of use, on terms) *clientSession {
 	if shared != nil && shared.user != nil {
 		on.user = shared.user
@@ -217,8 +219,11 @@ func (p *pool) begin(shared *instance, of use, on terms) *clientSession {
 		of: of, on: on, life: life, end: end, ready: make(chan struct{}),
 		homes: make(map[session.Client]bool), subscribed: make(map[string]func()),
 	}
+	if !p.opener.running.Go(func() { p.serveClient(c, shared) }) {
+		end(nil)
+		return nil
+	}
 	p.byUse[of] = c
-	p.opener.running.Go(func() { p.serveClient(c, shared) })
 	return c
 }
 
@@ -341,12 +346,4 @@ func (p *pool) renewIfUnused(shared *instance) bool {
 	p.endGeneration(errIdle)
 	p.generation, p.endGeneration = context.WithCancelCause(p.life)
 	return true
-}
-
-// close lets no session be opened any more. Those that exist end with the life of the
-// server.
-func (p *pool) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
 }

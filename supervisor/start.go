@@ -131,7 +131,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	switch {
 	case err == nil:
 		s.publishEdited(next)
-		s.opener.running.Go(func() {
+		s.opener.running.Work.Go(func() {
 			old.drain(s.ending)
 			old.stop(errEdited)
 		})
