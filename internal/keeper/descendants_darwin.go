@@ -47,6 +47,9 @@ func canTag() bool { return false }
 
 func tagChildren(uint64) (untag func()) { return func() {} }
 
+// Spare does nothing.
+func Spare() {}
+
 // killLeft kills the descendants of servers that have ended, or all if the router has.
 func (k *keeper) killLeft(ended []*guarded, all bool) {
 	k.mu.Lock()

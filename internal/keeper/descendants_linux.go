@@ -123,9 +123,20 @@ func tagOf(mark string, number int64, keepStrays bool) uint64 {
 	h.Write([]byte(mark))
 	tag := uint64(1)<<62 | uint64(h.Sum32())<<24 | uint64(number)&maxNumber
 	if keepStrays {
-		tag |= 1 << 61
+		tag |= keptBit
 	}
 	return tag
+}
+
+const keptBit = 1 << 61 // of the tags of processes that are spared
+
+// Spare has this process, which a server has started, and its children to come outlive the server: they get the tag of number 0.
+func Spare() {
+	var limit unix.Rlimit
+	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &limit) == nil {
+		limit.Cur = limit.Cur&^maxNumber | keptBit
+		unix.Prlimit(0, unix.RLIMIT_LOCKS, &limit, nil)
+	}
 }
 
 // tagIn returns the tag of a process, or another number.
