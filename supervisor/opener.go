@@ -238,7 +238,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 			if c := in.owner.get(); c != nil {
 				return c
 			}
-			return o.sole.get(ctx)
+			return o.soleClient(ctx)
 		},
 	}, open)
 	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
