@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +27,7 @@ type ConnectOptions struct {
 	// OnMessage is called with messages that belong to no request. It must not block. May be nil.
 	OnMessage func(session.Message)
 
-	Stall time.Duration // how long the server may leave written bytes unread; 0 is 5 minutes
-	Log   *zap.Logger
+	Log *zap.Logger
 }
 
 // A Connection is a session with a server at the other end of a [net.Conn]: no process and no entry
@@ -57,7 +55,7 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 		Limits: peer.NewLimits(func() int { return questionsPerMinute }),
 		Owner:  func(context.Context) session.Client { return o.Owner },
 	}, func(c *peer.Conn) peer.Link {
-		lines = transport.NewLines(conn, cmp.Or(o.Stall, defaultStall), c)
+		lines = transport.NewLines(conn, defaultStall, c)
 		return lines
 	})
 	if o.OnMessage != nil {

@@ -75,6 +75,23 @@ func TestAcquireAfterCancel(t *testing.T) {
 	expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 3, "sessions")
 }
 
+// A session for requests waits for the next one, and ends when no request has used it for freeTime.
+func TestFreeSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "echo")
+		f := superviseWith(t, t.TempDir(), func(*Supervisor) {}, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+		for _, after := range []time.Duration{0, freeTime - time.Second} {
+			time.Sleep(after)
+			expect.OK(t, f.callAs(t.Context(), visitor("a")))
+			expect.Equal(t, f.starter.Started(), 2, "processes")
+		}
+		time.Sleep(freeTime + time.Minute)
+		expect.Equal(t, len(f.servers.get("r").pool.all()), 0, "sessions for requests")
+	})
+}
+
 // An acquired session ends when the server's life does, whatever is under way.
 func TestAcquiredSessionEnds(t *testing.T) {
 	t.Parallel()
