@@ -47,8 +47,8 @@ func canTag() bool { return false }
 
 func tagChildren(uint64) (untag func()) { return func() {} }
 
-// Spare does nothing.
-func Spare() {}
+// SpareChildren does nothing.
+func SpareChildren() (end func()) { return func() {} }
 
 // killLeft kills the descendants of servers that have ended, or all if the router has.
 func (k *keeper) killLeft(ended []*guarded, all bool) {

@@ -130,14 +130,9 @@ func tagOf(mark string, number int64, keepStrays bool) uint64 {
 
 const keptBit = 1 << 61 // of the tags of processes that are spared
 
-// Spare has this process, which a server has started, and its children to come outlive the server: they get the tag of number 0.
-func Spare() {
-	var limit unix.Rlimit
-	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &limit) == nil {
-		limit.Cur = limit.Cur&^maxNumber | keptBit
-		unix.Prlimit(0, unix.RLIMIT_LOCKS, &limit, nil)
-	}
-}
+// SpareChildren has the children that are started until end is called outlive the server to which this process belongs: they get
+// the tag of number 0.
+func SpareChildren() (end func()) { return tagChildren(tagIn(os.Getpid())&^maxNumber | keptBit) }
 
 // tagIn returns the tag of a process, or another number.
 func tagIn(pid int) uint64 {

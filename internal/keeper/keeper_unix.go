@@ -64,7 +64,7 @@ type keeper struct {
 	mark   string           // the router's
 	served map[int]*guarded // by process id, of the server or of the command that stops its container
 	ended  []*guarded       // with descendants that are to be killed
-	spared map[int64]bool   // the numbers of servers that keep their strays, and 0; see [Spare]
+	spared map[int64]bool   // the numbers of servers that keep their strays, and 0; see [SpareChildren]
 }
 
 // A guarded server was started by the guard process.

@@ -18,7 +18,7 @@ import (
 // A program that a server opens for the user, such as a browser with a log-in page, must outlive
 // the server. So the programs that open things are shadowed: a folder with links of
 // their names to our own program comes first in the servers' PATH. Such a link starts the program
-// that it shadows without the marks of a server, in a session of its own: see [keeper.Spare].
+// that it shadows without the marks of a server, in a session of its own: see [keeper.SpareChildren].
 
 const openerPrefix = "metarouter-open-"
 
@@ -111,11 +111,14 @@ func Open(args []string) {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains([]string{MarkVariable, DepthVariable, openVariable, "PATH"}, name)
 	})
-	keeper.Spare()
 	cmd := exec.Cmd{Path: path, Args: args, Env: append(env, "PATH="+program.Join(folders)), SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	if err := cmd.Run(); cmd.ProcessState == nil {
+	end := keeper.SpareChildren()
+	err := cmd.Start()
+	end()
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(126)
 	}
+	cmd.Wait()
 	os.Exit(max(cmd.ProcessState.ExitCode(), 0))
 }
