@@ -47,9 +47,6 @@ func canTag() bool { return false }
 
 func tagChildren(uint64) (untag func()) { return func() {} }
 
-// SpareChildren does nothing.
-func SpareChildren() (end func()) { return func() {} }
-
 // killLeft kills the descendants of servers that have ended, or all if the router has.
 func (k *keeper) killLeft(ended []*guarded, all bool) {
 	k.mu.Lock()

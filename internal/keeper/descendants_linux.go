@@ -123,16 +123,10 @@ func tagOf(mark string, number int64, keepStrays bool) uint64 {
 	h.Write([]byte(mark))
 	tag := uint64(1)<<62 | uint64(h.Sum32())<<24 | uint64(number)&maxNumber
 	if keepStrays {
-		tag |= keptBit
+		tag |= 1 << 61
 	}
 	return tag
 }
-
-const keptBit = 1 << 61 // of the tags of processes that are spared
-
-// SpareChildren has the children that are started until end is called outlive the server to which this process belongs: they get
-// the tag of number 0.
-func SpareChildren() (end func()) { return tagChildren(tagIn(os.Getpid())&^maxNumber | keptBit) }
 
 // tagIn returns the tag of a process, or another number.
 func tagIn(pid int) uint64 {

@@ -40,7 +40,7 @@ func Run(stdin *os.File) {
 		return // a person has typed the guard's command
 	}
 	k := &keeper{
-		served: make(map[int]*guarded), watched: make(map[int]watchedGroup), spared: map[int64]bool{0: true},
+		served: make(map[int]*guarded), watched: make(map[int]watchedGroup), spared: make(map[int64]bool),
 		started: make(chan struct{}, 1), swept: make(chan struct{}, 1), tags: canTag(),
 	}
 	go k.reap()  // ends with this process,
@@ -64,7 +64,7 @@ type keeper struct {
 	mark   string           // the router's
 	served map[int]*guarded // by process id, of the server or of the command that stops its container
 	ended  []*guarded       // with descendants that are to be killed
-	spared map[int64]bool   // the numbers of servers that keep their strays, and 0; see [SpareChildren]
+	spared map[int64]bool   // the numbers of servers that keep their strays
 }
 
 // A guarded server was started by the guard process.

@@ -344,7 +344,7 @@ func TestOpenerIsRemoved(t *testing.T) {
 	o, err := newOpener(guardCommand()[0])
 	expect.OK(t, err)
 	o.environment(s.fakeOpen())
-	if _, err := os.Readlink(filepath.Join(o.folder, "xdg-open")); err != nil {
+	if _, err := os.Readlink(filepath.Join(o.bin(), "xdg-open")); err != nil {
 		t.Error(err)
 	}
 	var before unix.Rlimit
@@ -365,7 +365,7 @@ func TestNoOpenerIsInvented(t *testing.T) {
 	starter, end := s.starter()
 	defer end()
 	env := starter.opener.environment([]string{"PATH=" + s.folder})
-	links, _ := os.ReadDir(starter.opener.folder)
+	links, _ := os.ReadDir(starter.opener.bin())
 	if len(links) > 0 || len(env) != 1 {
 		t.Errorf("%v with %v", env, links)
 	}

@@ -3,33 +3,57 @@
 package process
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A program that a server opens for the user, such as a browser with a log-in page, must outlive
 // the server. So the programs that open things are shadowed: a folder with links of
-// their names to our own program comes first in the servers' PATH. Such a link starts the program
-// that it shadows without the marks of a server, in a session of its own: see [keeper.SpareChildren].
+// their names to our own program comes first in the servers' PATH. Such a link asks the
+// router to start the program that it shadows. The router is no descendant of the
+// process guard, so neither is the program: it lives even where the system keeps no tags of orphans.
 
-const openerPrefix = "metarouter-open-"
+const (
+	openerPrefix = "metarouter-open-"
+
+	maxOpenRequest = 8 << 20 // bytes
+	maxOpened      = 32      // programs at once; others are started in the server's tree
+	openTimeout    = 5 * time.Second
+)
 
 // shadowed are the programs that open files and addresses: gio does with the argument
 // "open" alone.
 var shadowed = []string{"xdg-open", "gio", "open"}
 
-// An opener has the folder of links. Its methods do nothing on nil.
+// An openRequest is a program to be started.
+type openRequest struct {
+	Path string
+	Args []string // with the program's name
+	Env  []string
+	Dir  string
+}
+
+// An opener starts programs for servers. Its methods do nothing on nil.
 type opener struct {
-	folder  string
-	program string // that the links lead to
+	folder   string
+	program  string // that the links lead to
+	listener net.Listener
+	life     *signal.Life
+	slots    chan struct{}
 }
 
 // newOpener returns an opener with links to the program, which must call [Open].
@@ -38,18 +62,25 @@ func newOpener(program string) (*opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opener{folder, program}, nil
+	l, err := net.Listen("unix", filepath.Join(folder, "socket"))
+	if err == nil {
+		err = os.Mkdir(filepath.Join(folder, "bin"), 0o700)
+	}
+	if err != nil {
+		removeOpener(folder)
+		return nil, err
+	}
+	o := &opener{folder: folder, program: program, listener: l, life: signal.NewLife(), slots: make(chan struct{}, maxOpened)}
+	o.life.Go(o.serve)
+	return o, nil
 }
 
-// files returns everything that may be in the folder, and the folder last.
-func (o *opener) files() (paths []string) {
+// files returns the files to remove at the end, in this order.
+func (o *opener) files() []string {
 	if o == nil {
 		return nil
 	}
-	for _, name := range shadowed {
-		paths = append(paths, filepath.Join(o.folder, name))
-	}
-	return append(paths, o.folder)
+	return filesOfOpener(o.folder)
 }
 
 // environment returns the environment with the links first in its PATH. A program that
@@ -68,57 +99,144 @@ func (o *opener) environment(env []string) []string {
 		for _, name := range shadowed {
 			if _, ok := program.Search(name, program.Folders(path)); ok {
 				found = true
-				os.Symlink(o.program, filepath.Join(o.folder, name)) // fails if it is there
+				os.Symlink(o.program, filepath.Join(o.bin(), name)) // fails if it is there
 			}
 		}
 		if !found {
 			break
 		}
-		env[i] = "PATH=" + o.folder + string(filepath.ListSeparator) + path
+		env[i] = "PATH=" + o.bin() + string(filepath.ListSeparator) + path
 		return append(env, openVariable+"="+o.folder)
 	}
 	return env
 }
 
-// close removes the folder; the programs go on. It opens no file, since there may be too many.
+func (o *opener) bin() string { return filepath.Join(o.folder, "bin") }
+
+// close lets the programs go on.
 func (o *opener) close() {
-	for _, path := range o.files() {
+	if o == nil {
+		return
+	}
+	o.life.Close(nil)
+	o.listener.Close()
+	o.life.Wait()
+	removeOpener(o.folder)
+}
+
+// removeOpener removes an opener's folder. It opens no file, since there may be too many.
+func removeOpener(folder string) {
+	for _, path := range filesOfOpener(folder) {
 		os.Remove(path)
+	}
+}
+
+// filesOfOpener returns everything that may be in an opener's folder, and the folder last.
+func filesOfOpener(folder string) (paths []string) {
+	for _, name := range shadowed {
+		paths = append(paths, filepath.Join(folder, "bin", name))
+	}
+	return append(paths, filepath.Join(folder, "bin"), filepath.Join(folder, "socket"), folder)
+}
+
+func (o *opener) serve() {
+	for {
+		conn, err := o.listener.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case o.slots <- struct{}{}:
+			o.life.Work.Go(func() {
+				defer func() { <-o.slots }()
+				o.answer(conn)
+			})
+		default:
+			conn.Close()
+		}
+	}
+}
+
+// answer starts a program, and sends its exit code once it has ended. Many such programs
+// end as soon as they have found another one for the task.
+func (o *opener) answer(conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(o.life.Context(), func() { conn.Close() })()
+	conn.SetDeadline(time.Now().Add(openTimeout))
+	var r openRequest
+	if json.NewDecoder(io.LimitReader(conn, maxOpenRequest)).Decode(&r) != nil || !slices.Contains(shadowed, filepath.Base(r.Path)) {
+		return
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{
+		Dir: r.Dir, Env: r.Env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return
+	}
+	conn.SetDeadline(time.Time{})
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		var status syscall.WaitStatus
+		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); got == pid || err != nil && err != syscall.EINTR {
+			fmt.Fprintln(conn, max(status.ExitStatus(), 0))
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-o.life.Done():
+			return
+		}
 	}
 }
 
 // Open is the whole of a program that is started by a link of an opener, with the
 // arguments args and its name before them. It returns at once if the program was not
-// started so. Otherwise it starts the program that the link shadows, and exits with its code; or
-// it becomes that program.
+// started so. Otherwise it exits, or becomes the program that the link shadows.
 func Open(args []string) {
 	folder := os.Getenv(openVariable)
 	if len(args) == 0 || folder == "" || !slices.Contains(shadowed, filepath.Base(args[0])) {
 		return
 	}
 	name := filepath.Base(args[0])
-	folders := slices.DeleteFunc(program.Folders(os.Getenv("PATH")), func(f string) bool { return filepath.Clean(f) == folder })
+	links := filepath.Join(folder, "bin")
+	folders := slices.DeleteFunc(program.Folders(os.Getenv("PATH")), func(f string) bool { return filepath.Clean(f) == links })
 	path, ok := program.Search(name, folders)
 	if !ok {
 		fmt.Fprintf(os.Stderr, "%s: not found\n", name)
 		os.Exit(127)
 	}
-	if name == "gio" && (len(args) < 2 || args[1] != "open") {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, syscall.Exec(path, args, os.Environ()))
-		os.Exit(126)
+	if name != "gio" || len(args) > 1 && args[1] == "open" {
+		if code, err := askToOpen(filepath.Join(folder, "socket"), path, args, program.Join(folders)); err == nil {
+			os.Exit(code)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", name, cmp.Or(syscall.Exec(path, args, os.Environ()), errors.New("not executed")))
+	os.Exit(126)
+}
+
+// askToOpen has the router start the program without the marks of a server, and returns
+// its exit code.
+func askToOpen(socket, path string, args []string, search string) (code int, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return 0, err
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains([]string{MarkVariable, DepthVariable, openVariable, "PATH"}, name)
 	})
-	cmd := exec.Cmd{Path: path, Args: args, Env: append(env, "PATH="+program.Join(folders)), SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	end := keeper.SpareChildren()
-	err := cmd.Start()
-	end()
+	conn, err := net.DialTimeout("unix", socket, openTimeout)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(126)
+		return 0, err
 	}
-	cmd.Wait()
-	os.Exit(max(cmd.ProcessState.ExitCode(), 0))
+	defer conn.Close()
+	if err := json.NewEncoder(conn).Encode(openRequest{path, args, append(env, "PATH="+search), dir}); err != nil {
+		return 0, err
+	}
+	_, err = fmt.Fscan(conn, &code)
+	return code, err
 }

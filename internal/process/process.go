@@ -65,7 +65,7 @@ func NewStarter(guardCommand []string, ending <-chan struct{}, log *zap.Logger) 
 	return &Starter{guardCommand: guardCommand, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
 }
 
-// Open starts the process guard, and shadows programs that servers open for the user.
+// Open starts the process guard, and waits for programs that servers open for the user.
 func (s *Starter) Open() (err error) {
 	if len(s.guardCommand) > 0 {
 		if s.opener, err = newOpener(s.guardCommand[0]); err != nil {
