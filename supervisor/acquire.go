@@ -100,7 +100,7 @@ func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (
 		return nil, p.opener.unavailable(status.Ready, fmt.Sprintf("%d requests are under way that each need a process of it", maxAcquired))
 	}
 	p.mu.Lock()
-	rooted := p.byUse.those(func(c *clientSession) bool { return c.roots != nil && c.fits(user, shared.user) })
+	rooted := p.byUse.where(func(c *clientSession) bool { return c.roots != nil && c.fits(user, shared.user) })
 	p.mu.Unlock()
 	if len(rooted) > 0 && session.Answers(user.Capabilities(), "roots/list") {
 		// Only with its roots it is known which session the client may use.
@@ -130,7 +130,7 @@ func (p *pool) pick(user *requester, of *user) *clientSession {
 	roots := user.known()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fitting := p.byUse.those(func(c *clientSession) bool {
+	fitting := p.byUse.where(func(c *clientSession) bool {
 		return c.fits(user, of) && (c.roots == nil || bytes.Equal(c.roots, roots))
 	})
 	if len(fitting) == 0 {
@@ -171,7 +171,7 @@ func (p *pool) release(c *clientSession, user *requester, inOrder bool) {
 	}
 	unwanted := c
 	if c.free = inOrder && c.in.Usable() && c.life.Err() == nil; c.free {
-		free := p.byUse.those(func(c *clientSession) bool { return c.free })
+		free := p.byUse.where(func(c *clientSession) bool { return c.free })
 		if len(free) <= maxAcquired {
 			return
 		}

@@ -86,20 +86,20 @@ func (c *clientSession) opened() bool { return signal.IsClosed(c.ready) && c.err
 // clientSessions are the sessions of a pool by their use. Its lock must be held.
 type clientSessions map[use]*clientSession
 
-// those returns the sessions with which is agrees, in any order.
-func (all clientSessions) those(is func(*clientSession) bool) (those []*clientSession) {
+// where returns the sessions for which is returns true, in any order.
+func (all clientSessions) where(is func(*clientSession) bool) (some []*clientSession) {
 	for _, c := range all {
 		if is(c) {
-			those = append(those, c)
+			some = append(some, c)
 		}
 	}
-	return those
+	return some
 }
 
 // rests reports whether the session could not be opened, and its issuer and server are left alone for [exchangeRest]. c is ready.
 func (c *clientSession) rests() bool {
 	u := c.on.user
-	return c.err != nil && u != nil && u.exchange != nil && u.life.Err() == nil
+	return c.err != nil && c.of.request == 0 && u != nil && u.exchange != nil && u.life.Err() == nil
 }
 
 var errReleased = errors.New("its client has left")
@@ -294,7 +294,7 @@ func byIdleTime(a, b *clientSession) int {
 func (p *pool) all() (all []*instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.byUse.those((*clientSession).opened) {
+	for _, c := range p.byUse.where((*clientSession).opened) {
 		all = append(all, c.in)
 	}
 	return all
@@ -304,7 +304,7 @@ func (p *pool) all() (all []*instance) {
 func (p *pool) sessions() (all []status.Session) {
 	var homes [][]session.Client // of the sessions, none of one without a certain client
 	p.mu.Lock()
-	for _, c := range p.byUse.those((*clientSession).opened) {
+	for _, c := range p.byUse.where((*clientSession).opened) {
 		clients := slices.Collect(maps.Keys(c.homes))
 		if c.of.home != nil {
 			clients = []session.Client{c.of.home}
@@ -339,7 +339,7 @@ func (p *pool) renew(cause error) {
 func (p *pool) renewIfUnused(shared *instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	used := p.byUse.those(func(c *clientSession) bool { return !c.free })
+	used := p.byUse.where(func(c *clientSession) bool { return !c.free })
 	if len(used) > 0 || len(p.slots) > 0 || !shared.Calls.RefuseUnlessBusy() {
 		return false
 	}

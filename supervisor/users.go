@@ -137,7 +137,7 @@ func unusedIn(p *pool, c *clientSession) time.Duration {
 
 // isNeeded reports whether more than calls need a user's first session: another session, or a subscription. p.mu must be held.
 func isNeeded(p *pool, c *clientSession) bool {
-	others := p.byUse.those(func(other *clientSession) bool { return other.on.user == c.on.user && other != c && !other.free })
+	others := p.byUse.where(func(other *clientSession) bool { return other.on.user == c.on.user && other != c && !other.free })
 	return len(others) > 0 || len(c.in.Subscriptions.Wanted()) > 0
 }
 
@@ -145,18 +145,18 @@ func isNeeded(p *pool, c *clientSession) bool {
 func hasRoom(p *pool, of use) bool {
 	principal, _, _ := strings.Cut(of.user, "\x00")
 	mine := principal + "\x00"
-	places := p.byUse.those(func(c *clientSession) bool { return strings.HasPrefix(c.of.user, mine) })
+	places := p.byUse.where(func(c *clientSession) bool { return strings.HasPrefix(c.of.user, mine) })
 	if of.user != "" && mine != userKey("") && len(places) >= maxOfUser {
 		return endLeastUsed(p, of, mine)
 	}
-	all := p.byUse.those(func(c *clientSession) bool { return c.of.request == 0 })
+	all := p.byUse.where(func(c *clientSession) bool { return c.of.request == 0 })
 	return len(all) < maxClients || endLeastUsed(p, of, "")
 }
 
 // endLeastUsed ends the session that was unused for longest, of the users whose uses begin so, and reports whether one was unused. It
 // keeps the one that a session for the use is opened next to. p.mu must be held.
 func endLeastUsed(p *pool, keeping use, these string) bool {
-	unneeded := p.byUse.those(func(c *clientSession) bool {
+	unneeded := p.byUse.where(func(c *clientSession) bool {
 		return c.of.isFirst() && c.of.user != keeping.user && strings.HasPrefix(c.of.user, these) && c.opened() && !isNeeded(p, c)
 	})
 	if len(unneeded) == 0 {

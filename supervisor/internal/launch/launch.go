@@ -132,7 +132,7 @@ type FetchError struct {
 
 	doing   string
 	err     error
-	missing bool // the package does not exist
+	missing bool // the command has ended since the package does not exist
 }
 
 func (e *FetchError) Error() string { return e.err.Error() }

@@ -104,18 +104,19 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	conceal := job.Entry.Launch().Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
-	failed := func(err error) error {
-		return &FetchError{
-			By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err, missing: isMissing(words),
-		}
+	failed := func(err error) *FetchError {
+		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
 	}
-	if err != nil {
+	if err != nil { // it did not start, or took too long
 		return nil, failed(fmt.Errorf("%s: %w%s", f, err, reason(words)))
 	}
 	p, why := f.read(out, fence, c)
+	missing := isMissing(words)
 	switch {
-	case p == nil && failure != "" && (f.use.ByNPM() || isMissing(words)): // a program called uvx may be a script that takes some options alone
-		return nil, failed(fmt.Errorf("%s could not fetch %s: it %s%s", f.use.By, strings.Join(f.packages, ", "), failure, reason(words)))
+	case p == nil && failure != "" && (f.use.ByNPM() || missing): // a program called uvx may be a script that takes some options alone
+		err := failed(fmt.Errorf("%s could not fetch %s: it %s%s", f.use.By, strings.Join(f.packages, ", "), failure, reason(words)))
+		err.missing = missing
+		return nil, err
 	case p == nil:
 		job.Log.Debug("running "+f.use.By+" as it is written", zap.String("because", why))
 	case exact != "" && f.packageOf(p) == exact:
