@@ -92,6 +92,35 @@ func TestFreeSessionEnds(t *testing.T) {
 	})
 }
 
+// Requests at the same time, and of clients with other roots, have sessions of their own.
+func TestRequestsShareNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "sleep", "-ask-roots")
+		f := superviseWith(t, t.TempDir(), func(*Supervisor) {}, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksRoots = true })
+		for _, test := range []struct {
+			clients   []string
+			processes int64 // started so far, with the shared one
+		}{{[]string{"a", "a"}, 3}, {[]string{"a"}, 3}, {[]string{"b"}, 4}, {[]string{"b", "a", "a", "a"}, 5}} {
+			var calls sync.WaitGroup
+			for _, name := range test.clients {
+				calls.Go(func() {
+					s, err := f.Session(t.Context(), "r", visitor(name))
+					if err == nil {
+						_, err = s.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"sleep","arguments":{"ms":1000}}`), From: visitor(name)})
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calls.Wait()
+			expect.Equal(t, f.starter.Started(), test.processes, "processes after calls of %v", test.clients)
+		}
+	})
+}
+
 // An acquired session ends when the server's life does, whatever is under way.
 func TestAcquiredSessionEnds(t *testing.T) {
 	t.Parallel()
@@ -174,6 +203,26 @@ func TestListsOfAWeakerClient(t *testing.T) {
 	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") {
 		t.Errorf("listed %d times: %s (%v)", n, tools, methods(srv.seen(func(visit) bool { return true })))
 	}
+}
+
+// A change of the tools that one client's own session tells of is listed from that session.
+func TestListsOfTheSessionThatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "grow")
+		f := supervise(t, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+		home := clientOf("a")
+		home.capabilities = `{"elicitation":{}}`
+		s, err := f.Session(t.Context(), "r", home)
+		expect.OK(t, err)
+		_, err = s.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"grow"}`), From: home})
+		expect.OK(t, err)
+		mcptest.WaitFor(t, "the changed tools to be listed", func() bool {
+			_, tools := f.listings("r")
+			return strings.Count(tools, `"inputSchema"`) == 2
+		})
+	})
 }
 
 // A client has a session of its own only with a server that has asked for what the client
