@@ -39,9 +39,13 @@ func visitor(name string) *client {
 }
 
 func (f *fixture) callAs(ctx context.Context, from session.Client) error {
+	return f.callToolAs(ctx, from, `{"name":"echo"}`)
+}
+
+func (f *fixture) callToolAs(ctx context.Context, from session.Client, params string) error {
 	s, err := f.Session(ctx, "r", from)
 	if err == nil {
-		_, err = s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo"}`), From: from})
+		_, err = s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(params), From: from})
 	}
 	return err
 }
@@ -106,11 +110,7 @@ func TestRequestsShareNoSession(t *testing.T) {
 			var calls sync.WaitGroup
 			for _, name := range test.clients {
 				calls.Go(func() {
-					s, err := f.Session(t.Context(), "r", visitor(name))
-					if err == nil {
-						_, err = s.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"sleep","arguments":{"ms":1000}}`), From: visitor(name)})
-					}
-					if err != nil {
+					if err := f.callToolAs(t.Context(), visitor(name), `{"name":"sleep","arguments":{"ms":1000}}`); err != nil {
 						t.Error(err)
 					}
 				})
@@ -214,10 +214,7 @@ func TestListsOfTheSessionThatChanged(t *testing.T) {
 		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
 		home := clientOf("a")
 		home.capabilities = `{"elicitation":{}}`
-		s, err := f.Session(t.Context(), "r", home)
-		expect.OK(t, err)
-		_, err = s.Call(t.Context(), session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"grow"}`), From: home})
-		expect.OK(t, err)
+		expect.OK(t, f.callToolAs(t.Context(), home, `{"name":"grow"}`))
 		mcptest.WaitFor(t, "the changed tools to be listed", func() bool {
 			_, tools := f.listings("r")
 			return strings.Count(tools, `"inputSchema"`) == 2

@@ -131,6 +131,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	switch {
 	case err == nil:
 		s.publishEdited(next)
+		old.Calls.Refuse() // at once, so that no list is read from it any more
 		s.opener.running.Work.Go(func() {
 			old.drain(s.ending)
 			old.stop(errEdited)
