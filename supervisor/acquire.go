@@ -31,17 +31,6 @@ const (
 
 var errUnused = errors.New("no client uses it any more")
 
-// A pooled is a session that one request at a time uses. The next request gets the
-// session used last, so that the server's state is found again. A session with a server that
-// got a client's roots is for clients with the same roots only.
-type pooled struct {
-	*instance
-	generation context.Context
-	roots      json.RawMessage   // that the server has got; may be nil
-	subscribed map[string]func() // functions that end its subscriptions, by URI; for the request that uses it
-	taken      chan struct{}     // closed when a request acquires the session
-}
-
 // A perCallSession is for a client without a session of its own: for a call it
 // acquires a session from the pool, for all else it is the shared one.
 type perCallSession struct {
@@ -52,23 +41,16 @@ type perCallSession struct {
 // Call implements [session.Session].
 func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	user := &requester{Client: r.From, asking: make(chan struct{}, 1)}
-	one, err := s.pool.acquire(ctx, s.instance, user)
+	c, err := s.pool.acquire(ctx, s.instance, user)
 	if err != nil {
 		return nil, err
 	}
-	// From here on only this ends the session when its generation ends.
-	detach := context.AfterFunc(one.generation, func() {
-		one.drain(s.pool.opener.ending)
-		one.stop(context.Cause(one.generation))
-	})
-	one.subscribe(ctx, s.Subscriptions.Wanted())
+	c.subscribe(ctx, s.Subscriptions.Wanted())
 	r.From = user
-	result, err := one.Call(ctx, r)
+	result, err := c.in.Call(ctx, r)
 	_, refused := errors.AsType[*session.Error](err)
-	// Later actions of the server for this client must not reach the next one. detach is
-	// false if the generation has ended.
-	inOrder := (err == nil || refused) && one.Questions.AwaitCalm(ctx) && detach()
-	s.pool.release(one, user, inOrder)
+	// Later actions of the server for this client must not reach the next one.
+	s.pool.release(c, user, (err == nil || refused) && c.in.Questions.AwaitCalm(ctx))
 	return result, err
 }
 
@@ -110,150 +92,117 @@ func (r *requester) known() json.RawMessage {
 }
 
 // acquire returns a session that no other request uses. It waits for one while too
-// many are acquired.
-func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (*pooled, error) {
+// many are acquired. A server that got a client's roots is for clients with the same roots only.
+func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (*clientSession, error) {
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, p.opener.unavailable(status.Ready, fmt.Sprintf("%d requests are under way that each need a process of it", maxAcquired))
 	}
 	p.mu.Lock()
-	rooted := slices.ContainsFunc(p.free, func(one *pooled) bool { return one.roots != nil && one.fits(user, shared.user) })
+	rooted := p.byUse.where(func(c *clientSession) bool { return c.roots != nil && c.fits(user, shared.user) })
 	p.mu.Unlock()
-	if rooted && session.Answers(user.Capabilities(), "roots/list") {
+	if len(rooted) > 0 && session.Answers(user.Capabilities(), "roots/list") {
 		// Only with its roots it is known which session the client may use.
 		user.Ask(ctx, p.opener.name, session.Message{Method: "roots/list", Params: json.RawMessage("{}")})
 	}
-	one, err := p.pick(user, shared.user), error(nil)
-	if one == nil {
-		one, err = p.openFor(ctx, shared, user)
+	c := p.pick(user, shared.user)
+	var err error
+	if c == nil {
+		c, err = p.openFor(ctx, shared, user)
 	}
 	if err != nil {
 		<-p.slots
 		return nil, p.opener.failed(err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.used[one] = true
-	return one, nil
+	return c, nil
 }
 
-// fits reports whether the server was sent the capabilities that the client has, and the session is for its principal.
-func (one *pooled) fits(user *requester, of *user) bool {
-	return one.Usable() && one.user == of && bytes.Equal(one.declared, user.Capabilities())
+// fits reports whether the session is free, its server was sent the capabilities that the client has, and it is for the client's
+// principal. The lock of the pool must be held.
+func (c *clientSession) fits(user *requester, of *user) bool {
+	return c.free && c.in.Usable() && c.on.user == of && bytes.Equal(c.on.capabilities, user.Capabilities())
 }
 
-// pick takes a free session, the one used last if there is a choice; nil if no session is
+// pick takes the free session for the client that was used last, so that the server's state is found again; nil if no session is
 // for the client.
-func (p *pool) pick(user *requester, of *user) *pooled {
+func (p *pool) pick(user *requester, of *user) *clientSession {
 	roots := user.known()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, same := range []bool{true, false} { // with the client's roots, or else without any
-		for i, one := range slices.Backward(p.free) {
-			if one.fits(user, of) && (same && bytes.Equal(one.roots, roots) || one.roots == nil) {
-				p.free = slices.Delete(p.free, i, i+1)
-				one.owner.set(user)
-				close(one.taken)
-				return one
-			}
-		}
+	fitting := p.byUse.where(func(c *clientSession) bool {
+		return c.fits(user, of) && (c.roots == nil || bytes.Equal(c.roots, roots))
+	})
+	if len(fitting) == 0 {
+		return nil
 	}
-	return nil
+	c := slices.MinFunc(fitting, byIdleTime)
+	c.free = false
+	c.in.owner.set(user)
+	return c
 }
 
 // openFor opens a session for the client.
-func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (*pooled, error) {
+func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (*clientSession, error) {
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, errors.New("the server is being stopped")
-	}
-	one := &pooled{generation: shared.user.within(p.generation), subscribed: make(map[string]func())}
-	opening, cancel := context.WithCancelCause(one.generation)
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	opened := make(chan struct{})
-	var err error
-	p.opener.running.Go(func() {
-		defer close(opened)
-		one.instance, err = p.opener.openNext(opening, shared, terms{capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra, user: shared.user})
+	p.requests++
+	c := p.begin(shared, use{request: p.requests}, terms{
+		capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra,
+		users: "one request at a time", reason: "the server asks for what only the client of a request can answer",
 	})
 	p.mu.Unlock()
-	<-opened
-	return one, err
+	if c == nil {
+		return nil, errors.New("the server is being stopped")
+	}
+	defer context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })()
+	<-c.ready
+	return c, c.err
 }
 
 // release keeps the session for the next request if it is in order: its call was
 // answered, and the server waits for no answer of the client.
-func (p *pool) release(one *pooled, user *requester, inOrder bool) {
-	one.owner.set(nil)
+func (p *pool) release(c *clientSession, user *requester, inOrder bool) {
 	defer func() { <-p.slots }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.used, one)
-	if one.Questions.RootsSent() {
-		one.roots = user.known()
+	c.in.owner.set(nil)
+	if c.in.Questions.RootsSent() {
+		c.roots = user.known()
 	}
-	unwanted := one
-	if inOrder && one.Usable() && !p.closed && one.generation.Err() == nil {
-		unwanted = nil
-		taken := make(chan struct{})
-		one.taken = taken
-		p.free = append(p.free, one)
-		p.opener.running.Go(func() { one.expire(p, taken) })
+	unwanted := c
+	if c.free = inOrder && c.in.Usable() && c.life.Err() == nil; c.free {
+		free := p.byUse.where(func(c *clientSession) bool { return c.free })
+		if len(free) <= maxAcquired {
+			return
+		}
+		unwanted = slices.MaxFunc(free, byIdleTime)
 	}
-	if len(p.free) > maxAcquired {
-		unwanted, p.free = p.free[0], slices.Delete(p.free, 0, 1)
-	}
-	if unwanted != nil {
-		p.opener.running.Go(func() {
-			if !inOrder { // the server may have to read that its call is cancelled
-				signal.Within(unwanted.done, cancelTime)
-			}
-			unwanted.stop(errUnused)
-		})
-	}
-}
-
-// expire ends a free session of the pool when its time is up.
-func (one *pooled) expire(p *pool, taken chan struct{}) {
-	select {
-	case <-taken:
-		return
-	case <-time.After(freeTime):
-	case <-one.done:
-	case <-one.generation.Done():
-	}
-	p.mu.Lock()
-	i := slices.Index(p.free, one)
-	unused := i >= 0 && one.taken == taken // not acquired and released meanwhile
-	if unused {
-		p.free = slices.Delete(p.free, i, i+1)
-	}
-	p.mu.Unlock()
-	if unused {
-		one.stop(errUnused)
-	}
+	delete(p.byUse, unwanted.of)
+	p.opener.running.Go(func() {
+		if !inOrder { // the server may have to read that its call is cancelled
+			signal.Within(unwanted.in.done, cancelTime)
+		}
+		unwanted.end(errUnused)
+	})
 }
 
 // subscribe subscribes to the wanted resources and to no others. Only the request that
 // has acquired the session may call it.
-func (one *pooled) subscribe(ctx context.Context, wanted []string) {
-	for uri, unsubscribe := range one.subscribed {
+func (c *clientSession) subscribe(ctx context.Context, wanted []string) {
+	for uri, unsubscribe := range c.subscribed {
 		if !slices.Contains(wanted, uri) {
 			unsubscribe()
-			delete(one.subscribed, uri)
+			delete(c.subscribed, uri)
 		}
 	}
 	for _, uri := range wanted {
-		if one.subscribed[uri] != nil {
+		if c.subscribed[uri] != nil {
 			continue
 		}
-		unsubscribe, err := one.Subscribe(ctx, uri)
+		unsubscribe, err := c.in.Subscribe(ctx, uri)
 		if err != nil {
 			return // the call itself returns the error
 		}
-		one.subscribed[uri] = unsubscribe
+		c.subscribed[uri] = unsubscribe
 	}
 }

@@ -16,7 +16,7 @@ type clients struct {
 
 // Attach says which client the router's only one is, see [Options]. It may be called
 // once.
-func (c *clients) Attach(only session.Client) { c.sole.attached <- only }
+func (c *clients) Attach(only session.Client) { c.attached <- only }
 
 // Notify sends a notification to all servers that have a session for the client alone.
 // It does not wait for them.

@@ -25,8 +25,8 @@ type common struct {
 	sources  func(oauth.Server) source // of tokens; nil without logins
 	issuers  oauth.Issuers             // that exchange tokens
 	turns    turns
-	ending   chan struct{} // closed when Run is to return
-	sole     soleClient
+	ending   chan struct{}          // closed when Run is to return
+	attached chan session.Client    // holds the router's only client once that is attached
 	level    atomic.Pointer[string] // of the log messages that servers are to send; may be nil
 	changed  signal.Change          // of any status
 }
@@ -54,22 +54,16 @@ func (t turns) of(entry config.Server) *signal.Turns {
 	return t.remote
 }
 
-// A soleClient is the router's only client, if it has but one.
-type soleClient struct {
-	enabled  bool
-	attached chan session.Client // holds the client once that is attached
-}
-
-// get returns the router's only client, nil if the router may have several. It waits
+// soleClient returns the router's only client, nil if the router may have several. It waits
 // for that client until ctx ends.
-func (s *soleClient) get(ctx context.Context) session.Client {
-	if !s.enabled {
+func (c *common) soleClient(ctx context.Context) session.Client {
+	if !c.options.Sole {
 		return nil
 	}
 	select {
-	case c := <-s.attached:
-		s.attached <- c
-		return c
+	case only := <-c.attached:
+		c.attached <- only
+		return only
 	case <-ctx.Done():
 		return nil
 	}

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +27,7 @@ type ConnectOptions struct {
 	// OnMessage is called with messages that belong to no request. It must not block. May be nil.
 	OnMessage func(session.Message)
 
-	Stall time.Duration // how long the server may leave written bytes unread; 0 is 5 minutes
-	Log   *zap.Logger
+	Log *zap.Logger
 }
 
 // A Connection is a session with a server at the other end of a [net.Conn]: no process and no entry
@@ -47,7 +45,6 @@ const questionsPerMinute = 600
 // Connect opens a session over conn, one message a line, in the era of the options only. It owns conn:
 // if Connect fails, and when the session has ended, conn is closed. [Connection.Close] must be called.
 func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection, error) {
-	end := &connEnd{Conn: conn}
 	var lines *transport.Lines
 	p := peer.New(peer.Host{
 		Server: o.Server,
@@ -58,7 +55,7 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 		Limits: peer.NewLimits(func() int { return questionsPerMinute }),
 		Owner:  func(context.Context) session.Client { return o.Owner },
 	}, func(c *peer.Conn) peer.Link {
-		lines = transport.NewLines(end, cmp.Or(o.Stall, defaultStall), c)
+		lines = transport.NewLines(conn, defaultStall, c)
 		return lines
 	})
 	if o.OnMessage != nil {
@@ -66,7 +63,7 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 	}
 	p.Subscriptions.NoLists = true
 	c := &Connection{Peer: p, conn: conn, ended: make(chan struct{})}
-	go c.serve(end, lines)
+	go c.serve(lines)
 	g := peer.Greeting{Known: peer.LegacyEra, Only: true, Version: o.Version, Capabilities: o.Capabilities}
 	if o.Modern {
 		g.Known = peer.ModernEra
@@ -83,17 +80,17 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 }
 
 // serve reads from the connection and writes to it until the session ends.
-func (c *Connection) serve(end *connEnd, lines *transport.Lines) {
+func (c *Connection) serve(lines *transport.Lines) {
 	defer close(c.ended)
-	eof, written := make(chan struct{}), make(chan struct{})
+	eof, written := make(chan error, 1), make(chan struct{})
 	go func() { defer close(written); lines.Write() }()
-	go func() { defer close(eof); lines.Read(end) }()
+	go func() { defer close(eof); eof <- lines.Read(c.conn) }()
 	select {
-	case <-eof:
-		if errors.Is(end.err, io.EOF) {
-			end.err = errors.New("the other end has closed the connection")
+	case err := <-eof:
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the other end has closed the connection")
 		}
-		c.Peer.Close(end.err)
+		c.Peer.Close(err)
 	case <-lines.Broken:
 		c.Peer.Close(fmt.Errorf("write to the connection: %w", errors.Unwrap(lines.Err)))
 	case <-c.Done():
@@ -115,32 +112,4 @@ func (c *Connection) Close(cause error) {
 // subscription. It reports whether calls are refused.
 func (c *Connection) RefuseIfIdle(d time.Duration) bool {
 	return len(c.Subscriptions.Wanted()) == 0 && c.Calls.IdleFor() >= d && c.Calls.RefuseUnlessBusy()
-}
-
-// A connEnd is a connection as the link uses it.
-type connEnd struct {
-	net.Conn
-	err error // of the last Read
-}
-
-// Read implements [io.Reader].
-func (e *connEnd) Read(p []byte) (n int, err error) {
-	n, err = e.Conn.Read(p)
-	e.err = err
-	return n, err
-}
-
-// TryWrite implements [transport.Writer]. Few connections say how much they take without waiting.
-func (e *connEnd) TryWrite(p []byte) (int, error) {
-	if c, ok := e.Conn.(interface {
-		TryWrite(p []byte) (int, error)
-	}); ok {
-		return c.TryWrite(p)
-	}
-	return 0, nil
-}
-
-// SetWriteDeadline implements [transport.Writer].
-func (e *connEnd) SetWriteDeadline(t time.Time) {
-	e.Conn.SetWriteDeadline(t) // it fails on a connection that is closed, as the write does
 }

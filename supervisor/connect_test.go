@@ -179,7 +179,6 @@ func TestConnectFails(t *testing.T) {
 	defer there.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	o.Stall = time.Minute
 	if _, err := Connect(ctx, here, o); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("an end that does not read: %v", err)
 	}

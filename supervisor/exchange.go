@@ -112,12 +112,6 @@ func (e *exchange) isProven(ctx context.Context) bool {
 	return e == nil || e.proves == nil || e.proves(ctx)
 }
 
-// Changed implements source: another access token has another session.
-func (*exchange) Changed(context.Context) <-chan struct{} { return nil }
-
-// Login implements source.
-func (*exchange) Login(context.Context) (string, error) { return "", nil }
-
 // exchangeFor returns the exchange for the caller's session with a server, and a key that tells access tokens apart without revealing
 // them; nil and "" if the entry says nothing of it.
 func exchangeFor(ctx context.Context, o *opener, entry config.Server, who session.Caller) (e *exchange, key string, err error) {

@@ -228,13 +228,13 @@ func TestFewFetchAtATime(t *testing.T) {
 	}
 }
 
-// A fetch that hangs ends with its startTimeout. A call says meanwhile what it waits for.
+// A fetch that hangs ends with its startTimeout, and is tried again. A call says meanwhile what it waits for.
 func TestFetchHangs(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	hung := newNPM(t, "hung", "pkg")
 	hung.entry.StartTimeout = 30 * time.Second
-	hung.fetch = "sleep 1000 & echo $! >> npx; wait"
+	hung.fetch = "echo npm error code E404 >&2; sleep 1000 & echo $! >> npx; wait"
 	f := superviseProcesses(t, t.TempDir(), hung.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return hung.runs() > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
@@ -245,6 +245,7 @@ func TestFetchHangs(t *testing.T) {
 	mcptest.WaitFor(t, "the hung one to fail", func() bool {
 		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 30s (startTimeout)")
 	})
+	expect.Equal(t, f.state("hung").State, status.Restarting, "its state")
 	f.stop()
 	mcptest.Gone(t, filepath.Join(hung.dir, "npx"), 2)
 }

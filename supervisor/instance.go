@@ -31,7 +31,6 @@ type instance struct {
 	conceal   func(string) string           // replaces the secrets of the entry in a text
 	current   atomic.Pointer[config.Server] // the entry; an edit that does not concern the process replaces it
 	greeted   atomic.Bool                   // the server has finished its actions after the handshake
-	changes   listChanges
 	owner     owner
 	user      *user         // the only principal that uses it; nil if several may
 	otherEra  atomic.Bool   // a session in the other era may be opened next to it
@@ -112,13 +111,14 @@ func (in *instance) exitError() *exitError {
 	return e
 }
 
-// ending returns why the process ends if err says only that its session takes no more calls.
-func (in *instance) ending(err error) error {
-	if in.process == nil || !errors.Is(err, peer.ErrRefused) {
-		return err
+// fail stops an instance that does not serve because of err, and returns the reason.
+func (in *instance) fail(err error) error {
+	if in.process != nil && errors.Is(err, peer.ErrRefused) { // which says only that the session takes no more calls
+		<-in.Done()
+		err = in.Cause()
 	}
-	<-in.Done()
-	return in.Cause()
+	in.stop(err)
+	return err
 }
 
 // explain adds the last stderr lines to the reason why the server does not serve.
@@ -145,27 +145,29 @@ func (o *owner) get() session.Client {
 	return nil
 }
 
-// listChanges are the notifications that a list has changed, since the lists were
+// listChanges are the notifications that a list of a server has changed, since the lists were
 // last read.
 type listChanges struct {
 	notice  chan struct{} // holds an item after a change
-	mu      sync.Mutex    // guards methods
+	mu      sync.Mutex    // guards the fields below
 	methods map[string]bool
+	source  *instance // the session that spoke last, since lists are the same for all clients; nil without a change
 }
 
-// note asks for the lists to be read again.
-func (c *listChanges) note(method string) {
+// note asks for the lists to be read again, from the session that says so.
+func (c *listChanges) note(method string, in *instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.methods[method] = true
+	c.methods[method], c.source = true, in
 	signal.Leave(c.notice)
 }
 
-// take returns the notifications since it was called last, sorted.
-func (c *listChanges) take() []string {
+// take returns the notifications since it was called last, sorted, and the session to read.
+func (c *listChanges) take() (methods []string, source *instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	methods := slices.Sorted(maps.Keys(c.methods))
+	methods, source = slices.Sorted(maps.Keys(c.methods)), c.source
 	clear(c.methods)
-	return methods
+	c.source = nil
+	return methods, source
 }

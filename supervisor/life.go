@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,7 +53,7 @@ type server struct {
 	public  *published
 	opener  *opener
 	pool    *pool
-	source  atomic.Pointer[instance] // the session from which lists are read next; nil for the shared one
+	changes listChanges
 }
 
 // newServer returns a server; its life is to be run with the context life, which
@@ -65,12 +64,13 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
 		public: newPublished(entry, control.woken, c.changed.Notify),
-		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name),
+		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name), running: signal.NewLife(),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
 	s.opener.began, s.opener.hear, s.opener.text = s.public.opened, s.hear, s.public.printsText
 	s.public.loggedIn = func(ctx context.Context) bool { return s.opener.tokens.Load().hasNew(ctx) }
 	s.pool = newPool(life, s.opener)
+	s.changes.notice, s.changes.methods = make(chan struct{}, 1), make(map[string]bool)
 	return s
 }
 
@@ -79,7 +79,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 func (s *server) run(ctx context.Context) {
 	defer s.opener.stderr.Close()
 	defer s.opener.running.Wait()
-	defer s.pool.close()
+	defer s.opener.running.Close(nil)
 	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
 	failures := newHistory()
 	unused := false // the server was stopped for lack of calls
@@ -151,12 +151,14 @@ func (s *server) publish(in *instance) {
 	s.log.Info("server is ready", zap.Int("pid", in.pid()), zap.String("protocol", in.Info().ProtocolVersion))
 }
 
-// retire takes the instance from use, and stops it. Calls under way may end if its entry was disabled or removed.
+// retire takes the instance from use, and stops it. Calls under way may end if its entry was edited, disabled or removed.
 func (s *server) retire(in *instance, cause error, state status.State) {
-	if state == status.Stopping && (errors.Is(cause, errRemoved) || errors.Is(cause, errEdited)) {
-		s.public.set(func(st *status.Status) {
-			st.State, st.LastError = state, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
-		})
+	if errors.Is(cause, errRemoved) || errors.Is(cause, errEdited) {
+		if state == status.Stopping {
+			s.public.set(func(st *status.Status) {
+				st.State, st.LastError = state, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
+			})
+		}
 		in.drain(s.ending)
 	}
 	s.public.withdraw(in, state)
@@ -222,11 +224,10 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 
 // isPermanent reports whether trying again at once is of no use.
 func isPermanent(err error) bool {
-	_, missing := errors.AsType[*launch.NotFoundError](err)
 	_, misspelt := errors.AsType[*transport.URLError](err)
 	_, refused := errors.AsType[*transport.NeedsAuthError](err)
 	_, secret := errors.AsType[*resolve.Error](err)
-	return missing || misspelt || refused || secret
+	return launch.IsMissing(err) || misspelt || refused || secret
 }
 
 // attend looks after a running server until it ends, and returns why; nil if
@@ -250,7 +251,7 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 			s.pool.renew(errRestarted)
 			s.retire(in, errRestarted, status.Restarting)
 			return 0, errRestarted
-		case <-in.changes.notice:
+		case <-s.changes.notice:
 			if time.Since(listed) > every {
 				every = relistEvery // the announcements had stopped
 			}
@@ -293,7 +294,7 @@ func (s *server) unusedIn(in *instance) time.Duration {
 	if limit == 0 {
 		return never
 	}
-	if s.pool.inUse() || len(in.Subscriptions.Wanted()) > 0 || !s.handler.Known(in.entry()) {
+	if len(in.Subscriptions.Wanted()) > 0 || !s.handler.Known(in.entry()) {
 		return limit
 	}
 	return limit - in.Calls.IdleFor()
@@ -302,11 +303,10 @@ func (s *server) unusedIn(in *instance) time.Duration {
 // relist reads the server's lists again after they have changed, and passes the
 // notifications on.
 func (s *server) relist(ctx context.Context, shared *instance) {
-	source := s.source.Swap(nil)
+	methods, source := s.changes.take()
 	if source == nil || !source.Usable() {
 		source = shared
 	}
-	methods := source.changes.take()
 	s.learn(ctx, source)
 	for _, method := range methods { // though the lists may be unchanged
 		s.options.OnMessage(s.name, nil, session.Message{Method: method})
@@ -337,19 +337,11 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 	switch m.Method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
 		switch {
-		case shared:
-			in.changes.note(m.Method)
-		case in.user != nil:
-			if in.greeted.Load() {
-				signal.Leave(s.control.woken)
-			}
-		case in.greeted.Load(): // else its lists differ because of that client's capabilities
-			in.changes.note(m.Method)
-			if current, _ := s.public.now(); current != nil {
-				// Lists are the same for all clients, so the session that spoke last is right.
-				s.source.Store(in)
-				signal.Leave(current.changes.notice)
-			}
+		case !shared && !in.greeted.Load(): // its lists differ because of that client's capabilities
+		case !shared && in.user != nil:
+			signal.Leave(s.control.woken)
+		default:
+			s.changes.note(m.Method, in)
 		}
 	default:
 		var owner session.Client

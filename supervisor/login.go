@@ -81,10 +81,11 @@ func sources(logins *login.Logins) func(oauth.Server) source {
 	return func(s oauth.Server) source { return logins.Source(s) }
 }
 
-// tokens are the tokens of one server's login. They are hidden in texts of the server. tokens
-// knows which of them was refused last.
+// tokens are the tokens of one server's login, or those issued in exchange for a user's. They are hidden in texts of the server.
+// tokens knows which of them was refused last.
 type tokens struct {
-	source
+	from    transport.Tokens
+	login   source // from, unless tokens are exchanged
 	secrets *resolve.Server
 	noted   func(token string)     // is called with tokens before they are sent; may be nil
 	refused atomic.Pointer[string] // the token that was refused last; may be nil
@@ -97,7 +98,7 @@ func (o *opener) tokensOf(ctx context.Context, resolved config.Server, on terms)
 	case resolved.Exchange != nil && !on.shared && (on.user == nil || on.user.exchange == nil):
 		return nil, errEdited // since the session was asked for
 	case resolved.Exchange != nil && !on.shared:
-		return &tokens{source: on.user.exchange, secrets: o.secretsOf(on), noted: o.options.OnToken}, nil
+		return &tokens{from: on.user.exchange, secrets: o.secretsOf(on), noted: o.options.OnToken}, nil
 	case o.sources == nil:
 		return nil, nil
 	}
@@ -109,7 +110,7 @@ func (o *opener) tokensOf(ctx context.Context, resolved config.Server, on terms)
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{source: from, secrets: o.secretsOf(on), noted: o.options.OnToken}
+	t := &tokens{from: from, login: from, secrets: o.secretsOf(on), noted: o.options.OnToken}
 	if on.user == nil || on.shared {
 		o.tokens.Store(t)
 	}
@@ -118,7 +119,7 @@ func (o *opener) tokensOf(ctx context.Context, resolved config.Server, on terms)
 
 // Token implements [transport.Tokens].
 func (t *tokens) Token(ctx context.Context) (string, error) {
-	token, err := t.source.Token(ctx)
+	token, err := t.from.Token(ctx)
 	if token != "" && t.secrets.HideToken(token) && t.noted != nil {
 		t.noted(token)
 	}
@@ -127,7 +128,7 @@ func (t *tokens) Token(ctx context.Context) (string, error) {
 
 // Refused implements [transport.Tokens].
 func (t *tokens) Refused(ctx context.Context, token string, resp *http.Response) error {
-	err := t.source.Refused(ctx, token, resp)
+	err := t.from.Refused(ctx, token, resp)
 	if err != nil {
 		t.refused.Store(&token)
 	}
@@ -158,7 +159,7 @@ func (c *control) awaitLogin(ctx context.Context, t *tokens, needed *login.Neede
 	defer cancel()
 	var changed <-chan struct{}
 	if t != nil {
-		changed = t.Changed(ctx)
+		changed = t.login.Changed(ctx)
 	}
 	if needed.Why == status.IssuerUnreachable {
 		return c.await(ctx, time.After(retryFailed), c.woken, changed)

@@ -39,7 +39,7 @@ type opener struct {
 	tokens  atomic.Pointer[tokens]                             // of its login, for the latest session; nil before the first, or without logins
 	direct  atomic.Pointer[launch.Direct]                      // the command to start instead of one that fetches it; nil for that itself
 	limits  *peer.Limits                                       // of the server's questions
-	running sync.WaitGroup                                     // the goroutines of sessions
+	running *signal.Life                                       // with the goroutines of sessions; ends after the server's life
 }
 
 // Terms are those on which a session is opened.
@@ -199,8 +199,7 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 	if err == nil {
 		return in, nil
 	}
-	err = in.ending(err)
-	in.stop(err)
+	err = in.fail(err)
 	if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, peer.ErrProbeExit) {
 		return nil, exit // it says everything
 	}
@@ -217,7 +216,6 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
 		conceal: func(text string) string { return conceal()(o.secretsOf(on).Hide(text)) },
 		user:    on.user,
-		changes: listChanges{notice: make(chan struct{}, 1), methods: make(map[string]bool)},
 		done:    make(chan struct{}),
 	}
 	in.current.Store(&entry)
@@ -240,7 +238,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 			if c := in.owner.get(); c != nil {
 				return c
 			}
-			return o.sole.get(ctx)
+			return o.soleClient(ctx)
 		},
 	}, open)
 	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
@@ -278,7 +276,7 @@ func (o *opener) start(ctx context.Context, entry, resolved config.Server, on te
 		return lines
 	})
 	in.process = p
-	o.running.Go(func() { in.serve(lines, o.stderr) })
+	o.running.Work.Go(func() { in.serve(lines, o.stderr) })
 	return in, nil
 }
 
@@ -325,17 +323,16 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 // inside opens a session with a server in this process.
 func (o *opener) inside(entry config.Server, on terms) *instance {
 	ours, theirs := net.Pipe()
-	end := &connEnd{Conn: ours}
 	var lines *transport.Lines
 	in := o.build(entry, on, entry.Transport, func(c *peer.Conn) peer.Link {
-		lines = transport.NewLines(end, defaultStall, c)
+		lines = transport.NewLines(ours, defaultStall, c)
 		return lines
 	})
 	c := &Connection{Peer: in.Peer, conn: ours, ended: make(chan struct{})}
-	o.running.Go(func() { o.options.Inside(entry, theirs) })
-	o.running.Go(func() {
+	o.running.Work.Go(func() { o.options.Inside(entry, theirs) })
+	o.running.Work.Go(func() {
 		defer close(in.done)
-		c.serve(end, lines)
+		c.serve(lines)
 		in.err = in.Cause()
 	})
 	return in
@@ -382,7 +379,7 @@ func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on ter
 			return link
 		})
 	}
-	o.running.Go(func() {
+	o.running.Work.Go(func() {
 		defer close(in.done)
 		<-in.Done()
 		in.err = in.Cause()

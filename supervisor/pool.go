@@ -24,7 +24,7 @@ import (
 // A legacy server that sends its client requests does not say which client it means
 // if several use a session. So each client that can answer the questions that the server has asked
 // before has a session of its own, and a request of a client without one (a modern
-// client over HTTP) acquires a session and releases it when it ends. A server that
+// client over HTTP) acquires a session and releases it when it ends (acquire.go). A server that
 // speaks both eras has one more session, for all clients of the era that the shared one lacks.
 //
 // All of these belong to a generation, which ends when the entry changes or the
@@ -35,17 +35,14 @@ type pool struct {
 	slots  chan struct{}   // holds an item for each session that is acquired
 
 	mu            sync.Mutex // guards the fields below
-	closed        bool       // no session may be opened any more
 	generation    context.Context
 	endGeneration context.CancelCauseFunc
-	byUse         map[use]*clientSession
-	free          []*pooled        // sessions that no request uses, the one used last at the end
-	used          map[*pooled]bool // sessions that a request has acquired
+	byUse         clientSessions
+	requests      int // sessions for requests that were begun so far
 }
 
 func newPool(life context.Context, o *opener) *pool {
-	p := &pool{opener: o, life: life, slots: make(chan struct{}, maxAcquired),
-		byUse: make(map[use]*clientSession), used: make(map[*pooled]bool)}
+	p := &pool{opener: o, life: life, slots: make(chan struct{}, maxAcquired), byUse: make(clientSessions)}
 	p.generation, p.endGeneration = context.WithCancelCause(life)
 	return p
 }
@@ -62,22 +59,47 @@ type use struct {
 	home     session.Client // the only client; nil if several may
 	variant  string         // the key of a [Variant]; "" for the server's own
 	otherEra bool           // all clients of the era that the session of this entry does not have
+	request  int            // the number of a session that requests use one at a time; 0 for others
 }
 
-// A clientSession is a session that is one client's, or that all clients of a use share.
+// A clientSession is a session that is one client's, that all clients of a use share, or that
+// requests use one at a time.
 type clientSession struct {
+	of    use
 	on    terms
 	homes map[session.Client]bool // that have used the session of a variant
 	in    *instance
 	err   error
-	ready chan struct{} // closed when in or err is set
+	ready chan struct{}   // closed when in or err is set
+	life  context.Context // of the session
 	end   context.CancelCauseFunc
+
+	// The fields below belong to the request that uses the session, and with free to the pool's lock.
+	free       bool              // no request uses it
+	roots      json.RawMessage   // that the server has got; may be nil
+	subscribed map[string]func() // functions that end its subscriptions, by URI
+}
+
+// opened reports whether the session could be opened; false while it is being opened.
+func (c *clientSession) opened() bool { return signal.IsClosed(c.ready) && c.err == nil }
+
+// clientSessions are the sessions of a pool by their use. Its lock must be held.
+type clientSessions map[use]*clientSession
+
+// where returns the sessions for which is returns true, in any order.
+func (all clientSessions) where(is func(*clientSession) bool) (some []*clientSession) {
+	for _, c := range all {
+		if is(c) {
+			some = append(some, c)
+		}
+	}
+	return some
 }
 
 // rests reports whether the session could not be opened, and its issuer and server are left alone for [exchangeRest]. c is ready.
 func (c *clientSession) rests() bool {
 	u := c.on.user
-	return c.err != nil && u != nil && u.exchange != nil && u.life.Err() == nil
+	return c.err != nil && c.of.request == 0 && u != nil && u.exchange != nil && u.life.Err() == nil
 }
 
 var errReleased = errors.New("its client has left")
@@ -157,22 +179,13 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		c = nil
 	}
 	if c == nil {
-		if p.closed || !hasRoom(p, of) {
+		if hasRoom(p, of) {
+			c = p.begin(shared, of, on)
+		}
+		if c == nil {
 			p.mu.Unlock()
 			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients, or %d of one user, have a session of their own with it, or it is ending", maxClients, maxOfUser))
 		}
-		if shared != nil && shared.user != nil {
-			on.user = shared.user
-		}
-		life, end := context.WithCancelCause(on.user.within(p.generation))
-		if on.user != nil && shared == nil {
-			on.user.life = life
-			on.user.secrets = p.opener.resolver.For(resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
-		}
-		c = &clientSession{on: on, ready: make(chan struct{}), end: end}
-		c.homes = make(map[session.Client]bool)
-		p.byUse[of] = c
-		p.opener.running.Go(func() { p.serveClient(life, c, shared, of) })
 	}
 	if of.variant != "" && of.user == "" {
 		c.homes[home] = true
@@ -191,6 +204,29 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 	return c.in, nil
 }
 
+// begin opens a session of the use next to shared, and keeps it until its life ends. It returns nil if the life of the server has
+// ended. p.mu must be held.
+func (p *pool) begin(shared *instance, of use, on terms) *clientSession {
+	if shared != nil && shared.user != nil {
+		on.user = shared.user
+	}
+	life, end := context.WithCancelCause(on.user.within(p.generation))
+	if on.user != nil && shared == nil {
+		on.user.life = life
+		on.user.secrets = p.opener.resolver.For(resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
+	}
+	c := &clientSession{
+		of: of, on: on, life: life, end: end, ready: make(chan struct{}),
+		homes: make(map[session.Client]bool), subscribed: make(map[string]func()),
+	}
+	if !p.opener.running.Go(func() { p.serveClient(c, shared) }) {
+		end(nil)
+		return nil
+	}
+	p.byUse[of] = c
+	return c
+}
+
 // eraForAll returns the era that the shared session is to have if its server needs no certain one: not the era
 // of other, the session for all clients of an era, and if other is nil, the era of all clients. legacy
 // is [Options.Legacy].
@@ -201,25 +237,25 @@ func eraForAll(legacy func() bool, other *instance) peer.Era {
 	return peer.UnknownEra
 }
 
-// serveClient opens a client's session and keeps it until life or the session ends.
-func (p *pool) serveClient(life context.Context, c *clientSession, shared *instance, of use) {
+// serveClient opens a session next to shared, and keeps it until its life or the session ends.
+func (p *pool) serveClient(c *clientSession, shared *instance) {
 	defer c.end(nil)
-	c.in, c.err = p.opener.openNext(life, shared, c.on)
+	c.in, c.err = p.opener.openNext(c.life, shared, c.on)
 	close(c.ready)
 	if c.rests() {
-		signal.Within(life.Done(), exchangeRest)
+		signal.Within(c.life.Done(), exchangeRest)
 	} else if c.err == nil {
-		if keep(life, p, of, c); life.Err() != nil {
-			if context.Cause(life) != errReleased {
+		if keep(p, c); c.life.Err() != nil {
+			if context.Cause(c.life) != errReleased {
 				c.in.drain(p.opener.ending)
 			}
-			c.in.stop(context.Cause(life))
+			c.in.stop(context.Cause(c.life))
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byUse[of] == c {
-		delete(p.byUse, of)
+	if p.byUse[c.of] == c {
+		delete(p.byUse, c.of)
 	}
 }
 
@@ -242,24 +278,24 @@ func (p *pool) of(home session.Client) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for of, c := range p.byUse {
-		if (home != nil && of.home == home || home == nil && of == use{otherEra: true}) && signal.IsClosed(c.ready) && c.err == nil {
+		if (home != nil && of.home == home || home == nil && of == use{otherEra: true}) && c.opened() {
 			return c.in
 		}
 	}
 	return nil
 }
 
-// all returns all sessions of the pool that are not acquired.
+// byIdleTime orders open sessions, the one that was used last first.
+func byIdleTime(a, b *clientSession) int {
+	return cmp.Compare(a.in.Calls.IdleFor(), b.in.Calls.IdleFor())
+}
+
+// all returns all sessions of the pool.
 func (p *pool) all() (all []*instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.byUse {
-		if signal.IsClosed(c.ready) && c.err == nil {
-			all = append(all, c.in)
-		}
-	}
-	for _, one := range p.free {
-		all = append(all, one.instance)
+	for _, c := range p.byUse.where((*clientSession).opened) {
+		all = append(all, c.in)
 	}
 	return all
 }
@@ -268,17 +304,12 @@ func (p *pool) all() (all []*instance) {
 func (p *pool) sessions() (all []status.Session) {
 	var homes [][]session.Client // of the sessions, none of one without a certain client
 	p.mu.Lock()
-	for of, c := range p.byUse {
-		if signal.IsClosed(c.ready) && c.err == nil {
-			clients := slices.Collect(maps.Keys(c.homes))
-			if of.home != nil {
-				clients = []session.Client{of.home}
-			}
-			homes, all = append(homes, clients), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
+	for _, c := range p.byUse.where((*clientSession).opened) {
+		clients := slices.Collect(maps.Keys(c.homes))
+		if c.of.home != nil {
+			clients = []session.Client{c.of.home}
 		}
-	}
-	for _, one := range slices.AppendSeq(slices.Clone(p.free), maps.Keys(p.used)) {
-		all = append(all, status.Session{PID: one.pid(), For: "one request at a time", Reason: "the server asks for what only the client of a request can answer"})
+		homes, all = append(homes, clients), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
 	}
 	p.mu.Unlock()
 	for i, clients := range homes {
@@ -294,14 +325,6 @@ func (p *pool) sessions() (all []status.Session) {
 	return all
 }
 
-// inUse reports whether a client has a session of its own, or a request has acquired
-// one.
-func (p *pool) inUse() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.byUse) > 0 || len(p.slots) > 0
-}
-
 // renew ends all sessions of the pool, and begins a generation.
 func (p *pool) renew(cause error) {
 	p.mu.Lock()
@@ -311,23 +334,16 @@ func (p *pool) renew(cause error) {
 }
 
 // renewIfUnused lets no call begin on the pool's sessions and on shared, unless one
-// is in use. It reports whether that is so: a call either keeps the server or waits
-// for the next session.
+// is in use: a client has a session of its own, or a request has acquired one. It reports
+// whether that is so: a call either keeps the server or waits for the next session.
 func (p *pool) renewIfUnused(shared *instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.byUse) > 0 || len(p.slots) > 0 || !shared.Calls.RefuseUnlessBusy() {
+	used := p.byUse.where(func(c *clientSession) bool { return !c.free })
+	if len(used) > 0 || len(p.slots) > 0 || !shared.Calls.RefuseUnlessBusy() {
 		return false
 	}
 	p.endGeneration(errIdle)
 	p.generation, p.endGeneration = context.WithCancelCause(p.life)
 	return true
-}
-
-// close lets no session be opened any more. Those that exist end with the life of the
-// server.
-func (p *pool) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
 }

@@ -39,9 +39,13 @@ func visitor(name string) *client {
 }
 
 func (f *fixture) callAs(ctx context.Context, from session.Client) error {
+	return f.callToolAs(ctx, from, `{"name":"echo"}`)
+}
+
+func (f *fixture) callToolAs(ctx context.Context, from session.Client, params string) error {
 	s, err := f.Session(ctx, "r", from)
 	if err == nil {
-		_, err = s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo"}`), From: from})
+		_, err = s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(params), From: from})
 	}
 	return err
 }
@@ -73,6 +77,48 @@ func TestAcquireAfterCancel(t *testing.T) {
 		expect.OK(t, f.callAs(t.Context(), visitor("b")))
 	}
 	expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 3, "sessions")
+}
+
+// A session for requests waits for the next one, and ends when no request has used it for freeTime.
+func TestFreeSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "echo")
+		f := superviseWith(t, t.TempDir(), func(*Supervisor) {}, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+		for _, after := range []time.Duration{0, freeTime - time.Second} {
+			time.Sleep(after)
+			expect.OK(t, f.callAs(t.Context(), visitor("a")))
+			expect.Equal(t, f.starter.Started(), 2, "processes")
+		}
+		time.Sleep(freeTime + time.Minute)
+		expect.Equal(t, len(f.servers.get("r").pool.all()), 0, "sessions for requests")
+	})
+}
+
+// Requests at the same time, and of clients with other roots, have sessions of their own.
+func TestRequestsShareNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "sleep", "-ask-roots")
+		f := superviseWith(t, t.TempDir(), func(*Supervisor) {}, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksRoots = true })
+		for _, test := range []struct {
+			clients   []string
+			processes int64 // started so far, with the shared one
+		}{{[]string{"a", "a"}, 3}, {[]string{"a"}, 3}, {[]string{"b"}, 4}, {[]string{"b", "a", "a", "a"}, 5}} {
+			var calls sync.WaitGroup
+			for _, name := range test.clients {
+				calls.Go(func() {
+					if err := f.callToolAs(t.Context(), visitor(name), `{"name":"sleep","arguments":{"ms":1000}}`); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calls.Wait()
+			expect.Equal(t, f.starter.Started(), test.processes, "processes after calls of %v", test.clients)
+		}
+	})
 }
 
 // An acquired session ends when the server's life does, whatever is under way.
@@ -157,6 +203,23 @@ func TestListsOfAWeakerClient(t *testing.T) {
 	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") {
 		t.Errorf("listed %d times: %s (%v)", n, tools, methods(srv.seen(func(visit) bool { return true })))
 	}
+}
+
+// A change of the tools that one client's own session tells of is listed from that session.
+func TestListsOfTheSessionThatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "grow")
+		f := supervise(t, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+		home := clientOf("a")
+		home.capabilities = `{"elicitation":{}}`
+		expect.OK(t, f.callToolAs(t.Context(), home, `{"name":"grow"}`))
+		mcptest.WaitFor(t, "the changed tools to be listed", func() bool {
+			_, tools := f.listings("r")
+			return strings.Count(tools, `"inputSchema"`) == 2
+		})
+	})
 }
 
 // A client has a session of its own only with a server that has asked for what the client

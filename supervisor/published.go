@@ -22,17 +22,15 @@ type published struct {
 	// loggedIn reports whether a server that needs a login has got one.
 	loggedIn func(ctx context.Context) bool
 
-	mu        sync.Mutex // guards the fields below
-	current   *instance  // the shared session; nil if the server is not ready
-	latest    *instance  // the session that was begun last, nil before the first
-	state     status.Status
-	listFault string        // why its changed lists could not be read; "" if they could
-	doing     string        // the step that its start waits for; "" is the server itself
-	since     time.Time     // when that began
-	tried     time.Time     // when the last start began
-	starts    atomic.Int64  // how many starts have begun
-	wanted    chan struct{} // closed when someone waits for the start that began last
-	changed   signal.Change
+	mu         sync.Mutex // guards the fields below
+	current    *instance  // the shared session; nil if the server is not ready
+	latest     *instance  // the session that was begun last, nil before the first
+	state      status.Status
+	doingSince time.Time     // when the step began that its start waits for
+	tried      time.Time     // when the last start began
+	starts     atomic.Int64  // how many starts have begun
+	wanted     chan struct{} // closed when someone waits for the start that began last
+	changed    signal.Change
 }
 
 func newPublished(entry config.Server, woken chan struct{}, announce func()) *published {
@@ -100,17 +98,17 @@ func (p *published) opened(in *instance) {
 // do notes the step that the server's start waits for; "" is the server itself.
 func (p *published) do(what string) {
 	p.mu.Lock()
-	same := p.doing == what
+	same := p.state.Doing == what
 	p.mu.Unlock()
 	if !same {
-		p.set(func(*status.Status) { p.doing, p.since = what, time.Now() })
+		p.set(func(st *status.Status) { st.Doing, p.doingSince = what, time.Now() })
 	}
 }
 
 // ready makes in the session that all use.
 func (p *published) ready(in *instance) {
 	p.set(func(st *status.Status) {
-		p.current, p.listFault = in, ""
+		p.current, st.Outdated = in, ""
 		st.State, st.PID = status.Ready, in.pid()
 		if st.Fault != nil && (st.Fault.Login != "" || st.Fault.Kind == status.PrintsText) { // somebody has logged in since, or it was slow
 			st.LastError, st.Fault = "", nil
@@ -144,7 +142,7 @@ func (p *published) withdraw(in *instance, state status.State) {
 func (p *published) listed(fault string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listFault = fault
+	p.state.Outdated = fault
 }
 
 // now returns the shared session, nil if the server is not ready, and the state alone.
@@ -158,11 +156,10 @@ func (p *published) now() (*instance, status.State) {
 func (p *published) status() status.Status {
 	p.mu.Lock()
 	st, latest, current := p.state, p.latest, p.current
-	st.Doing = p.doing
-	if st.Outdated = p.listFault; p.listFault != "" {
-		st.LastError = p.listFault
+	if st.Outdated != "" {
+		st.LastError = st.Outdated
 	} else if st.LastError == "" {
-		st.LastError = waiting(p.doing, p.since)
+		st.LastError = waiting(st, p.doingSince)
 	}
 	p.mu.Unlock()
 	if latest != nil {
@@ -179,11 +176,11 @@ func (p *published) status() status.Status {
 }
 
 // waiting describes the step that a server's start waits for since a time; "" without one.
-func waiting(doing string, since time.Time) string {
-	if doing == "" {
+func waiting(st status.Status, since time.Time) string {
+	if st.Doing == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s, for %s", doing, time.Since(since).Round(time.Second))
+	return fmt.Sprintf("%s, for %s", st.Doing, time.Since(since).Round(time.Second))
 }
 
 // await returns the shared session. It waits until ctx ends while the server starts.
@@ -193,36 +190,30 @@ func (p *published) await(ctx context.Context, personal bool) (*instance, error)
 	woken, startsThen := false, int64(0)
 	for {
 		p.mu.Lock()
-		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts.Load(), p.changed.Next()
+		in, st, since, tried, starts, changed := p.current, p.state, p.doingSince, p.tried, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
 		if in != nil && in.Usable() || personal && in == nil && st.State == status.Ready {
 			return in, nil
 		}
-		unavailable := unavailableAs(st)
 		switch st.State {
 		case status.Idle:
 			signal.Leave(p.woken)
 		case status.Failed, status.NeedsAuth:
 			switch {
 			case woken && starts > startsThen, !woken && !isDue(ctx, p.loggedIn, st, tried):
-				return nil, unavailable
+				return nil, unavailableAs(st, since)
 			case !woken:
 				woken, startsThen = true, starts
 				signal.Leave(p.woken)
 			}
 		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped, status.Self:
-			return nil, unavailable
+			return nil, unavailableAs(st, since)
 		}
 		p.want()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if p.doing != "" {
-				unavailable.Reason = waiting(p.doing, p.since)
-			}
-			return nil, unavailable
+			return nil, unavailableAs(st, since)
 		}
 	}
 }
@@ -244,9 +235,12 @@ func waitsForLogin(st status.Status) bool {
 	return st.State == status.NeedsAuth && st.Fault != nil && st.Fault.Login != "" && st.Fault.Login != status.IssuerUnreachable
 }
 
-// unavailableAs returns the error of a server in this status.
-func unavailableAs(st status.Status) *status.UnavailableError {
+// unavailableAs returns the error of a server in this status, the start of which waits since a time.
+func unavailableAs(st status.Status, since time.Time) *status.UnavailableError {
 	e := &status.UnavailableError{Server: st.Name, State: st.State, Reason: st.LastError}
+	if st.Doing != "" && st.State != status.Failed { // a failed one may be printing text
+		e.Reason = waiting(st, since)
+	}
 	if st.State == status.NeedsAuth && st.Fault != nil {
 		e.Login = st.Fault.Login
 	}
@@ -258,9 +252,8 @@ func unavailableAs(st status.Status) *status.UnavailableError {
 func (p *published) awaitStart(ctx context.Context, before int64) error {
 	for {
 		p.mu.Lock()
-		st, starts, changed := p.state, p.starts.Load(), p.changed.Next()
+		st, since, starts, changed := p.state, p.doingSince, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
-		failure := unavailableAs(st)
 		switch st.State {
 		case status.Ready:
 			if starts > before {
@@ -268,16 +261,16 @@ func (p *published) awaitStart(ctx context.Context, before int64) error {
 			}
 		case status.Failed, status.NeedsAuth, status.Self:
 			if starts > before {
-				return failure
+				return unavailableAs(st, since)
 			}
 		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
-			return failure
+			return unavailableAs(st, since)
 		}
 		p.want()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return failure
+			return unavailableAs(st, since)
 		}
 	}
 }

@@ -90,9 +90,7 @@ func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func
 		return nil, err
 	}
 	if err := s.handler.Learn(ctx, entry, in); err != nil {
-		err = in.ending(err)
-		in.stop(err)
-		return nil, in.explain(&listError{err})
+		return nil, in.explain(&listError{in.fail(err)})
 	}
 	s.public.set(func(st *status.Status) { st.Took, st.Fetching = time.Since(began), fetching })
 	s.launcher.NoteFetched(entry)
@@ -118,7 +116,9 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit
 	}
 	if entry.Personal() {
-		return nil, unshare(s, old)
+		s.pool.renew(errEdited)
+		s.retire(old, errEdited, status.Restarting)
+		return nil, errEdited // since each user is to have a session of their own
 	}
 	if launch.SameProcess(before, entry) {
 		old.current.Store(&entry)
@@ -131,7 +131,8 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	switch {
 	case err == nil:
 		s.publishEdited(next)
-		s.opener.running.Go(func() {
+		old.Calls.Refuse() // at once, so that no list is read from it any more
+		s.opener.running.Work.Go(func() {
 			old.drain(s.ending)
 			old.stop(errEdited)
 		})
@@ -139,7 +140,6 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	case ctx.Err() != nil || errors.Is(err, errEdited) || errors.Is(err, errRestarted):
 		return old, nil // attend reads the notice of the edit or restart
 	case errors.As(err, new(*login.NeededError)): // which helps the edited entry only
-		old.drain(s.ending)
 		s.retire(old, errEdited, status.Restarting)
 		return nil, err
 	case isPermanent(err) && entry.SameSecrets(before):
@@ -147,7 +147,6 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 		return old, nil
 	}
 
-	old.drain(s.ending)
 	s.retire(old, errEdited, status.Restarting)
 	next, alone := s.start(ctx, entry)
 	if alone == nil {

@@ -140,7 +140,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 		sources:  sources(o.Logins),
 		turns:    newTurns(),
 		ending:   ending,
-		sole:     soleClient{o.Sole, make(chan session.Client, 1)},
+		attached: make(chan session.Client, 1),
 	}
 	return &Supervisor{common: c, starter: starter, applied: make(chan struct{}), clients: clients{c, &servers{byName: make(map[string]*server)}}}
 }

@@ -56,7 +56,7 @@ func TestWantedServerStartsFirst(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-ended:
-					if _, ok := errors.AsType[*launch.NotFoundError](err); !ok || s.status().Doing != "" {
+					if !launch.IsMissing(err) || s.status().Doing != "" {
 						t.Errorf("start = %v, %+v", err, s.status())
 					}
 				default:

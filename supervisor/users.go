@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
@@ -119,103 +119,94 @@ func (u *user) isStale(ctx context.Context) bool {
 // isFirst reports whether a session of the use is a user's first one, next to which others are opened.
 func (of use) isFirst() bool { return of.user != "" && of.home == nil && !of.otherEra }
 
-// unusedIn returns in how long a user's first session will have been unused for its idleTimeout: not above 0 if it is to be ended
-// now. Other sessions end otherwise.
-func unusedIn(p *pool, of use, c *clientSession) time.Duration {
-	if !of.isFirst() {
+// unusedIn returns in how long a user's first session will have been unused for its idleTimeout, or a session for requests for
+// freeTime: not above 0 if it is to be ended now. Other sessions end otherwise. p.mu must be held.
+func unusedIn(p *pool, c *clientSession) time.Duration {
+	limit, needed := freeTime, !c.free
+	switch {
+	case c.of.isFirst():
+		limit, needed = cmp.Or(c.in.entry().IdleTimeout, userIdle), isNeeded(p, c)
+	case c.of.request == 0:
 		return never
 	}
-	limit := cmp.Or(c.in.entry().IdleTimeout, userIdle)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if isNeeded(p, of, c) {
+	if needed {
 		return limit
 	}
 	return limit - c.in.Calls.IdleFor()
 }
 
-// isNeeded reports whether more than calls need a user's first session. p.mu must be held.
-func isNeeded(p *pool, of use, c *clientSession) bool {
-	for other := range p.byUse {
-		if other.user == of.user && !other.isFirst() {
-			return true
-		}
-	}
-	for one := range p.used {
-		if one.user == c.on.user {
-			return true
-		}
-	}
-	return len(c.in.Subscriptions.Wanted()) > 0
+// isNeeded reports whether more than calls need a user's first session: another session, or a subscription. p.mu must be held.
+func isNeeded(p *pool, c *clientSession) bool {
+	others := p.byUse.where(func(other *clientSession) bool { return other.on.user == c.on.user && other != c && !other.free })
+	return len(others) > 0 || len(c.in.Subscriptions.Wanted()) > 0
 }
 
 // hasRoom ends an unused session of a user if none of the use fits, and reports whether one does. p.mu must be held.
 func hasRoom(p *pool, of use) bool {
 	principal, _, _ := strings.Cut(of.user, "\x00")
-	mine, places := principal+"\x00", 0
-	for other := range p.byUse {
-		if strings.HasPrefix(other.user, mine) {
-			places++
-		}
-	}
-	if of.user != "" && mine != userKey("") && places >= maxOfUser {
+	mine := principal + "\x00"
+	places := p.byUse.where(func(c *clientSession) bool { return strings.HasPrefix(c.of.user, mine) })
+	if of.user != "" && mine != userKey("") && len(places) >= maxOfUser {
 		return endLeastUsed(p, of, mine)
 	}
-	return len(p.byUse) < maxClients || endLeastUsed(p, of, "")
+	all := p.byUse.where(func(c *clientSession) bool { return c.of.request == 0 })
+	return len(all) < maxClients || endLeastUsed(p, of, "")
 }
 
 // endLeastUsed ends the session that was unused for longest, of the users whose uses begin so, and reports whether one was unused. It
 // keeps the one that a session for the use is opened next to. p.mu must be held.
 func endLeastUsed(p *pool, keeping use, these string) bool {
-	var oldest use
-	for of, c := range p.byUse {
-		if of.isFirst() && of.user != keeping.user && strings.HasPrefix(of.user, these) && signal.IsClosed(c.ready) && c.err == nil && !isNeeded(p, of, c) &&
-			(oldest.user == "" || c.in.Calls.IdleFor() > p.byUse[oldest].in.Calls.IdleFor()) {
-			oldest = of
-		}
-	}
-	c := p.byUse[oldest]
-	if c == nil || !c.in.Calls.RefuseUnlessBusy() {
+	unneeded := p.byUse.where(func(c *clientSession) bool {
+		return c.of.isFirst() && c.of.user != keeping.user && strings.HasPrefix(c.of.user, these) && c.opened() && !isNeeded(p, c)
+	})
+	if len(unneeded) == 0 {
 		return false
 	}
-	delete(p.byUse, oldest)
+	c := slices.MaxFunc(unneeded, byIdleTime)
+	if !c.in.Calls.RefuseUnlessBusy() {
+		return false
+	}
+	delete(p.byUse, c.of)
 	c.end(errUnused)
 	return true
 }
 
-// keep returns when a client's session is to end, or has ended: with its life, or when its user does not use it or has another login or
+// keep returns when a client's session is to end, or has ended: with its life, or when it is unused, or its user has another login or
 // no valid access token.
-func keep(life context.Context, p *pool, of use, c *clientSession) {
+func keep(p *pool, c *clientSession) {
 	var changed <-chan struct{}
 	who := c.on.user
-	if of.isFirst() && who.source != nil {
-		changed = who.source.Changed(life)
+	if c.of.isFirst() && who.source != nil {
+		changed = who.source.Changed(c.life)
 	}
 	var proof <-chan time.Time
-	if of.isFirst() && who.exchange != nil {
+	if c.of.isFirst() && who.exchange != nil {
 		proof = time.Tick(exchangeCheck)
 	}
-	unused := time.After(unusedIn(p, of, c))
+	unused := time.After(0)
 	for {
 		select {
-		case <-life.Done():
+		case <-c.life.Done():
 			return
 		case <-c.in.done:
 			return
 		case <-changed: // also when its token was refreshed
-			if who.isStale(life) {
+			if who.isStale(c.life) {
 				c.end(errOtherLogin)
 				return
 			}
-			changed = who.source.Changed(life)
+			changed = who.source.Changed(c.life)
 		case <-proof:
-			if !who.exchange.isProven(life) && c.in.Calls.RefuseUnlessBusy() {
+			if !who.exchange.isProven(c.life) && c.in.Calls.RefuseUnlessBusy() {
 				c.end(errTokenOver)
 				return
 			}
 		case <-unused:
-			wait := unusedIn(p, of, c)
-			if wait <= 0 && c.in.Calls.RefuseUnlessBusy() {
+			p.mu.Lock() // so that no request acquires it meanwhile
+			wait := unusedIn(p, c)
+			over := wait <= 0 && c.in.Calls.RefuseUnlessBusy()
+			p.mu.Unlock()
+			if over {
 				c.end(errUnused)
 				return
 			}
@@ -240,14 +231,6 @@ func (o *opener) sourceOf(ctx context.Context, s oauth.Server, on terms) (source
 		on.user.source = tokens
 	}
 	return tokens, nil
-}
-
-// unshare ends the session that all clients have shared, since each user is to have their own.
-func unshare(s *server, shared *instance) error {
-	s.pool.renew(errEdited)
-	shared.drain(s.ending)
-	s.retire(shared, errEdited, status.Restarting)
-	return errEdited
 }
 
 // attendUsers waits until the lists of a server whose users have sessions of their own are to be read again, or its life goes on

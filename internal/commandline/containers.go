@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Run is a command line that runs a container.
+// A Container is one that a command line runs.
 type Container struct {
 	At    int    // the argument "run", counted from 0
 	Image string // for podman's and nerdctl's --rootfs a folder
@@ -22,7 +22,7 @@ const graceSeconds = "2"
 
 // Stop returns the arguments of the commands that stop the container, each without the container's
 // ID, which comes last. If the container has --rm, the last command removes it with its anonymous
-// volumes: not every engine does so once the client is dead. args are the arguments of the Run.
+// volumes: not every engine does so once the client is dead. args are those of the command line.
 func (r *Container) Stop(args []string) [][]string {
 	before := slices.Clip(args[:r.At])
 	commands := [][]string{append(before, "stop", "-t", graceSeconds)}
@@ -33,7 +33,7 @@ func (r *Container) Stop(args []string) [][]string {
 }
 
 // ContainerOf returns the container that a command line runs, nil if it runs none. If an option is not known, it
-// is not certain which argument names the image: then Of returns nil and the option.
+// is not certain which argument names the image: then ContainerOf returns nil and the option.
 func ContainerOf(command string, args []string) (r *Container, unknown string) {
 	if !isClient(command) {
 		return nil, ""

@@ -13,7 +13,7 @@ const (
 		--runtime-flag --snapshotter --ssh --storage-driver --storage-opt --tls-ca --tls-cert --tls-key --tlscacert --tlscert
 		--tlskey --tmpdir --url --userns-remap --volumepath`
 
-	// ContainerOf run, without a value and with one.
+	// After run, without a value and with one.
 	switches = `-d --detach --disable-content-trust --env-host --help --http-proxy --init -i --interactive --no-healthcheck
 		--no-hostname --no-hosts --oom-kill-disable --passwd --privileged -P --publish-all -q --quiet --read-only
 		--read-only-tmpfs --replace --rm --rmi --rootfs --sig-proxy --tls-verify -t --tty --unsetenv-all --use-api-socket`

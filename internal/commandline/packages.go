@@ -1,14 +1,13 @@
 package commandline
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// A Use is a command line that runs a program of a package, which it may have to fetch first.
+// Packages are those of a command line that runs a program of a package, which it may have to fetch first.
 type Packages struct {
 	By    string    // the command: npx, npm, uvx or uv, without its folder
 	Specs []Package // at least one
@@ -18,7 +17,7 @@ type Packages struct {
 	Adds    bool // uvx looks for more packages than that one at each start, or for newer ones
 }
 
-// A Spec names a package, perhaps with a version, a range or a tag.
+// A Package is named by a command line, perhaps with a version, a range or a tag.
 type Package struct {
 	Text string // as the command line has it
 	Arg  int    // the argument that it is in, counted from 0
@@ -37,13 +36,10 @@ func (u Packages) KeepsData(env map[string]string) bool {
 	})
 }
 
-// PackagesOf returns the use of packages in a command line. ok is false without any, or if the
+// PackagesOf returns the packages of a command line. ok is false without any, or if the
 // command line has unusual arguments.
 func PackagesOf(command string, args []string) (u Packages, ok bool) {
-	by := strings.ToLower(filepath.Base(command))
-	for _, suffix := range []string{".exe", ".cmd"} {
-		by = strings.TrimSuffix(by, suffix)
-	}
+	by := Name(command)
 	u.By = by
 	switch {
 	case by == "npx":

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -37,12 +37,7 @@ type Options struct {
 // code validates arguments, queues calls and marks results.
 type Server struct {
 	options Options
-	ctx     context.Context // ends at Close, and all calls with it
-	cancel  context.CancelCauseFunc
-	calls   sync.WaitGroup
-
-	mu     sync.Mutex // guards closed; calls is added to only while closed is false
-	closed bool
+	life    *signal.Life // ends at Close, and all calls with it
 }
 
 // NewServer returns a server. It must be closed.
@@ -51,9 +46,7 @@ func NewServer(o Options) *Server {
 	o.Policy.MustCheck = true // functions rely on it
 	o.Info.ProtocolVersion = session.Modern
 	o.Info.Capabilities = json.RawMessage(`{"tools":{}}`)
-	s := &Server{options: o}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	return s
+	return &Server{options: o, life: signal.NewLife()}
 }
 
 // Session implements [execute.Sessions].
@@ -78,7 +71,7 @@ func (s *Server) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	name, _ := wire.String(wire.Member(r.Params, "name"))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	defer context.AfterFunc(s.life.Context(), func() { cancel(s.life.Cause()) })()
 	if s.options.Limit != nil {
 		if limit := s.options.Limit(name); limit > 0 {
 			var done context.CancelFunc
@@ -116,12 +109,7 @@ type answer struct {
 func (s *Server) start(ctx context.Context, name string, r session.Request) (<-chan answer, error) {
 	arguments := json.RawMessage(wire.Member(r.Params, "arguments"))
 	answered := make(chan answer, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	s.calls.Go(func() {
+	begun := s.life.Go(func() {
 		a := answer{err: errors.New("the tool ended without a result")} // runtime.Goexit
 		defer func() {
 			if reason := recover(); reason != nil {
@@ -132,20 +120,20 @@ func (s *Server) start(ctx context.Context, name string, r session.Request) (<-c
 		}()
 		a.result, a.err = s.options.Run(ctx, name, arguments, r)
 	})
+	if !begun {
+		return nil, ErrClosed
+	}
 	return answered, nil
 }
 
 // Close ends all calls with [ErrEnded], and returns when all have returned.
 func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.cancel(ErrEnded)
-	s.calls.Wait()
+	s.life.Close(ErrEnded)
+	s.life.Wait()
 }
 
 // Closed reports whether Close was called.
-func (s *Server) Closed() bool { return s.ctx.Err() != nil }
+func (s *Server) Closed() bool { return s.life.Cause() != nil }
 
 // Notify implements [session.Session]. It does nothing.
 func (*Server) Notify(context.Context, string, json.RawMessage) error { return nil }
@@ -159,7 +147,7 @@ func (s *Server) Subscribe(context.Context, string) (cancel func(), err error) {
 func (*Server) Listen(func(session.Message)) (stop func()) { return func() {} }
 
 // Done implements [session.Session].
-func (s *Server) Done() <-chan struct{} { return s.ctx.Done() }
+func (s *Server) Done() <-chan struct{} { return s.life.Done() }
 
 // Info implements [session.Session].
 func (s *Server) Info() session.Info { return s.options.Info }

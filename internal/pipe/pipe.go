@@ -4,7 +4,6 @@ package pipe
 
 import (
 	"os"
-	"time"
 )
 
 // An End is one end of a pipe. For a file that is not a pipe it is just the file. One goroutine at a
@@ -38,7 +37,3 @@ func (e *End) TryWrite(p []byte) (int, error) { return e.quick.tryWrite(p) }
 
 // HasReader reports whether the other end is open. It returns false if that is unknown.
 func (e *End) HasReader() bool { return hasReader(e.File) }
-
-// SetWriteDeadline does the same as [os.File.SetWriteDeadline], but ignores the error of a file
-// without deadlines.
-func (e *End) SetWriteDeadline(t time.Time) { _ = e.File.SetWriteDeadline(t) }

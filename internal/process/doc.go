@@ -20,7 +20,7 @@
 //
 // # What else is here
 //
-// [Finder] finds executables, [Environment] makes a server's environment, [Tail]
+// [Find] finds executables, [Environment] makes a server's environment, [Tail]
 // and [LogFile] keep its stderr.
 //
 // The package knows nothing of MCP.

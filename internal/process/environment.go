@@ -2,11 +2,11 @@ package process
 
 import (
 	"maps"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -123,18 +123,11 @@ func isSecret(name string) bool {
 // runs reports whether one of the programs is named in the command line, be it as an
 // argument of another program, such as "cmd /c npx" or a shell.
 func runs(command, programs []string) bool {
-	for _, argument := range command {
-		for word := range strings.FieldsSeq(strings.ReplaceAll(argument, `\`, "/")) {
-			name := strings.ToLower(filepath.Base(word))
-			for _, extension := range []string{".exe", ".cmd"} {
-				name = strings.TrimSuffix(name, extension)
-			}
-			if slices.Contains(programs, name) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(command, func(argument string) bool {
+		return slices.ContainsFunc(strings.Fields(argument), func(word string) bool {
+			return slices.Contains(programs, commandline.Name(word))
+		})
+	})
 }
 
 var (

@@ -50,24 +50,6 @@ type guard struct {
 	closing  bool
 }
 
-func execGuard(command []string) (*net.UnixConn, *exec.Cmd, error) {
-	conn, theirs, err := socketPair()
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdin = theirs
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	theirs.Close()
-	if err != nil {
-		conn.Close()
-	}
-	return conn, cmd, err
-}
-
 func startGuard(command []string, mark string, remove []string, log *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
@@ -80,8 +62,19 @@ func startGuard(command []string, mark string, remove []string, log *zap.Logger)
 
 // launch starts the process, and sends it every group; mu is held.
 func (g *guard) launch() error {
-	conn, cmd, err := execGuard(g.command)
+	conn, theirs, err := socketPair()
 	if err != nil {
+		return fmt.Errorf("start the guard: %w", err)
+	}
+	cmd := exec.Command(g.command[0], g.command[1:]...)
+	cmd.Stdin = theirs
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		conn.Close()
 		return fmt.Errorf("start the guard: %w", err)
 	}
 	g.conn, g.process = conn, cmd.Process

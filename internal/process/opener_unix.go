@@ -14,18 +14,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A program that a server opens for the user, such as a browser with a log-in page, must outlive
 // the server. So the programs that open things are shadowed: a folder with links of
 // their names to our own program comes first in the servers' PATH. Such a link asks the
 // router to start the program that it shadows. The router is no descendant of the
-// process guard, so neither is the program.
+// process guard, so neither is the program: it lives even where the system keeps no tags of orphans.
 
 const (
 	openerPrefix = "metarouter-open-"
@@ -52,9 +52,7 @@ type opener struct {
 	folder   string
 	program  string // that the links lead to
 	listener net.Listener
-	serving  sync.WaitGroup
-	closed   context.Context
-	cancel   context.CancelFunc
+	life     *signal.Life
 	slots    chan struct{}
 }
 
@@ -72,9 +70,8 @@ func newOpener(program string) (*opener, error) {
 		removeOpener(folder)
 		return nil, err
 	}
-	o := &opener{folder: folder, program: program, listener: l, slots: make(chan struct{}, maxOpened)}
-	o.closed, o.cancel = context.WithCancel(context.Background())
-	o.serving.Go(o.serve)
+	o := &opener{folder: folder, program: program, listener: l, life: signal.NewLife(), slots: make(chan struct{}, maxOpened)}
+	o.life.Go(o.serve)
 	return o, nil
 }
 
@@ -121,9 +118,9 @@ func (o *opener) close() {
 	if o == nil {
 		return
 	}
-	o.cancel()
+	o.life.Close(nil)
 	o.listener.Close()
-	o.serving.Wait()
+	o.life.Wait()
 	removeOpener(o.folder)
 }
 
@@ -150,7 +147,7 @@ func (o *opener) serve() {
 		}
 		select {
 		case o.slots <- struct{}{}:
-			o.serving.Go(func() {
+			o.life.Work.Go(func() {
 				defer func() { <-o.slots }()
 				o.answer(conn)
 			})
@@ -164,7 +161,7 @@ func (o *opener) serve() {
 // end as soon as they have found another one for the task.
 func (o *opener) answer(conn net.Conn) {
 	defer conn.Close()
-	defer context.AfterFunc(o.closed, func() { conn.Close() })()
+	defer context.AfterFunc(o.life.Context(), func() { conn.Close() })()
 	conn.SetDeadline(time.Now().Add(openTimeout))
 	var r openRequest
 	if json.NewDecoder(io.LimitReader(conn, maxOpenRequest)).Decode(&r) != nil || !slices.Contains(shadowed, filepath.Base(r.Path)) {
@@ -190,7 +187,7 @@ func (o *opener) answer(conn net.Conn) {
 		}
 		select {
 		case <-time.After(pause):
-		case <-o.closed.Done():
+		case <-o.life.Done():
 			return
 		}
 	}

@@ -116,7 +116,7 @@ type Process struct {
 type Stdin interface {
 	io.WriteCloser
 	TryWrite(p []byte) (int, error)
-	SetWriteDeadline(time.Time)
+	SetWriteDeadline(time.Time) error
 }
 
 // A family is a process with all that descends from it: a *tree, or Played.

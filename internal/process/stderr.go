@@ -20,9 +20,13 @@ const (
 type Tail struct {
 	hide func(string) string // replaces secrets; nil for nothing
 
-	mu    sync.Mutex  // guards lines and came
-	lines []string    // at most StderrLines
-	came  []time.Time // when each of them did
+	mu    sync.Mutex   // guards lines
+	lines []stderrLine // at most StderrLines
+}
+
+type stderrLine struct {
+	text string
+	came time.Time
 }
 
 // NewTail returns an empty Tail. Lines are passed through hide before they are kept or written
@@ -55,9 +59,9 @@ func (t *Tail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.lines) == StderrLines {
-		t.lines, t.came = slices.Delete(t.lines, 0, 1), slices.Delete(t.came, 0, 1)
+		t.lines = slices.Delete(t.lines, 0, 1)
 	}
-	t.lines, t.came = append(t.lines, line), append(t.came, time.Now())
+	t.lines = append(t.lines, stderrLine{line, time.Now()})
 }
 
 // Last returns the last n lines, without secrets and without control sequences for
@@ -67,20 +71,21 @@ func (t *Tail) Last(n int) []string {
 }
 
 // after returns the last n lines that came after a time, as Last does.
-func (t *Tail) after(since time.Time, n int) []string {
+func (t *Tail) after(since time.Time, n int) (texts []string) {
 	t.mu.Lock()
-	first := slices.IndexFunc(t.came, since.Before)
-	if first < 0 {
-		first = len(t.lines)
-	}
-	lines := slices.Clone(t.lines[max(first, len(t.lines)-n):])
+	lines := slices.Clone(t.lines[max(0, len(t.lines)-n):])
 	t.mu.Unlock()
-	for i, line := range lines {
-		if lines[i] = plain.Line(line); t.hide != nil {
-			lines[i] = t.hide(lines[i])
+	for _, line := range lines {
+		if !line.came.After(since) {
+			continue
 		}
+		text := plain.Line(line.text)
+		if t.hide != nil {
+			text = t.hide(text)
+		}
+		texts = append(texts, text)
 	}
-	return lines
+	return texts
 }
 
 // Reason returns the last lines as part of a sentence that says why the process does

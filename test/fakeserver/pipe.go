@@ -106,7 +106,7 @@ func (w writer) TryWrite(b []byte) (int, error) {
 }
 
 // SetWriteDeadline has a Write that waits fail at a time.
-func (w writer) SetWriteDeadline(t time.Time) {
+func (w writer) SetWriteDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deadline = t; w.timer != nil {
@@ -115,4 +115,5 @@ func (w writer) SetWriteDeadline(t time.Time) {
 	if !t.IsZero() {
 		w.timer = time.AfterFunc(time.Until(t), w.change.Broadcast)
 	}
+	return nil
 }

@@ -62,7 +62,7 @@ var lastPID atomic.Int64
 type Stdin interface {
 	io.WriteCloser
 	TryWrite(p []byte) (int, error)
-	SetWriteDeadline(time.Time)
+	SetWriteDeadline(time.Time) error
 }
 
 // A Played is a server that runs as a part of this process. Wait returns its exit code, or -1 and the signal that ended it.

@@ -81,19 +81,18 @@ func (l *Launcher) Start(entry, resolved config.Server, d *Direct) (*process.Pro
 			c = d.plan.apply(c)
 		}
 	}
-	p, err := l.starter.Start(contain(c, resolved))
-	return p, asNotFound(err)
+	return l.starter.Start(contain(c, resolved))
 }
 
 // commandOf returns the entry's command as it is written.
 func commandOf(entry config.Server) (process.Command, error) {
 	path, search, err := process.Find(entry.Command, entry.Cwd, entry.Env["PATH"])
 	if err != nil {
-		return process.Command{}, &NotFoundError{err}
+		return process.Command{}, err
 	}
 	if entry.Cwd != "" {
 		if info, err := os.Stat(entry.Cwd); err != nil || !info.IsDir() {
-			return process.Command{}, &NotFoundError{&FolderError{entry.Cwd}}
+			return process.Command{}, &FolderError{entry.Cwd}
 		}
 	}
 	return process.Command{
@@ -108,18 +107,14 @@ func SameProcess(a, b config.Server) bool {
 	return a.Hash() == b.Hash() && slices.Equal(a.InheritEnv, b.InheritEnv) && a.KeepStrays == b.KeepStrays && reflect.DeepEqual(a.Roots, b.Roots) && a.SameSecrets(b) && reflect.DeepEqual(a.OAuth, b.OAuth)
 }
 
-// A NotFoundError is a command, folder or package that does not exist: trying again
-// at once is of no use.
-type NotFoundError struct{ error }
-
-func (e *NotFoundError) Unwrap() error { return e.error }
-
-// asNotFound marks the failed start of a program that does not exist.
-func asNotFound(err error) error {
-	if _, ok := errors.AsType[*process.StartError](err); ok && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
-		return &NotFoundError{err}
-	}
-	return err
+// IsMissing reports whether a start has failed because a command, folder or package does not exist:
+// trying again at once is of no use.
+func IsMissing(err error) bool {
+	_, command := errors.AsType[*process.MissingError](err)
+	_, folder := errors.AsType[*FolderError](err)
+	_, start := errors.AsType[*process.StartError](err)
+	fetch, ok := errors.AsType[*FetchError](err)
+	return command || folder || start && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) || ok && fetch.missing
 }
 
 // A FolderError is a working directory that is no folder.
@@ -135,8 +130,9 @@ type FetchError struct {
 	Packages []string // as the entry names them
 	Said     []string // the last lines on stderr of the command
 
-	doing string
-	err   error
+	doing   string
+	err     error
+	missing bool // the command has ended since the package does not exist
 }
 
 func (e *FetchError) Error() string { return e.err.Error() }

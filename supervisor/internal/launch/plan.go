@@ -104,19 +104,18 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	conceal := job.Entry.Launch().Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
-	failed := func(err error) error {
+	failed := func(err error) *FetchError {
 		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
 	}
-	if err != nil {
-		return nil, failed(fmt.Errorf("%s: %w%s", f, asNotFound(err), reason(words)))
+	if err != nil { // it did not start, or took too long
+		return nil, failed(fmt.Errorf("%s: %w%s", f, err, reason(words)))
 	}
 	p, why := f.read(out, fence, c)
+	missing := isMissing(words)
 	switch {
-	case p == nil && failure != "" && (f.use.ByNPM() || isMissing(words)): // a program called uvx may be a script that takes some options alone
+	case p == nil && failure != "" && (f.use.ByNPM() || missing): // a program called uvx may be a script that takes some options alone
 		err := failed(fmt.Errorf("%s could not fetch %s: it %s%s", f.use.By, strings.Join(f.packages, ", "), failure, reason(words)))
-		if isMissing(words) {
-			err = &NotFoundError{err}
-		}
+		err.missing = missing
 		return nil, err
 	case p == nil:
 		job.Log.Debug("running "+f.use.By+" as it is written", zap.String("because", why))

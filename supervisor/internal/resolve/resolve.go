@@ -151,15 +151,6 @@ func (r *Resolver) printedBy(ctx context.Context, entry config.Server, ref refer
 	}
 }
 
-// forget has the commands of the entry run again when their values are needed next.
-func (r *Resolver) forget(entry config.Server) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, ref := range entry.References {
-		delete(r.printed, keyOf(entry, ref))
-	}
-}
-
 // keyOf identifies the dependencies of a command.
 func keyOf(entry config.Server, ref reference.Reference) string {
 	return strings.Join(append([]string{string(ref.Kind), ref.Body, ref.Dir}, entry.InheritEnv...), "\x00")

@@ -183,7 +183,13 @@ func replaced(all map[string]string, put func(string) string) map[string]string 
 
 // Forget has the commands of the entry run again when their values are needed next: a value
 // was refused, or a person asks for a restart.
-func (s *Server) Forget(entry config.Server) { s.resolver.forget(entry) }
+func (s *Server) Forget(entry config.Server) {
+	s.resolver.mu.Lock()
+	defer s.resolver.mu.Unlock()
+	for _, ref := range entry.References {
+		delete(s.resolver.printed, keyOf(entry, ref))
+	}
+}
 
 // Hide replaces the values that were resolved so far by the texts of their references.
 func (s *Server) Hide(text string) string {

@@ -34,11 +34,15 @@ type Lines struct {
 	rest   chan unwritten // from the holder of turn, which passes turn on with it
 }
 
-// A Writer is a server's stdin.
+// A Writer is a server's stdin, or a connection to it.
 type Writer interface {
 	io.Writer
-	TryWrite(p []byte) (int, error) // the bytes that can be written without waiting
-	SetWriteDeadline(time.Time)
+	SetWriteDeadline(time.Time) error // that fails on a closed writer, as the write does
+}
+
+// A tryWriter writes the bytes that it can write without waiting. Not all writers know.
+type tryWriter interface {
+	TryWrite(p []byte) (int, error)
 }
 
 // An unwritten message is one that could not be written at once.
@@ -110,7 +114,10 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 		}
 	}
 	l.frame(o)
-	n, err := l.w.TryWrite(o.Line)
+	n, err := 0, error(nil)
+	if w, ok := l.w.(tryWriter); ok {
+		n, err = w.TryWrite(o.Line)
+	}
 	switch u := (unwritten{o, n}); {
 	case err != nil:
 		l.tear(u, err)

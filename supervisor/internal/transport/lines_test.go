@@ -33,8 +33,7 @@ type script struct {
 // waits is a writer that can write nothing without waiting.
 type waits struct{ io.Writer }
 
-func (waits) TryWrite([]byte) (int, error) { return 0, nil }
-func (waits) SetWriteDeadline(time.Time)   {}
+func (waits) SetWriteDeadline(time.Time) error { return nil }
 
 // pair returns a peer and the server's side of it. The peer ends with the test.
 func pair(t *testing.T) (*peer.Peer, *script) { return pairHearing(t, nil) }

@@ -15,11 +15,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
-// Read hands the messages in r to the session until r ends. It expects a message a line, and
+// Read hands the messages in r to the session until r ends, and returns why, [io.EOF] at the end. It expects a message a line, and
 // also understands a message in several lines, several in a line, a byte order mark, text
 // before the first message, which may stand before each, and the headers of the Language Server
 // Protocol, in which the server is then answered.
-func (l *Lines) Read(r io.Reader) {
+func (l *Lines) Read(r io.Reader) error {
 	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
 	lines.Objects = true // until a line was a message
 	for {
@@ -30,7 +30,7 @@ func (l *Lines) Read(r io.Reader) {
 			l.conn.SkipLine(nil, lines.Skipped(), err)
 			continue
 		case err != nil:
-			return
+			return err
 		}
 		if rest, marked := bytes.CutPrefix(line, wire.BOM); marked {
 			l.conn.Budget.Note("writes a byte order mark")
