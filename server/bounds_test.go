@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -131,19 +132,19 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, w := serveTwo(t, asks)
 		listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
-		for range maxListeners {
-			s.bounds.subscriptions.listeners.Take("", 0)
+		for range s.budget.Bound(budget.Listeners).All {
+			s.budget.Take(budget.Listeners, nil, 0)
 		}
 		for _, profile := range []string{"one", "two"} {
 			if _, answer := w.text(http.MethodPost, "/mcp/p/"+profile, listen, modernHeaders("subscriptions/listen", "")...); !strings.Contains(answer, "busy") {
 				t.Errorf("%s: %s", profile, answer)
 			}
 			of, _ := s.Of(profile)
-			if of.notifier.subscriptions.quotas.listeners != s.bounds.subscriptions.listeners {
+			if of.notifier.subscriptions.budget != s.budget {
 				t.Errorf("%s has subscriptions of its own", profile)
 			}
 		}
-		s.bounds.subscriptions.listeners.Release("", 0)
+		s.budget.Release(budget.Listeners, nil, 0)
 		for range 3 { // one after the other
 			response := w.do(http.MethodPost, "/mcp/p/one", listen, modernHeaders("subscriptions/listen", "")...)
 			reading(t, response).want("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)

@@ -76,7 +76,7 @@ func answerTo(r *conversation.Request, lines *wire.Reader) (json.RawMessage, err
 // that the same principal has sent to this router under the same profiles.
 func (s *Servers) serveGateway(ctx context.Context, v *adapter.NodeView, conn net.Conn) error {
 	streams := conversation.New(conversation.Options{
-		Router: v, Joined: func() {}, Left: func(*conversation.Conversation) {}, Log: s.base.log, Budgets: s.bounds.clients,
+		Router: v, Joined: func() {}, Left: func(*conversation.Conversation) {}, Log: s.base.log, Budget: s.budget,
 	})
 	begin := func(ctx context.Context, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
 		q, err := v.Admit(m.Method, m.Params, m.Meta)
@@ -89,7 +89,7 @@ func (s *Servers) serveGateway(ctx context.Context, v *adapter.NodeView, conn ne
 		if server == nil {
 			return nil, conversation.ErrNotResumed
 		}
-		return beginWithin(s.nodes.quota, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
+		return beginWithin(s.nodes.budget, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
 			return server.clients.Resume(ctx, stream, q.IsOf, m, w)
 		})
 	}

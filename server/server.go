@@ -144,14 +144,14 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
 			}
 		},
-		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools, Scripts: o.Runner,
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
-	subscriptions := newSubscriptions(r, find, servers.bounds.subscriptions, s.log)
+	subscriptions := newSubscriptions(r, find, servers.budget, s.log)
 	greeting := &greeting{s.display, s.catalog, s.display.options().Itself}
 	s.clients = conversation.New(conversation.Options{
-		Router: r, Info: s.display.info, Log: s.log, Budgets: servers.bounds.clients,
+		Router: r, Info: s.display.info, Log: s.log, Budget: servers.budget,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
 		Joined: func() { s.notifier.joined() }, // which no client does before New returns
 		Rules:  func() any { return s.display.options().Rules },

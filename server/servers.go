@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -77,7 +78,8 @@ type View struct {
 type Servers struct {
 	profiles Profiles
 	secret   []byte
-	bounds   bounds
+	budget   *budget.Budget
+	kept     *tools.Kept
 	common   *httpd.Backends // common to all servers over HTTP
 	base     *Server
 	nodes    *nodeServers  // for other nodes
@@ -102,8 +104,7 @@ func NewServers(p Profiles) *Servers {
 	}
 	s := &Servers{
 		profiles: p, secret: make([]byte, sha256.Size), byPlace: make(map[place]*Server), retired: make(map[*Server]bool),
-		dials:  make(chan struct{}, maxDials),
-		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas(maxSubscriptions)},
+		dials: make(chan struct{}, maxDials), budget: budget.Clients(), kept: tools.NewKept(),
 	}
 	rand.Read(s.secret)
 	s.base = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)
@@ -303,10 +304,3 @@ func (s *Servers) Clients() []Client {
 // Handler returns a handler of MCP over HTTP for the clients of all profiles, which serves while
 // [Servers.Run] runs.
 func (s *Servers) Handler(o HTTPOptions) *httpd.Handler { return httpd.New(s.common, o) }
-
-// bounds limit how much the servers of one router keep together.
-type bounds struct {
-	clients       *conversation.Budgets
-	tools         *tools.Budgets
-	subscriptions *subscriptionQuotas
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -72,8 +73,11 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 		return err
 	}
 	w := &watch{at: found[0], from: from, notify: notify, uri: uri, ended: life.Done()}
-	if !s.quotas.watches.Take("", 0) {
-		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
+	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, from, 0) {
+	case budget.ErrEach:
+		return conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
+	case budget.ErrAll:
+		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
 	}
 	s.mu.Lock()
 	s.watches[w] = true
@@ -82,7 +86,7 @@ func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup
 		s.mu.Lock()
 		delete(s.watches, w)
 		s.mu.Unlock()
-		s.quotas.watches.Release("", 0)
+		s.budget.Release(budget.Watches, from, 0)
 	}
 	done, cancel, err := s.router.Subscribe(ctx, w.at.Server, w.at.URI, from)
 	if err != nil {

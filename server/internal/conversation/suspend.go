@@ -12,22 +12,16 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
-const (
-	// suspendTime is how long a suspended request waits for its client.
-	suspendTime = 10 * time.Minute
-
-	// maxSuspended bounds the suspended requests of one principal, and
-	// maxAllSuspended the requests of all, in all servers of the router.
-	maxSuspended    = 100
-	maxAllSuspended = 1000
-)
+// suspendTime is how long a suspended request waits for its client.
+const suspendTime = 10 * time.Minute
 
 // suspensions are the requests that wait for their clients to come back.
 type suspensions struct {
-	prefix string // of each requestState
-	quota  *Quota // of those in byState, by principal
+	prefix string         // of each requestState
+	budget *budget.Budget // of those in byState
 
 	mu      sync.Mutex // guards the fields below
 	byState map[string]*suspension
@@ -112,7 +106,7 @@ func (all *suspensions) enter(s *suspension) error {
 	switch {
 	case all.ended:
 		return ErrClosed
-	case all.byState[s.state] != s && !all.quota.Take(s.principal, 0):
+	case all.byState[s.state] != s && all.budget.Take(budget.Suspended, s.principal, 0) != nil:
 		return errBusy
 	}
 	all.byState[s.state] = s
@@ -232,7 +226,7 @@ func (all *suspensions) remove(s *suspension) {
 	defer all.mu.Unlock()
 	if all.byState[s.state] == s {
 		delete(all.byState, s.state)
-		all.quota.Release(s.principal, 0)
+		all.budget.Release(budget.Suspended, s.principal, 0)
 	}
 }
 

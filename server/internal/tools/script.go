@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -20,9 +21,6 @@ const (
 
 	// maxScriptResult is how much of a script's answer the client gets at once, in tokens.
 	maxScriptResult = 10_000
-
-	// maxScripts bounds the scripts of one principal: half of those that the engine runs.
-	maxScripts = 16
 )
 
 // Scripts runs the scripts of clients. Its methods may be called by many goroutines at once.
@@ -82,11 +80,11 @@ func (r *runner) resumes(c *toolCall, id string) string {
 
 // scriptOf is script for a client; h is the client if the script may be held, else nil.
 func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, h *heldScript, run runScript) (json.RawMessage, error) {
-	if !r.Budgets.scripts.Take(c.Principal, 0) {
-		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", maxScripts)
+	if r.Budget.Take(budget.Scripts, c.Principal, 0) != nil {
+		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", r.Budget.Bound(budget.Scripts).Each)
 		return selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}.Result(), nil
 	}
-	defer r.Budgets.scripts.Release(c.Principal, 0)
+	defer r.Budget.Release(budget.Scripts, c.Principal, 0)
 	one := selector.ScriptRun{Call: r.callOf(c, tool, nil), Tool: r.find}
 	if h != nil {
 		one.Call.From, one.Called = h, h.called
