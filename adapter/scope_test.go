@@ -127,12 +127,12 @@ func TestScopeSnapshot(t *testing.T) {
 		var servers []string
 		for _, i := range s.Servers() {
 			servers = append(servers, i.Name)
-			expect.Equal(t, i.Tools, len(snapshot.Server(i.Name)), "profile %q: the tools of server %s, and those of the list", tc.chosen, i.Name)
+			expect.Equal(t, i.Tools, len(snapshot.Offer(i.Name).Tools), "profile %q: the tools of server %s, and those of the list", tc.chosen, i.Name)
 		}
 		expect.Equal(t, strings.Join(servers, " "), tc.servers, "profile %q has the servers", tc.chosen)
 		expect.Equal(t, strings.Join(s.Unlisted(), " "), tc.servers, "profile %q: servers that are not listed", tc.chosen)
 		for tag := range snapshot.Capabilities() {
-			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Server(server)) == 0 {
+			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Offer(server).Tools) == 0 {
 				t.Errorf("profile %q has the tag %q", tc.chosen, tag)
 			}
 		}

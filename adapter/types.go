@@ -6,6 +6,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -23,6 +24,9 @@ type (
 
 	// An Error is a JSON-RPC error with which an MCP server has answered.
 	Error = session.Error
+
+	// A ScriptRun is a script and the client for which it runs, for RunScript of a [View].
+	ScriptRun = host.Run
 
 	// A ServerInfo is the state of one server, and its use.
 	ServerInfo = status.Server

@@ -13,17 +13,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // echoScripts answers with the scripts that are run.
 type echoScripts struct{}
 
-func (echoScripts) RunScript(_ context.Context, run selector.ScriptRun) selector.ScriptOutcome {
-	return selector.ScriptOutcome{Value: wire.Marshal(fmt.Sprint(run.Code, string(run.Input), run.Timeout))}
+func (echoScripts) RunScript(_ context.Context, run host.Run) script.Outcome {
+	return script.Outcome{Value: wire.Marshal(fmt.Sprint(run.Code, string(run.Input), run.Timeout))}
 }
 
 func (echoScripts) IsScript(*registry.NormalizedTool) bool { return false }
@@ -128,8 +128,8 @@ type realScripts struct {
 
 func (realScripts) IsScript(*registry.NormalizedTool) bool { return false }
 
-func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
-	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)
+func (s realScripts) RunScript(ctx context.Context, run host.Run) script.Outcome {
+	return host.Do(ctx, s.engine, s.router, script.Limits{}, run)
 }
 
 // newEngine returns an engine that has loaded its interpreter, which takes longer than a client of a test waits.

@@ -178,7 +178,7 @@ func (r *relay) skill(ctx context.Context, c conversation.Call) (json.RawMessage
 		return nil, err
 	}
 	found := slices.DeleteFunc(r.catalog.Locate(ctx, uri), func(at catalog.Address) bool {
-		return wire.Member(r.router.Snapshot().Offer(at.Server).Extensions, registry.SkillsExtension) == nil
+		return wire.Member(r.router.Snapshot().Offer(at.Server).Extensions, session.SkillsExtension) == nil
 	})
 	result, at, err := r.first(ctx, c, found)
 	if err != nil || len(found) == 0 {

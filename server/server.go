@@ -196,14 +196,9 @@ func (s *Server) ListTokens() (shown, all int) {
 // flight and waits for all goroutines. An error means that reading or writing failed.
 //
 // At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
-// still does not return, as of a terminal.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.ServeFrom(ctx, nil, in, out)
-}
-
-// ServeFrom is Serve for a client whose folder and variables need processes of their own of some servers; see
-// [supervisor.Place]. It may be nil.
-func (s *Server) ServeFrom(ctx context.Context, from any, in io.Reader, out io.Writer) error {
+// still does not return, as of a terminal. from is the [supervisor.Place] of a client whose folder and variables need
+// processes of their own of some servers; it may be nil.
+func (s *Server) Serve(ctx context.Context, from any, in io.Reader, out io.Writer) error {
 	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 

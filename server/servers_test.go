@@ -308,7 +308,7 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 		work, _ := s.Of("work")
 		in, input := io.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- work.Serve(t.Context(), in, io.Discard) }()
+		go func() { served <- work.Serve(t.Context(), nil, in, io.Discard) }()
 		synctest.Wait()
 		p.set("work", "")
 		synctest.Wait()

@@ -264,7 +264,7 @@ func (w *walkRouter) stdio(chosen ...string) (say func(line string), next, end f
 	output, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := server.Serve(w.t.Context(), in, out)
+		err := server.Serve(w.t.Context(), nil, in, out)
 		out.Close()
 		served <- err
 	}()

@@ -24,6 +24,9 @@ const (
 	Modern       = "2026-07-28"
 )
 
+// SkillsExtension is the extension of servers that have skills: SEP-2640.
+const SkillsExtension = "io.modelcontextprotocol/skills"
+
 // A Session is an initialized connection to an MCP server. Several goroutines may call its
 // methods at once.
 type Session interface {

@@ -251,7 +251,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Router
 			if at.lend() {
 				reload()
 			}
-			return seen.ServeFrom(ctx, at, in, out)
+			return seen.Serve(ctx, at, in, out)
 		},
 		Log: lines,
 	}
