@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -394,7 +393,7 @@ func TestScopeHides(t *testing.T) {
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
 	_, err := has.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
-	expect.Deep(t, err, scope.NoResource("doc://missing"), "a missing resource")
+	expect.Deep(t, err, session.NoResource("doc://missing"), "a missing resource")
 	// The test would pass if nothing were answered at all.
 	for _, answer := range answers(t, has.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
 		what, rest, _ := strings.Cut(answer, ":")

@@ -166,15 +166,15 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool {
 		return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
 	})
-	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.Mode, Retired: retired}
+	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.mode, Retired: retired}
 	return s
 }
 
 // isBusy reports whether a client of the server has a session or waits for changes.
 func (s *Server) isBusy() bool { return s.clients.Any() || s.notifier.subscriptions.any() }
 
-// Mode returns "direct", "search" or "code": the mode in force.
-func (s *Server) Mode() string {
+// mode returns "direct", "search" or "code": the mode in force.
+func (s *Server) mode() string {
 	switch o := s.display.catalogOptions(); {
 	case o.Code:
 		return exposure.Code
@@ -184,10 +184,10 @@ func (s *Server) Mode() string {
 	return exposure.Direct
 }
 
-// ListTokens returns how many tokens the list of tools that clients see costs a model, and how many
-// a list of all tools would cost.
-func (s *Server) ListTokens() (shown, all int) {
-	return s.catalog.View().Tools.Tokens(), s.display.cost()
+// Shown returns the mode in force, "direct", "search" or "code"; how many tokens the list of tools that clients see costs a
+// model; and how many a list of all tools would cost.
+func (s *Server) Shown() (mode string, tokens, all int) {
+	return s.mode(), s.catalog.View().Tools.Tokens(), s.display.cost()
 }
 
 // Serve serves one client, which sends one message a line on in and reads the

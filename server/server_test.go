@@ -689,5 +689,5 @@ type alone struct {
 
 func newAlone(r Router, o Options) *alone {
 	all := NewServers(Profiles{Open: func(View, []string) (Router, Options) { return r, o }, Whole: r})
-	return &alone{all.Default(), all}
+	return &alone{all.Default, all}
 }

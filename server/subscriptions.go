@@ -31,16 +31,15 @@ type subscriptions struct {
 	joined func()         // called when a client is to be notified
 
 	mu        sync.Mutex // guards the fields below
-	watches   map[*watch]bool
+	watches   map[subscription]*watch
 	listeners map[*listener]bool
-	legacy    map[*conversation.Conversation]*legacySubscriptions
 }
 
 // newSubscriptions returns the subscriptions of the clients of a server. locate returns where to ask for a resource.
 func newSubscriptions(r subscriber, locate func(ctx context.Context, uri string) ([]catalog.Address, error), b *budget.Budget, log *zap.Logger) *subscriptions {
 	return &subscriptions{
 		router: r, locate: locate, log: log, budget: b, ending: make(chan struct{}), joined: func() {},
-		watches: make(map[*watch]bool), listeners: make(map[*listener]bool), legacy: make(map[*conversation.Conversation]*legacySubscriptions),
+		watches: make(map[subscription]*watch), listeners: make(map[*listener]bool),
 	}
 }
 
@@ -97,12 +96,12 @@ func (l *listener) send(m session.Message) {
 func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	wanted := wire.Member(c.Params, "notifications")
 	if !wire.IsObject(wanted) {
-		return nil, conversation.InvalidParams("subscriptions/listen needs notifications")
+		return nil, session.InvalidParams("subscriptions/listen needs notifications")
 	}
 	var uris []string
 	most := s.budget.Bound(budget.Watches).Each
 	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > most {
-		return nil, conversation.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", most))
+		return nil, session.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", most))
 	}
 	l := &listener{request: c.Request, filter: make(map[string]bool)}
 	agreed := make(map[string]any)
@@ -113,7 +112,7 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		}
 	}
 	if s.budget.Take(budget.Listeners, nil, 0) != nil {
-		return nil, conversation.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", s.budget.Bound(budget.Listeners).All))
+		return nil, session.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", s.budget.Bound(budget.Listeners).All))
 	}
 	defer s.budget.Release(budget.Listeners, nil, 0)
 	s.mu.Lock()
@@ -125,11 +124,8 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		s.mu.Unlock()
 	}()
 	s.joined()
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	if known := s.watchAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
+	defer s.endWatches(func(w *watch) bool { return w.from == c.Request })
+	if known := s.watchAll(ctx, c.Request, uris, l.notify); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
 	}
 	l.acknowledge(wire.Marshal(agreed))
@@ -141,12 +137,6 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 	}
 }
 
-// legacySubscriptions are the resources about changes of which a legacy client is notified.
-type legacySubscriptions struct {
-	stop    map[string]context.CancelFunc // by URI
-	running sync.WaitGroup
-}
-
 // subscribe answers resources/subscribe of a legacy client.
 func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	uri, err := c.Text("uri")
@@ -156,18 +146,8 @@ func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (jso
 	if c.Visitor {
 		return nil, conversation.InvalidRequest("a subscription needs a session")
 	}
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	own, added := s.add(c.Conversation, uri, stop)
-	if !added {
-		stop()
-		return json.RawMessage("{}"), nil
-	}
 	notify := func(m session.Message) { c.Conversation.Notify("", m) }
-	if err := s.watch(ctx, life, &own.running, c.Conversation, uri, notify); err != nil {
-		s.remove(c.Conversation, uri)
-		return nil, err
-	}
-	return json.RawMessage("{}"), nil
+	return json.RawMessage("{}"), s.watch(ctx, subscription{c.Conversation, uri}, notify)
 }
 
 // unsubscribe answers resources/unsubscribe of a legacy client.
@@ -176,49 +156,13 @@ func (s *subscriptions) unsubscribe(_ context.Context, c conversation.Call) (jso
 	if err != nil {
 		return nil, err
 	}
-	s.remove(c.Conversation, uri)
+	s.endWatches(func(w *watch) bool { return w.subscription == subscription{c.Conversation, uri} })
 	return json.RawMessage("{}"), nil
 }
 
-// add keeps the function that ends a legacy subscription, unless the client has one already.
-func (s *subscriptions) add(c *conversation.Conversation, uri string, stop context.CancelFunc) (own *legacySubscriptions, added bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own = s.legacy[c]
-	if own == nil {
-		own = &legacySubscriptions{stop: make(map[string]context.CancelFunc)}
-		s.legacy[c] = own
-	}
-	if _, known := own.stop[uri]; known {
-		return own, false
-	}
-	own.stop[uri] = stop
-	return own, true
-}
-
-// remove ends a legacy subscription.
-func (s *subscriptions) remove(c *conversation.Conversation, uri string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own := s.legacy[c]; own != nil && own.stop[uri] != nil {
-		own.stop[uri]()
-		delete(own.stop, uri)
-	}
-}
-
-// left ends the subscriptions of a legacy client that has left, and waits for them.
+// left ends the subscriptions of a legacy client that has left.
 func (s *subscriptions) left(c *conversation.Conversation) {
-	s.mu.Lock()
-	own := s.legacy[c]
-	delete(s.legacy, c)
-	s.mu.Unlock()
-	if own == nil {
-		return
-	}
-	for _, stop := range own.stop {
-		stop()
-	}
-	own.running.Wait()
+	s.endWatches(func(w *watch) bool { return w.from == c })
 }
 
 // changed notifies the modern clients that listen for changes of a list.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -34,13 +35,12 @@ func TestSubscribedAgain(t *testing.T) {
 // subscription has seen that.
 func TestEndedWatchIsNotNotified(t *testing.T) {
 	at := catalog.Address{Server: "x", URI: "x:a"}
-	ended := make(chan struct{})
-	heard := 0
-	w := &watch{at: at, notify: func(session.Message) { heard++ }, uri: "x:a", ended: ended}
-	s := &subscriptions{watches: map[*watch]bool{w: true}}
+	life, end := context.WithCancel(t.Context())
+	heard, by := 0, subscription{uri: "x:a"}
+	s := &subscriptions{watches: map[subscription]*watch{by: {subscription: by, at: at, notify: func(session.Message) { heard++ }, life: life}}}
 	update := session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)}
 	s.updated("x", nil, update)
-	close(ended)
+	end()
 	s.updated("x", nil, update)
 	expect.Equal(t, heard, 1, "heard … updates")
 }

@@ -11,11 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
@@ -35,24 +33,31 @@ type subscriber interface {
 	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
 }
 
-// A watch is a subscription to a resource on behalf of a client.
-type watch struct {
-	at     catalog.Address
-	from   session.Client
-	notify func(session.Message)
-	uri    string          // by which the client knows the resource
-	ended  <-chan struct{} // closed when the client has given it up
+// A subscription says which client wants to be notified of changes of a resource: a legacy client, or the request of a modern one.
+type subscription struct {
+	from session.Client
+	uri  string // by which the client knows the resource
 }
 
-// watchAll subscribes to resources until ctx ends, and returns those that exist.
-func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, from session.Client, uris []string, notify func(session.Message)) (known []string) {
+// A watch is a subscription at the server that has the resource.
+type watch struct {
+	subscription
+	at      catalog.Address
+	notify  func(session.Message)
+	life    context.Context // ends when the client has given it up
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// watchAll subscribes to resources, and returns those that exist.
+func (s *subscriptions) watchAll(ctx context.Context, from session.Client, uris []string, notify func(session.Message)) (known []string) {
 	uris = slices.Compact(slices.Sorted(slices.Values(uris)))
 	watched := make([]bool, len(uris))
 	var g errgroup.Group
 	g.SetLimit(subscribersAtOnce)
 	for i, uri := range uris {
 		g.Go(func() error {
-			watched[i] = s.watch(ctx, ctx, running, from, uri, notify) == nil
+			watched[i] = s.watch(ctx, subscription{from, uri}, notify) == nil
 			return nil
 		})
 	}
@@ -65,53 +70,84 @@ func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, f
 	return known
 }
 
-// watch subscribes to a resource, now and whenever its server has a new session, until life ends. running counts the goroutine
-// that does.
-func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup, from session.Client, uri string, notify func(session.Message)) error {
-	found, err := s.locate(ctx, uri)
+// watch subscribes to a resource, now and whenever its server has a new session, until the client gives it up. A client that has
+// done so already is subscribed once.
+func (s *subscriptions) watch(ctx context.Context, by subscription, notify func(session.Message)) error {
+	found, err := s.locate(ctx, by.uri)
 	if err != nil {
 		return err
 	}
-	w := &watch{at: found[0], from: from, notify: notify, uri: uri, ended: life.Done()}
-	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, from, 0) {
-	case budget.ErrEach:
-		return conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
-	case budget.ErrAll:
-		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
+	w := &watch{subscription: by, at: found[0], notify: notify}
+	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
+	if added, err := s.add(w); !added {
+		return err
 	}
+	done, cancel, err := s.router.Subscribe(ctx, w.at.Server, w.at.URI, w.from)
 	s.mu.Lock()
-	s.watches[w] = true
-	s.mu.Unlock()
-	forget := func() {
-		s.mu.Lock()
-		delete(s.watches, w)
-		s.mu.Unlock()
-		s.budget.Release(budget.Watches, from, 0)
-	}
-	done, cancel, err := s.router.Subscribe(ctx, w.at.Server, w.at.URI, from)
+	defer s.mu.Unlock()
 	if err != nil {
-		forget()
+		s.drop(w)
 		return err
 	}
-	running.Go(func() {
-		defer forget()
+	w.running.Go(func() {
 		for cancel != nil {
 			select {
-			case <-life.Done():
+			case <-w.life.Done():
 				cancel()
 				return
 			case <-done:
-				done, cancel = s.watchAgain(life, w)
+				done, cancel = s.watchAgain(w)
 			}
 		}
 	})
 	return nil
 }
 
-// watchAgain subscribes again, until the server agrees. It returns nil if life ends.
-func (s *subscriptions) watchAgain(life context.Context, w *watch) (done <-chan struct{}, cancel func()) {
-	for pause := watchAgainAfter; sleep(life, pause); pause = min(2*pause, watchAgainAtMost) {
-		done, cancel, err := s.router.Subscribe(life, w.at.Server, w.at.URI, w.from)
+// add adds a watch, unless the client has one already or too many.
+func (s *subscriptions) add(w *watch) (added bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches[w.subscription] != nil {
+		return false, nil
+	}
+	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, w.from, 0) {
+	case budget.ErrEach:
+		return false, session.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
+	case budget.ErrAll:
+		return false, session.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
+	}
+	s.watches[w.subscription] = w
+	return true, nil
+}
+
+// drop ends a watch, unless it has ended. s.mu must be held.
+func (s *subscriptions) drop(w *watch) {
+	if w.end(); s.watches[w.subscription] == w {
+		delete(s.watches, w.subscription)
+		s.budget.Release(budget.Watches, w.from, 0)
+	}
+}
+
+// endWatches ends some watches, and waits for their goroutines.
+func (s *subscriptions) endWatches(some func(*watch) bool) {
+	var ended []*watch
+	s.mu.Lock()
+	for _, w := range s.watches {
+		if some(w) {
+			s.drop(w)
+			ended = append(ended, w)
+		}
+	}
+	s.mu.Unlock()
+	for _, w := range ended {
+		w.running.Wait()
+	}
+}
+
+// watchAgain subscribes again, until the server agrees. It returns nil if the client gives up.
+func (s *subscriptions) watchAgain(w *watch) (done <-chan struct{}, cancel func()) {
+	for pause := watchAgainAfter; sleep(w.life, pause); pause = min(2*pause, watchAgainAtMost) {
+		done, cancel, err := s.router.Subscribe(w.life, w.at.Server, w.at.URI, w.from)
 		if err == nil {
 			return done, cancel
 		}
@@ -127,14 +163,14 @@ func (s *subscriptions) updated(server string, owner session.Client, m session.M
 	at := catalog.Address{Server: server, URI: uri}
 	var watching []*watch
 	s.mu.Lock()
-	for w := range s.watches {
+	for _, w := range s.watches {
 		if w.at == at && session.Owns(owner, w.from) {
 			watching = append(watching, w)
 		}
 	}
 	s.mu.Unlock()
 	for _, w := range watching {
-		if !signal.IsClosed(w.ended) { // else its goroutine has not seen it yet
+		if w.life.Err() == nil {
 			w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
 		}
 	}

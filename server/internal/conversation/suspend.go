@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
@@ -97,7 +98,7 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
 }
 
-var errBusy = Internal("busy: too many requests wait for their clients' input")
+var errBusy = session.Internal("busy: too many requests wait for their clients' input")
 
 // enter takes in a suspended request, unless there are too many.
 func (all *suspensions) enter(s *suspension) error {
@@ -166,10 +167,10 @@ func (all *suspensions) find(m Message) *suspension {
 }
 
 // ErrHolderGone is the error of a request that goes on with a suspended one of a router that can't be reached.
-var ErrHolderGone = InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState if that does no harm")
+var ErrHolderGone = session.InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState if that does no harm")
 
 // ErrNotResumed is the error of a request that goes on with no suspended one.
-var ErrNotResumed = InvalidParams("the requestState is not valid for this request, or has expired, or the router that held it has ended; send the request again without it if that does no harm")
+var ErrNotResumed = session.InvalidParams("the requestState is not valid for this request, or has expired, or the router that held it has ended; send the request again without it if that does no harm")
 
 // giveUp cancels requests that are suspended or were about to be, and waits for
 // their end.

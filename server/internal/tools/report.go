@@ -66,7 +66,7 @@ func (r *reporter) unanswered(called string, why error, c *toolCall) (result jso
 		e.Tool.Server, e.Result = server, withNew(failure("%s can't be called: %v", called, why), meta)
 		e.Trace, _ = wire.String(wire.Member(meta, "trace_id"))
 	} else {
-		why = conversation.InvalidParams(r.Catalog.View().Names.AsListed(why).Error())
+		why = session.InvalidParams(r.Catalog.View().Names.AsListed(why).Error())
 		err = why
 	}
 	e.Fault = why.Error()

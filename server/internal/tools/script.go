@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
@@ -47,7 +46,7 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	case a.Resume != "":
 		return t.runner.held.resume(ctx, c, a.Resume, t.runner.resumes(c, a.Resume))
 	case a.Code == "":
-		return nil, conversation.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
+		return nil, session.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
 	}
 	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run host.Run) (json.RawMessage, error) {
 		run.Script = script.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}

@@ -170,7 +170,7 @@ func (t *Tools) ReadKept(owner any, uri string) (text string, ok bool) {
 func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	name, ok := wire.String(c.Name)
 	if !ok {
-		return nil, conversation.InvalidParams("tools/call needs the name of a tool")
+		return nil, session.InvalidParams("tools/call needs the name of a tool")
 	}
 	own, ok := t.own[name]
 	if !ok {

@@ -312,7 +312,7 @@ func (p *process) run(ctx context.Context, s *service.Service) (err error) {
 
 func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
 	return func(ctx context.Context, _ *adapter.Router, s *server.Servers) error {
-		return cmp.Or(s.Default().Serve(ctx, nil, in, out), service.ErrClientLeft)
+		return cmp.Or(s.Default.Serve(ctx, nil, in, out), service.ErrClientLeft)
 	}
 }
 

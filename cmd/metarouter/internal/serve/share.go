@@ -240,7 +240,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Router
 		Terms:      terms,
 		Text:       func() string { return r.Configured().Text.Digest() },
 		Reload:     reload,
-		HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
+		HasProfile: func(profile string) bool { _, ok := m.Seen(server.View{}, profile); return ok },
 		Serve: func(ctx context.Context, client daemon.Client, in io.Reader, out io.Writer) error {
 			seen, ok := m.Seen(server.View(client.View), chosen(client.Profile, client.Only)...)
 			if !ok {
