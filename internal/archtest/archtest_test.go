@@ -24,7 +24,7 @@ const module = "github.com/mcp-metarouter/metarouter/"
 
 // steps are the steps of the path. A step imports earlier steps only.
 var steps = []string{
-	"config", "registry", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
+	"config", "registry", "supervisor", "discovery", "selector", "adapter", "server", "cmd/metarouter",
 }
 
 // leaves are the packages that know nothing of the path. Every package may import them; they
@@ -78,15 +78,14 @@ var rules = map[string][]string{
 	// The path.
 	"config":            {},
 	"supervisor":        {"config"},
-	"cluster":           {"config"},
 	"registry":          {},
 	"discovery":         {"registry"},
 	"selector":          {"registry", "internal/execute", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "discovery", "internal/builtin", "internal/inprocess", "internal/profile", "internal/reload", "internal/capability", "internal/execute", "internal/script/host"},
+	"adapter":           {"config", "supervisor", "internal/cluster", "registry", "selector", "internal/classify", "discovery", "internal/builtin", "internal/inprocess", "internal/profile", "internal/reload", "internal/capability", "internal/execute", "internal/script/host"},
 	"adapter/functions": {"adapter", "internal/inprocess", "discovery", "registry", "selector", "internal/capability", "internal/execute"},
 	"server":            {"adapter", "registry", "selector", "internal/classify", "internal/exposure", "internal/execute"},
 	"cmd/metarouter": {
-		"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "adapter", "server",
+		"config", "supervisor", "internal/cluster", "registry", "selector", "internal/classify", "adapter", "server",
 		"internal/builtin", "internal/hints", "internal/profile",
 	},
 
@@ -115,7 +114,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/edit":       {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/service"},
-	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/console", "internal/hints"},
+	"cmd/metarouter/internal/doctor":     {"config", "internal/cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/console", "internal/hints"},
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/web", "internal/profile"},
 	"cmd/metarouter/internal/service":    {"internal/exposure", "config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server", "internal/execute", "internal/exposure"},
@@ -126,6 +125,7 @@ var rules = map[string][]string{
 	"internal/capability":  {"registry"},
 	"internal/execute":     {"registry"},
 	"internal/classify":    {"config"},
+	"internal/cluster":     {"config"},
 	"internal/exposure":    {"registry"},
 	"internal/index":       {"registry"},
 	"internal/inprocess":   {"discovery", "registry", "selector", "internal/capability", "internal/execute"},
