@@ -148,8 +148,9 @@ func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
 	}
 	n.subscriptions = newSubscriptions(nodeSubscriber{}, at, all.budget, all.log)
 	n.clients = conversation.New(conversation.Options{
-		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules,
-		Log: all.log, Budget: all.budget,
+		Router: v, Methods: n.methods(), Joined: func() {}, Rules: v.Rules,
+		Left: func(c *conversation.Conversation) { n.subscriptions.left(c) },
+		Log:  all.log, Budget: all.budget,
 		Raw: func(r *conversation.Request, result json.RawMessage) json.RawMessage {
 			return admitted(r.Context()).Answer(result)
 		},

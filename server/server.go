@@ -184,10 +184,10 @@ func (s *Server) mode() string {
 	return exposure.Direct
 }
 
-// Shown returns the mode in force, "direct", "search" or "code"; how many tokens the list of tools that clients see costs a
-// model; and how many a list of all tools would cost.
-func (s *Server) Shown() (mode string, tokens, all int) {
-	return s.mode(), s.catalog.View().Tools.Tokens(), s.display.cost()
+// Shown returns the mode in force, "direct", "search" or "code", and a function that counts how many tokens the list of tools
+// that clients see costs a model, and how many a list of all tools would cost.
+func (s *Server) Shown() (mode string, cost func() (shown, all int)) {
+	return s.mode(), func() (shown, all int) { return s.catalog.View().Tools.Tokens(), s.display.cost() }
 }
 
 // Serve serves one client, which sends one message a line on in and reads the

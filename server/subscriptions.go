@@ -31,7 +31,7 @@ type subscriptions struct {
 	joined func()         // called when a client is to be notified
 
 	mu        sync.Mutex // guards the fields below
-	watches   map[subscription]*watch
+	watches   map[session.Client]*clientWatches
 	listeners map[*listener]bool
 }
 
@@ -39,7 +39,7 @@ type subscriptions struct {
 func newSubscriptions(r subscriber, locate func(ctx context.Context, uri string) ([]catalog.Address, error), b *budget.Budget, log *zap.Logger) *subscriptions {
 	return &subscriptions{
 		router: r, locate: locate, log: log, budget: b, ending: make(chan struct{}), joined: func() {},
-		watches: make(map[subscription]*watch), listeners: make(map[*listener]bool),
+		watches: make(map[session.Client]*clientWatches), listeners: make(map[*listener]bool),
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		s.mu.Unlock()
 	}()
 	s.joined()
-	defer s.endWatches(func(w *watch) bool { return w.from == c.Request })
+	defer s.left(c.Request)
 	if known := s.watchAll(ctx, c.Request, uris, l.notify); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
 	}
@@ -147,7 +147,7 @@ func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (jso
 		return nil, conversation.InvalidRequest("a subscription needs a session")
 	}
 	notify := func(m session.Message) { c.Conversation.Notify("", m) }
-	return json.RawMessage("{}"), s.watch(ctx, subscription{c.Conversation, uri}, notify)
+	return json.RawMessage("{}"), s.watch(ctx, c.Conversation, uri, notify)
 }
 
 // unsubscribe answers resources/unsubscribe of a legacy client.
@@ -156,13 +156,12 @@ func (s *subscriptions) unsubscribe(_ context.Context, c conversation.Call) (jso
 	if err != nil {
 		return nil, err
 	}
-	s.endWatches(func(w *watch) bool { return w.subscription == subscription{c.Conversation, uri} })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own := s.watches[c.Conversation]; own != nil && own.byURI[uri] != nil {
+		s.drop(own.byURI[uri])
+	}
 	return json.RawMessage("{}"), nil
-}
-
-// left ends the subscriptions of a legacy client that has left.
-func (s *subscriptions) left(c *conversation.Conversation) {
-	s.endWatches(func(w *watch) bool { return w.from == c })
 }
 
 // changed notifies the modern clients that listen for changes of a list.

@@ -33,23 +33,23 @@ type subscriber interface {
 	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
 }
 
-// A subscription says which client wants to be notified of changes of a resource: a legacy client, or the request of a modern one.
-type subscription struct {
-	from session.Client
-	uri  string // by which the client knows the resource
-}
-
-// A watch is a subscription at the server that has the resource.
+// A watch is a subscription to a resource on behalf of a client.
 type watch struct {
-	subscription
-	at      catalog.Address
-	notify  func(session.Message)
-	life    context.Context // ends when the client has given it up
-	end     context.CancelFunc
-	running sync.WaitGroup
+	from   session.Client // a legacy client, or the request of a modern one
+	uri    string         // by which the client knows the resource
+	notify func(session.Message)
+	life   context.Context // ends when the client has given it up
+	end    context.CancelFunc
+	at     catalog.Address // guarded by mu of subscriptions; zero until the resource is found
 }
 
-// watchAll subscribes to resources, and returns those that exist.
+// clientWatches are the watches of one client.
+type clientWatches struct {
+	byURI   map[string]*watch // without those that the client has given up
+	running sync.WaitGroup    // the goroutines of all, also of those that it has given up
+}
+
+// watchAll subscribes to resources until the client has left, and returns those that exist.
 func (s *subscriptions) watchAll(ctx context.Context, from session.Client, uris []string, notify func(session.Message)) (known []string) {
 	uris = slices.Compact(slices.Sorted(slices.Values(uris)))
 	watched := make([]bool, len(uris))
@@ -57,7 +57,7 @@ func (s *subscriptions) watchAll(ctx context.Context, from session.Client, uris 
 	g.SetLimit(subscribersAtOnce)
 	for i, uri := range uris {
 		g.Go(func() error {
-			watched[i] = s.watch(ctx, subscription{from, uri}, notify) == nil
+			watched[i] = s.watch(ctx, from, uri, notify) == nil
 			return nil
 		})
 	}
@@ -72,24 +72,22 @@ func (s *subscriptions) watchAll(ctx context.Context, from session.Client, uris 
 
 // watch subscribes to a resource, now and whenever its server has a new session, until the client gives it up. A client that has
 // done so already is subscribed once.
-func (s *subscriptions) watch(ctx context.Context, by subscription, notify func(session.Message)) error {
-	found, err := s.locate(ctx, by.uri)
-	if err != nil {
-		return err
-	}
-	w := &watch{subscription: by, at: found[0], notify: notify}
+func (s *subscriptions) watch(ctx context.Context, from session.Client, uri string, notify func(session.Message)) error {
+	w := &watch{from: from, uri: uri, notify: notify}
 	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
-	if added, err := s.add(w); !added {
+	own, added, err := s.add(w)
+	if !added {
+		w.end()
 		return err
 	}
-	done, cancel, err := s.router.Subscribe(ctx, w.at.Server, w.at.URI, w.from)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	done, cancel, err := s.begin(ctx, w)
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.drop(w)
 		return err
 	}
-	w.running.Go(func() {
+	own.running.Go(func() {
 		for cancel != nil {
 			select {
 			case <-w.life.Done():
@@ -103,44 +101,62 @@ func (s *subscriptions) watch(ctx context.Context, by subscription, notify func(
 	return nil
 }
 
-// add adds a watch, unless the client has one already or too many.
-func (s *subscriptions) add(w *watch) (added bool, err error) {
+// begin finds the resource of a watch, and subscribes to it.
+func (s *subscriptions) begin(ctx context.Context, w *watch) (done <-chan struct{}, cancel func(), err error) {
+	found, err := s.locate(ctx, w.uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	w.at = found[0]
+	s.mu.Unlock()
+	return s.router.Subscribe(ctx, found[0].Server, found[0].URI, w.from)
+}
+
+// add adds a watch to those of its client, unless the client has one of the resource already or too many.
+func (s *subscriptions) add(w *watch) (own *clientWatches, added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watches[w.subscription] != nil {
-		return false, nil
+	own = s.watches[w.from]
+	if own == nil {
+		own = &clientWatches{byURI: make(map[string]*watch)}
+		s.watches[w.from] = own
+	}
+	if own.byURI[w.uri] != nil {
+		return own, false, nil
 	}
 	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, w.from, 0) {
 	case budget.ErrEach:
-		return false, session.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
+		return own, false, session.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
 	case budget.ErrAll:
-		return false, session.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
+		return own, false, session.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
 	}
-	s.watches[w.subscription] = w
-	return true, nil
+	own.byURI[w.uri] = w
+	return own, true, nil
 }
 
-// drop ends a watch, unless it has ended. s.mu must be held.
+// drop ends a watch, unless it has ended. It does not wait for its server. s.mu must be held.
 func (s *subscriptions) drop(w *watch) {
-	if w.end(); s.watches[w.subscription] == w {
-		delete(s.watches, w.subscription)
+	w.end()
+	if own := s.watches[w.from]; own != nil && own.byURI[w.uri] == w {
+		delete(own.byURI, w.uri)
 		s.budget.Release(budget.Watches, w.from, 0)
 	}
 }
 
-// endWatches ends some watches, and waits for their goroutines.
-func (s *subscriptions) endWatches(some func(*watch) bool) {
-	var ended []*watch
+// left ends the watches of a client without requests under way, and waits for their goroutines.
+func (s *subscriptions) left(from session.Client) {
 	s.mu.Lock()
-	for _, w := range s.watches {
-		if some(w) {
+	own := s.watches[from]
+	if own != nil {
+		for _, w := range own.byURI {
 			s.drop(w)
-			ended = append(ended, w)
 		}
+		delete(s.watches, from)
 	}
 	s.mu.Unlock()
-	for _, w := range ended {
-		w.running.Wait()
+	if own != nil {
+		own.running.Wait()
 	}
 }
 
@@ -163,9 +179,11 @@ func (s *subscriptions) updated(server string, owner session.Client, m session.M
 	at := catalog.Address{Server: server, URI: uri}
 	var watching []*watch
 	s.mu.Lock()
-	for _, w := range s.watches {
-		if w.at == at && session.Owns(owner, w.from) {
-			watching = append(watching, w)
+	for _, own := range s.watches {
+		for _, w := range own.byURI {
+			if w.at == at && session.Owns(owner, w.from) {
+				watching = append(watching, w)
+			}
 		}
 	}
 	s.mu.Unlock()
