@@ -241,7 +241,7 @@ func (*typedYes) Person() approval.Person {
 func TestStandInsThatAsk(t *testing.T) {
 	s := stocked(t, map[string]config.Profile{"work": {AskFor: []string{"b:*"}}}, "a", "b").Scope("work")
 	v := s.calls.scope.Visible()
-	asked, unasked := v.Snapshot.Server("b")[0], v.Snapshot.Server("a")[0]
+	asked, unasked := v.Snapshot.Offer("b").Tools[0], v.Snapshot.Offer("a").Tools[0]
 	c := s.askingFirst(v, selector.Call{Tool: unasked})
 	if c.Approve != nil || c.Unfit == nil || c.Unfit(unasked) || !c.Unfit(asked) {
 		t.Error("a tool stands in before which a person must be asked")

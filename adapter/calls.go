@@ -117,7 +117,7 @@ func skillIn(result json.RawMessage, server, uri string) (registry.Skill, error)
 	s, err := discovery.Skill(server, wire.Member(result, "skill"))
 	if err != nil || s.URI != uri {
 		err = cmp.Or(err, errors.New("it is another one"))
-		err = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("%s: its skill %q can't be used: %v", server, uri, err)}
+		err = session.Internal(fmt.Sprintf("%s: its skill %q can't be used: %v", server, uri, err))
 	}
 	return s, err
 }
@@ -138,7 +138,7 @@ func (c calls) verify(ctx context.Context, server string, r Request, result json
 		if now, err := skillIn(raw, server, s.URI); err != nil {
 			return err
 		} else if !fits(&now, uri, result) {
-			return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("%s: the file %q does not fit its digest and size in the skill %q, so it is not passed on", server, uri, s.URI)}
+			return session.Internal(fmt.Sprintf("%s: the file %q does not fit its digest and size in the skill %q, so it is not passed on", server, uri, s.URI))
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (c calls) loggedIn(ctx context.Context, from Client, err error) (helps bool
 	}
 	helps, why = c.LogIn(ctx, from, err)
 	if _, ok := errors.AsType[*session.Error](why); why != nil && !ok && ctx.Err() == nil {
-		why = &session.Error{Code: session.CodeInternal, Message: why.Error()}
+		why = session.Internal(why.Error())
 	}
 	return helps, why
 }

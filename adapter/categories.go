@@ -67,6 +67,6 @@ func (s *sorting) run(ctx context.Context, current *holder) {
 				return
 			}
 		}
-		s.adopt(now.config, catalog.NewTagger(now.config.Router.Capabilities, s.log))
+		s.adopt(now.config, catalog.NewTagger(now.config.Router.Capabilities))
 	}
 }

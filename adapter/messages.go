@@ -42,7 +42,7 @@ func (m messages) Subscribe(ctx context.Context, server, uri string, from Client
 	defer endWait()
 	s, err := m.router.sessions.Session(waiting, server, from)
 	if err != nil {
-		return nil, nil, &session.Error{Code: session.CodeInternal, Message: err.Error()}
+		return nil, nil, session.Internal(err.Error())
 	}
 	unsubscribe, err := s.Subscribe(waiting, uri)
 	if err != nil {
@@ -87,7 +87,7 @@ type scopedClient struct {
 // Ask implements [session.Client].
 func (c *scopedClient) Ask(ctx context.Context, server string, m Message) (json.RawMessage, error) {
 	if !c.scope.Limits().Server(server) {
-		return nil, &session.Error{Code: session.CodeInternal, Message: "the client's profile does not have this server"}
+		return nil, session.Internal("the client's profile does not have this server")
 	}
 	return c.Client.Ask(ctx, server, m)
 }
@@ -126,9 +126,6 @@ func (m messages) SetLevel(ctx context.Context, level string) {
 	m.router.supervisor.SetLevel(ctx, level)
 }
 
-// severities are the levels of log messages, the least first.
-var severities = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // levels are the levels of log messages that clients want. The zero value is empty.
 type levels struct {
 	mu     sync.Mutex     // guards wanted
@@ -144,7 +141,7 @@ func (l *levels) least(of any, level string) string {
 	}
 	l.wanted[of] = level
 	for _, other := range l.wanted {
-		if slices.Index(severities, other) < slices.Index(severities, level) {
+		if slices.Index(session.Levels, other) < slices.Index(session.Levels, level) {
 			level = other
 		}
 	}

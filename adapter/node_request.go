@@ -136,7 +136,7 @@ func (r *NodeRequest) limit(origin *session.Origin) (err error) {
 		return nil
 	}
 	if r.rules, err = r.node.host.decoded(origin.Rules); err != nil {
-		return &session.Error{Code: session.CodeInvalidParams, Message: "the node that has " + server + " refuses the request: " + err.Error() + "; its version of metarouter may be older"}
+		return session.InvalidParams("the node that has " + server + " refuses the request: " + err.Error() + "; its version of metarouter may be older")
 	}
 	r.self = r.node.host.router.members.name()
 	isService := slices.ContainsFunc(r.setup.config.Servers, func(entry config.Server) bool { return entry.Name == server && entry.Service != "" })
@@ -144,7 +144,7 @@ func (r *NodeRequest) limit(origin *session.Origin) (err error) {
 		r.as = origin.As
 	}
 	if !r.rules.Server(r.alias(server)) {
-		return &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(server).Error()}
+		return session.InvalidParams(scope.NoServer(server).Error())
 	}
 	return nil
 }
@@ -160,10 +160,10 @@ func (r *NodeRequest) alias(server string) string {
 // find finds the tool of a call.
 func (r *NodeRequest) find() error {
 	name := scope.Text(r.params, "name")
-	tools := r.view.Snapshot().Server(r.node.stream.Server)
+	tools := r.view.Snapshot().Offer(r.node.stream.Server).Tools
 	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.Name == name })
 	if i < 0 || !r.allows(tools[i]) {
-		return &session.Error{Code: session.CodeInvalidParams, Message: "unknown tool " + registry.ID(r.node.stream.Server, name)}
+		return session.InvalidParams("unknown tool " + registry.ID(r.node.stream.Server, name))
 	}
 	r.tool = tools[i]
 	return nil
@@ -201,9 +201,9 @@ func (r *NodeRequest) relayable() error {
 		}
 		return err
 	}
-	unknown := &session.Error{Code: session.CodeInvalidParams, Message: "unknown prompt or template"}
+	unknown := session.InvalidParams("unknown prompt or template")
 	return scope.CheckSubject(Request{Method: r.method, Params: r.params}, func(uri string) error {
-		return refused(r.uri(uri), scope.NoResource(uri))
+		return refused(r.uri(uri), session.NoResource(uri))
 	}, func(prompt string) error {
 		return refused(r.name(prompt), unknown)
 	}, func(uri string) error {
@@ -280,7 +280,7 @@ func outcomeError(err error, outcome string) error {
 // Subscribe is [View.Subscribe] for a client.
 func (r *NodeRequest) Subscribe(ctx context.Context, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
 	if !r.uri(uri) {
-		return nil, nil, scope.NoResource(uri)
+		return nil, nil, session.NoResource(uri)
 	}
 	return r.view.Subscribe(ctx, r.node.stream.Server, uri, nodeClient{from, r})
 }

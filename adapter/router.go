@@ -134,7 +134,7 @@ type Router struct {
 func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit), scripts: newEngine(o.DataDir)}
-	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
+	t := catalog.NewTagger(c.Router.Capabilities)
 	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, o.DataDir, o.Log)
 	logins := login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
@@ -224,7 +224,7 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 		c := now.config
 		if !reflect.DeepEqual(tags, c.Router.Capabilities) {
 			tags = c.Router.Capabilities
-			r.writer.Retag(catalog.NewTagger(tags, r.options.Log), c.Servers)
+			r.writer.Retag(catalog.NewTagger(tags), c.Servers)
 		}
 		r.members.follow(ctx, c.Router.Cluster)
 		r.writer.Configure(c)

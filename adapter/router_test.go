@@ -101,7 +101,7 @@ func TestRouter(t *testing.T) {
 	browser.Tools = config.ToolFilter{}
 	edits <- config.Config{Servers: []config.Server{browser}}
 	<-changed
-	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Snapshot().Server("browser")) == 3 })
+	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Snapshot().Offer("browser").Tools) == 3 })
 	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes of the server")
 	edits <- config.Config{}
 	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.Snapshot().Tools()) == 0 })

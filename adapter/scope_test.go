@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -127,12 +126,12 @@ func TestScopeSnapshot(t *testing.T) {
 		var servers []string
 		for _, i := range s.Servers() {
 			servers = append(servers, i.Name)
-			expect.Equal(t, i.Tools, len(snapshot.Server(i.Name)), "profile %q: the tools of server %s, and those of the list", tc.chosen, i.Name)
+			expect.Equal(t, i.Tools, len(snapshot.Offer(i.Name).Tools), "profile %q: the tools of server %s, and those of the list", tc.chosen, i.Name)
 		}
 		expect.Equal(t, strings.Join(servers, " "), tc.servers, "profile %q has the servers", tc.chosen)
 		expect.Equal(t, strings.Join(s.Unlisted(), " "), tc.servers, "profile %q: servers that are not listed", tc.chosen)
 		for tag := range snapshot.Capabilities() {
-			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Server(server)) == 0 {
+			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Offer(server).Tools) == 0 {
 				t.Errorf("profile %q has the tag %q", tc.chosen, tag)
 			}
 		}
@@ -394,7 +393,7 @@ func TestScopeHides(t *testing.T) {
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
 	_, err := has.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
-	expect.Deep(t, err, scope.NoResource("doc://missing"), "a missing resource")
+	expect.Deep(t, err, session.NoResource("doc://missing"), "a missing resource")
 	// The test would pass if nothing were answered at all.
 	for _, answer := range answers(t, has.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
 		what, rest, _ := strings.Cut(answer, ":")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -18,14 +19,14 @@ func newEngine(dataDir string) *script.Engine {
 }
 
 // RunScript runs a script, which may call the tools that the clients may call.
-func (c calls) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
-	return selector.RunScript(ctx, c.router.scripts, c.view(), limitsOf(c.router.current.load().config.Router), run)
+func (c calls) RunScript(ctx context.Context, run ScriptRun) selector.ScriptOutcome {
+	return host.Do(ctx, c.router.scripts, c.view(), limitsOf(c.router.current.load().config.Router), run)
 }
 
 // RunScript runs a script for the program itself. Its bounds are "scripts" of the configuration, and its calls are as
 // as of [Router.Execute].
 func RunScript(ctx context.Context, r *Router, s selector.Script) selector.ScriptOutcome {
-	return r.RunScript(ctx, selector.ScriptRun{Script: s})
+	return r.RunScript(ctx, ScriptRun{Script: s})
 }
 
 // limitsOf returns the bounds of scripts in a configuration.

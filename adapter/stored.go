@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -89,7 +90,7 @@ type storedSession struct {
 
 // Call implements [session.Session]. The script has the rights of the client.
 func (s storedSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	run, id := selector.ScriptRunOf(ctx), s.made.Tool.ID
+	run, id := host.RunOf(ctx), s.made.Tool.ID
 	run.Script = selector.Script{Code: s.script.Code, Input: wire.Member(r.Params, "arguments")}
 	run.Call = s.made
 	run.Call.Params, run.Call.Repaired, run.Call.Checked = nil, "", nil

@@ -1,14 +1,12 @@
 package adapter
 
 import (
-	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 type (
@@ -23,6 +21,9 @@ type (
 
 	// An Error is a JSON-RPC error with which an MCP server has answered.
 	Error = session.Error
+
+	// A ScriptRun is a script and the client for which it runs, for RunScript of a [View].
+	ScriptRun = host.Run
 
 	// A ServerInfo is the state of one server, and its use.
 	ServerInfo = status.Server
@@ -46,8 +47,3 @@ type (
 // ErrNotSent is wrapped by errors of calls that have not reached a tool, so that making
 // them again does no harm.
 var ErrNotSent = session.ErrNotSent
-
-// StoredOffers returns the offers of a configuration's servers that are stored in the data folder, by server.
-func StoredOffers(c config.Config, dataDir string) map[string]registry.Offer {
-	return catalog.StoredOffers(c, dataDir)
-}

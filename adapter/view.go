@@ -122,7 +122,7 @@ func (c catalogView) Servers() (all []ServerInfo) {
 		}
 		_, byHand := now.byHand[st.Name]
 		calls, waiting := r.executor.Load(st.Name)
-		all = append(all, ServerInfo{Status: st, Calls: calls, Waiting: waiting, Tools: len(v.Snapshot.Server(st.Name)), ByHand: byHand})
+		all = append(all, ServerInfo{Status: st, Calls: calls, Waiting: waiting, Tools: len(v.Snapshot.Offer(st.Name).Tools), ByHand: byHand})
 	}
 	return all
 }

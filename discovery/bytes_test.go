@@ -50,7 +50,7 @@ func (e *endless) Call(_ context.Context, r session.Request) (json.RawMessage, e
 // A list without end is given up for its bytes, however few items it has.
 func TestListBytes(t *testing.T) {
 	s := &endless{junk: 8 << 20, asked: map[string]int{}}
-	_, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+	_, err := List(t.Context(), "demo", s, Rules{}, zap.NewNop())
 	if err == nil || !strings.Contains(err.Error(), "list tools of demo") || !strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("error %v", err)
 	}
@@ -60,7 +60,7 @@ func TestListBytes(t *testing.T) {
 // All lists of a server have the bound together. The tools do not suffer from the others.
 func TestListBytesOfAll(t *testing.T) {
 	s := &endless{junk: 10 << 20, asked: map[string]int{}, last: map[string]int{"tools/list": 2}}
-	l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+	l, err := List(t.Context(), "demo", s, Rules{}, zap.NewNop())
 	if err != nil || len(l.Tools) != 2 || len(l.Prompts)+len(l.Resources)+len(l.Templates) != 0 {
 		t.Fatalf("%d tools, %d prompts, %v", len(l.Tools), len(l.Prompts), err)
 	}
@@ -90,7 +90,7 @@ func TestListReleasesPages(t *testing.T) {
 		}
 		all = append(all, weakly.Make(&raw[0]))
 	}
-	l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+	l, err := List(t.Context(), "demo", s, Rules{}, zap.NewNop())
 	if err != nil || len(l.Tools) != pages || len(l.Prompts) != 1 {
 		t.Fatalf("%d tools, %v", len(l.Tools), err)
 	}

@@ -1,9 +1,8 @@
 // Package discovery lists the offer of a server, for the registry.
 //
-// [Discovery.List] asks a live session for its tools, prompts, resources, templates and skills. It
-// repairs definitions that would break clients, and infers capability tags for tools. A
-// definition that cannot be repaired is left out with a reason: a bad one never spoils the
-// list, and never causes a panic.
+// [List] asks a live session for its tools, prompts, resources, templates and skills. It
+// repairs definitions that would break clients. A definition that cannot be repaired is left out with a
+// reason: a bad one never spoils the list, and never causes a panic.
 //
 // All other functions are pure.
 package discovery
@@ -16,7 +15,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -39,10 +37,9 @@ const othersWait = 20 * time.Second
 // Rules are the configuration's part about one server's tools. The zero
 // value allows all and changes nothing.
 type Rules struct {
-	Allow        []string          // globs over the server's own names; empty allows all
-	Deny         []string          // globs over the server's own names; wins over Allow
-	Rename       map[string]string // the server's own name to the one that clients see
-	Capabilities []string          // tags that every tool gets
+	Allow  []string          // globs over the server's own names; empty allows all
+	Deny   []string          // globs over the server's own names; wins over Allow
+	Rename map[string]string // the server's own name to the one that clients see
 }
 
 // Bounds of the notes on items left out: how many of one server, and the length of a
@@ -52,28 +49,17 @@ const (
 	maxDroppedText = 300
 )
 
-// A Discovery lists the offers of sessions. It may be used by many goroutines at once.
-type Discovery struct {
-	taxonomy *capability.Taxonomy
-	log      *zap.Logger
-}
-
-// New returns a Discovery that tags tools by the taxonomy.
-func New(taxonomy *capability.Taxonomy, log *zap.Logger) *Discovery {
-	return &Discovery{taxonomy: taxonomy, log: log.Named("discovery")}
-}
-
 // List asks a live session for all pages of its lists, and returns their elements
-// normalized. The rules apply to tools only. Lists that the server does not declare in its
-// capabilities are not asked for.
+// normalized; tools have no capability tags yet. The rules apply to tools only. Lists that the server does not
+// declare in its capabilities are not asked for.
 //
 // List fails if the server's answer is not a list of tools, or if the list never ends. A
 // JSON-RPC error of the server is a wrapped *[session.Error]. If another list fails, the
 // offer has nothing of that kind, so that the tools can be used. Offer.Dropped has what was
 // left out, a list that failed included.
-func (d *Discovery) List(ctx context.Context, server string, s session.Session, r Rules) (registry.Offer, error) {
-	l := lister{server: server, session: s, rules: r, log: d.log.With(zap.String("server", server))}
-	if err := l.tools(ctx, d); err != nil {
+func List(ctx context.Context, server string, s session.Session, r Rules, log *zap.Logger) (registry.Offer, error) {
+	l := lister{server: server, session: s, rules: r, log: log.With(zap.String("server", server))}
+	if err := l.tools(ctx); err != nil {
 		return registry.Offer{}, err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, othersWait, fmt.Errorf("no answer within %s", othersWait))
@@ -91,13 +77,6 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 		}
 	}
 	return l.offer, nil
-}
-
-// capabilities returns the tags that are inferred and that the rules add, sorted.
-func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
-	names := append(slices.Clone(r.Capabilities), d.taxonomy.Infer(t)...)
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // check reports an invalid glob. It never matches, so it would let tools through that it

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -48,7 +47,7 @@ func (f *fake) Call(_ context.Context, r session.Request) (json.RawMessage, erro
 func list(t *testing.T, r Rules, answer func(params string) (string, error)) (registry.Offer, []string, error) {
 	t.Helper()
 	s := &fake{capabilities: `{"tools":{}}`, answer: answer}
-	l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, r)
+	l, err := List(t.Context(), "demo", s, r, zap.NewNop())
 	return l, s.asked, err
 }
 
@@ -84,7 +83,7 @@ func TestListPages(t *testing.T) {
 			}
 			return page, nil
 		}}
-		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		l, err := List(t.Context(), "demo", s, Rules{}, zap.NewNop())
 		expect.OK(t, err)
 		if got := strings.Join(names(l), " "); got != want || len(l.Dropped) > 0 {
 			t.Errorf("%s: tools %s, want %s; left out: %v", revision, got, want, l.Dropped)
@@ -197,7 +196,7 @@ func TestListDeadline(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page), nil
 	}}
-	if _, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", s, Rules{}); !errors.Is(err, gone) {
+	if _, err := List(ctx, "demo", s, Rules{}, zap.NewNop()); !errors.Is(err, gone) {
 		t.Errorf("got %v, want the cause", err)
 	}
 	expect.Equal(t, page, 3, "asked … times")
@@ -206,7 +205,7 @@ func TestListDeadline(t *testing.T) {
 func TestListWithoutCapability(t *testing.T) {
 	for _, capabilities := range []string{``, `{}`, `{"tools":null}`, `{"logging":{},"prompts":null}`} {
 		s := &fake{capabilities: capabilities}
-		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		l, err := List(t.Context(), "demo", s, Rules{}, zap.NewNop())
 		if err != nil || len(l.Tools)+len(l.Dropped) != 0 || s.asked != nil {
 			t.Errorf("%s: %v, %v, asked %q", capabilities, l, err, s.asked)
 		}
@@ -268,6 +267,4 @@ func TestRules(t *testing.T) {
 	if _, _, err := list(t, Rules{Deny: []string{"[a"}}, tools); err == nil {
 		t.Error("a bad pattern is no error")
 	}
-	l, _, _ := list(t, Rules{Capabilities: []string{"z", "demo", "delete"}}, one(named("delete_x")))
-	expect.List(t, l.Tools[0].Capabilities, []string{"delete", "demo", "z"}, "capabilities")
 }

@@ -54,7 +54,7 @@ func (l *lister) repaired(kind, name string, repairs []string) {
 }
 
 // tools lists the tools.
-func (l *lister) tools(ctx context.Context, d *Discovery) error {
+func (l *lister) tools(ctx context.Context) error {
 	if !l.session.Info().Has("tools") {
 		return nil
 	}
@@ -89,7 +89,6 @@ func (l *lister) tools(ctx context.Context, d *Discovery) error {
 			return
 		}
 		ours[t.Name] = true
-		t.Capabilities = d.capabilities(t, r)
 		l.repaired(registry.KindTool, t.Name, t.Repairs)
 		l.offer.Tools = append(l.offer.Tools, t)
 	})
@@ -110,7 +109,7 @@ func (l *lister) others(ctx context.Context) {
 		l.offer.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"}, normalizeResource, about)
 		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"}, normalizeTemplate, about)
 	}
-	if wire.Member(wire.Member(l.session.Info().Capabilities, "extensions"), registry.SkillsExtension) != nil {
+	if wire.Member(wire.Member(l.session.Info().Capabilities, "extensions"), session.SkillsExtension) != nil {
 		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"}, Skill, about)
 		if n := len(l.offer.Skills); n > maxSkills {
 			l.cut(registry.KindSkill, fmt.Sprintf("only the first %d of %d skills are used", maxSkills, n))

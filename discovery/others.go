@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -178,8 +179,8 @@ func Skill(server string, raw json.RawMessage) (registry.Skill, error) {
 	switch files, resources := s.Files(), wire.Member(s.Definition, "resources"); {
 	case s.Name == "" || s.Description == "":
 		return s, errors.New("its frontmatter has no name, or no description")
-	case !strings.HasSuffix(uri, registry.SkillFile) || path.Base(path.Dir(uri)) != s.Name:
-		return s, fmt.Errorf("its uri does not end with /%.80s%s, its name", s.Name, registry.SkillFile)
+	case !strings.HasSuffix(uri, urls.SkillFile) || path.Base(path.Dir(uri)) != s.Name:
+		return s, fmt.Errorf("its uri does not end with /%.80s%s, its name", s.Name, urls.SkillFile)
 	case len(files) > maxSkillFiles:
 		return s, fmt.Errorf("it has %d files, more than %d", len(files), maxSkillFiles)
 	case wire.IsArray(resources):
@@ -192,7 +193,7 @@ func Skill(server string, raw json.RawMessage) (registry.Skill, error) {
 
 // checkFiles returns the error of the files of the skill with the URI.
 func checkFiles(skill string, files []registry.SkillEntry) error {
-	folder := strings.TrimSuffix(skill, registry.SkillFile[1:])
+	folder := strings.TrimSuffix(skill, urls.SkillFile[1:])
 	seen, size := map[string]bool{}, int64(0)
 	for _, f := range files {
 		below, inside := strings.CutPrefix(f.URI, folder)

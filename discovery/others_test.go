@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -70,7 +69,7 @@ func TestListOthers(t *testing.T) {
 			}
 			delete(s.others, test.remove)
 			logs, seen := observer.New(zap.WarnLevel)
-			l, err := New(capability.NewTaxonomy(nil), zap.New(logs)).List(t.Context(), "demo", s, Rules{Allow: []string{"a"}})
+			l, err := List(t.Context(), "demo", s, Rules{Allow: []string{"a"}}, zap.New(logs))
 			if err != nil || len(l.Tools) != 1 {
 				t.Fatalf("tools %v, error %v", l.Tools, err)
 			}
@@ -93,7 +92,7 @@ func TestListOthers(t *testing.T) {
 
 func TestListKeepsNoCapabilitiesThatAreNone(t *testing.T) {
 	for _, capabilities := range []string{``, `null`, `[]`} {
-		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", &fake{capabilities: capabilities}, Rules{})
+		l, err := List(t.Context(), "demo", &fake{capabilities: capabilities}, Rules{}, zap.NewNop())
 		if err != nil || l.Capabilities != nil || l.Extensions != nil {
 			t.Errorf("%q: %s, %s, %v", capabilities, l.Capabilities, l.Extensions, err)
 		}
@@ -118,7 +117,7 @@ func TestListOfMuteServer(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newMute()
-		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		l, err := List(t.Context(), "demo", s, Rules{}, zap.NewNop())
 		if err != nil || len(l.Tools) != 1 || keys(l) != "" {
 			t.Errorf("tools %v, others %q, error %v", l.Tools, keys(l), err)
 		}
@@ -131,7 +130,7 @@ func TestListOfMuteServer(t *testing.T) {
 			synctest.Wait()
 			cancel(gone)
 		}()
-		if _, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", newMute(), Rules{}); !errors.Is(err, gone) {
+		if _, err := List(ctx, "demo", newMute(), Rules{}, zap.NewNop()); !errors.Is(err, gone) {
 			t.Errorf("got %v, want the cause", err)
 		}
 	})

@@ -8,10 +8,10 @@ import (
 // Claims say which server had a URI of a resource, or a URI template, first. They are
 // immutable. A URI belongs to its server as long as the configuration has the server, also
 // while that is disabled, has failed, or lists the URI no more.
-type Claims map[string]Claim
+type Claims map[string]claim
 
-// A Claim is a server's claim to a URI.
-type Claim struct {
+// A claim is a server's claim to a URI.
+type claim struct {
 	Server string `json:"server"`
 	// Since is when the server's first list had the URI, in Unix milliseconds. For the first
 	// list of a run it is when the server came into the configuration, or the router started:
@@ -54,7 +54,7 @@ func (r *Registry) Configure(servers []string, stored Claims) {
 		claims = make(Claims)
 	}
 	maps.Copy(claims, now.claims)
-	maps.DeleteFunc(claims, func(_ string, c Claim) bool { _, stays := claimants[c.Server]; return !stays })
+	maps.DeleteFunc(claims, func(_ string, c claim) bool { _, stays := claimants[c.Server]; return !stays })
 	for _, name := range servers {
 		claims = r.claim(claims, name, now.servers[name])
 	}
@@ -86,7 +86,7 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 			claims, copied = make(Claims, len(before)+1), true
 			maps.Copy(claims, before)
 		}
-		claims[uri] = Claim{server, since}
+		claims[uri] = claim{server, since}
 	}
 	for _, resource := range l.Resources {
 		add(resource.URI)

@@ -109,7 +109,7 @@ func (k kept[T]) of(some []T) []T {
 // keepClaims returns the claims that the filter keeps: claims itself if it keeps all.
 func keepClaims(claims Claims, f Filter) Claims {
 	some := maps.Clone(claims)
-	maps.DeleteFunc(some, func(uri string, c Claim) bool { return !f.Server(c.Server) || !f.Claim(c.Server, uri) })
+	maps.DeleteFunc(some, func(uri string, c claim) bool { return !f.Server(c.Server) || !f.Claim(c.Server, uri) })
 	if len(some) == len(claims) {
 		return claims
 	}

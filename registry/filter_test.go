@@ -56,10 +56,10 @@ func TestFiltered(t *testing.T) {
 	want(t, "prompts", ids(s.Prompts()), "a:p", "c:p")
 	want(t, "resources", ids(s.Resources()), "a:a://r", "c:c://r")
 	want(t, "templates", ids(s.Templates()), "a:a://t/{x}", "c:c://t/{x}")
-	if got, ok := s.Tool("a:z"); !ok || got != &clone || s.Server("a")[0] != &clone {
+	if got, ok := s.Tool("a:z"); !ok || got != &clone || s.Offer("a").Tools[0] != &clone {
 		t.Errorf("the tool is %v, and not its clone", got)
 	}
-	if got, _ := s.Tool("c:z"); got != all.Server("c")[0] {
+	if got, _ := s.Tool("c:z"); got != all.Offer("c").Tools[0] {
 		t.Error("a tool that is not replaced is another pointer")
 	}
 	for _, id := range []string{"b:z", "a:secret", "c:c://secret"} {
@@ -131,7 +131,7 @@ func TestFilteredBySameID(t *testing.T) {
 	replace(t, r, "a", tool("a", "b:c", "of a"))
 	replace(t, r, "a:b", tool("a:b", "c", "of a:b"))
 	s := r.Snapshot().Filtered(hiding{servers: []string{"a:b"}}, nil)
-	if len(s.Tools()) != 1 || s.Tools()[0].Server != "a" || len(s.Server("a")) != 1 || s.Server("a")[0].Server != "a" {
+	if len(s.Tools()) != 1 || s.Tools()[0].Server != "a" || len(s.Offer("a").Tools) != 1 || s.Offer("a").Tools[0].Server != "a" {
 		t.Errorf("%v", s.Tools())
 	}
 }

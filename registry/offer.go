@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -92,11 +93,6 @@ type Resource struct {
 	Repairs     []string        `json:"repairs,omitempty"`
 }
 
-const (
-	SkillsExtension = "io.modelcontextprotocol/skills" // of servers that have skills: SEP-2640
-	SkillFile       = "/SKILL.md"                      // the end of a skill's URI, behind its folder
-)
-
 type (
 	// A Template is a resource template. Its URI is a URI template of RFC 6570.
 	Template = Resource
@@ -129,7 +125,7 @@ func (r *Resource) Files() (files []SkillEntry) {
 
 // Holds reports whether a URI is in the folder of a skill, whatever its case.
 func (r *Resource) Holds(uri string) bool {
-	folder := strings.TrimSuffix(r.URI, SkillFile[1:])
+	folder := strings.TrimSuffix(r.URI, urls.SkillFile[1:])
 	return len(uri) >= len(folder) && strings.EqualFold(uri[:len(folder)], folder)
 }
 

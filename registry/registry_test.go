@@ -51,7 +51,7 @@ func TestSnapshot(t *testing.T) {
 
 	want(t, "tools of the snapshot before", ids(before.Tools()))
 	want(t, "tools", ids(s.Tools()), "a:b:c", "a:b:d", "a:z", "web:click", "web:open")
-	want(t, "tools in the server's order", ids(s.Server("web")), "web:open", "web:click")
+	want(t, "tools in the server's order", ids(s.Offer("web").Tools), "web:open", "web:click")
 	want(t, "browser", ids(s.FindByCapability("browser")), "web:click", "web:open")
 	want(t, "Browser and web", ids(s.FindByCapability(" Browser", "web")), "web:open")
 	want(t, "no tag", ids(s.FindByCapability()))
@@ -70,7 +70,7 @@ func TestSnapshot(t *testing.T) {
 
 	r.Remove("web")
 	want(t, "tools without web", ids(r.Snapshot().Tools()), "a:b:c", "a:b:d", "a:z")
-	want(t, "tools of the snapshot before that", ids(s.Server("web")), "web:open", "web:click")
+	want(t, "tools of the snapshot before that", ids(s.Offer("web").Tools), "web:open", "web:click")
 }
 
 func TestReplaceSignalsChangesOnly(t *testing.T) {

@@ -37,9 +37,6 @@ func (s *Snapshot) Templates() []*Template { return s.all.Templates }
 // Skills returns all skills, sorted by ID.
 func (s *Snapshot) Skills() []*Skill { return s.all.Skills }
 
-// Server returns the tools of one server in the server's own order.
-func (s *Snapshot) Server(name string) []*NormalizedTool { return s.Offer(name).Tools }
-
 // Offer returns all that one server offers; nothing for an unknown server.
 func (s *Snapshot) Offer(server string) Listing {
 	if l := s.servers[server]; l != nil {

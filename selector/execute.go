@@ -1,6 +1,9 @@
 package selector
 
-import "github.com/mcp-metarouter/metarouter/internal/execute"
+import (
+	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/script"
+)
 
 // A Call is one execution of one tool: Tool and its Arguments, a JSON object. The other
 // fields are for routers that call on behalf of a client.
@@ -17,3 +20,9 @@ type Result = execute.Result
 
 // An Execution is one call of a tool that has ended, for an [Observer].
 type Execution = execute.Execution
+
+// A Script is a program in JavaScript that calls tools.
+type Script = script.Script
+
+// A ScriptOutcome is what a script has given.
+type ScriptOutcome = script.Outcome

@@ -14,6 +14,7 @@ import (
 // The lists of a query have a bound for each caller.
 func TestFindBoundsLists(t *testing.T) {
 	s := picker(t, "a:list list the issues #tag", "b:list list the issues #tag")
+	tooMany := strings.Split(strings.Repeat("tag,", 200_000)+"tag", ",") // more names than any list may have
 	for _, q := range []Query{{Kinds: tooMany}, {Capabilities: tooMany}, {Servers: tooMany}} {
 		q.Task = "list the issues"
 		_, err := s.Find(t.Context(), q)

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -27,7 +28,7 @@ func serveTwo(t *testing.T, execute func(context.Context, selector.Call) (select
 	p := newFakeProfiles(map[string]string{"one": "a", "two": "a"})
 	s, w := serveProfiles(t, p, HTTPOptions{})
 	for _, profile := range []string{"one", "two"} {
-		of, _ := s.Of(profile)
+		of, _ := s.of(profile)
 		of.router.(*fakeRouter).execute = execute
 	}
 	return p, s, w
@@ -86,7 +87,7 @@ func TestSuspendedCallsOfProfiles(t *testing.T) {
 				t.Fatalf("call %d after the other profile has ended: %s", i, answer)
 			}
 		}
-		if one, _ := s.Of("one"); one.clients.Suspended() != 100 {
+		if one, _ := s.of("one"); one.clients.Suspended() != 100 {
 			t.Errorf("%d calls are suspended", one.clients.Suspended())
 		}
 	})
@@ -108,7 +109,7 @@ func TestKeptResultsOfProfiles(t *testing.T) {
 		uris := make(map[string]string)
 		kept := regexp.MustCompile(`"uri":"(metarouter-result:[^"]+)"`)
 		for _, name := range names {
-			of, _ := s.Of(name)
+			of, _ := s.of(name)
 			of.router.(*fakeRouter).execute = func(context.Context, selector.Call) (selector.Result, error) { return result, nil }
 			uris[name] = kept.FindStringSubmatch(w.callAt(name, "a__x", ""))[1]
 		}
@@ -131,19 +132,19 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, w := serveTwo(t, asks)
 		listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
-		for range maxListeners {
-			s.bounds.subscriptions.listeners.Take("", 0)
+		for range s.budget.Bound(budget.Listeners).All {
+			s.budget.Take(budget.Listeners, nil, 0)
 		}
 		for _, profile := range []string{"one", "two"} {
 			if _, answer := w.text(http.MethodPost, "/mcp/p/"+profile, listen, modernHeaders("subscriptions/listen", "")...); !strings.Contains(answer, "busy") {
 				t.Errorf("%s: %s", profile, answer)
 			}
-			of, _ := s.Of(profile)
-			if of.notifier.subscriptions.quotas.listeners != s.bounds.subscriptions.listeners {
+			of, _ := s.of(profile)
+			if of.notifier.subscriptions.budget != s.budget {
 				t.Errorf("%s has subscriptions of its own", profile)
 			}
 		}
-		s.bounds.subscriptions.listeners.Release("", 0)
+		s.budget.Release(budget.Listeners, nil, 0)
 		for range 3 { // one after the other
 			response := w.do(http.MethodPost, "/mcp/p/one", listen, modernHeaders("subscriptions/listen", "")...)
 			reading(t, response).want("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
@@ -207,7 +208,7 @@ func TestDroppedServerEnds(t *testing.T) {
 		for _, profile := range []string{"one", "two"} {
 			w.callAt(profile, "a__x", "")
 		}
-		dropped, _ := s.Of("two")
+		dropped, _ := s.of("two")
 		synctest.Wait()
 		expect.Equal(t, listening.Load(), 3, "servers listen")
 		p.set("two", "")
@@ -229,7 +230,7 @@ func TestCallOfDroppedServerIsNotSuspended(t *testing.T) {
 			<-removed
 			return asks(ctx, c)
 		})
-		dropped, _ := s.Of("one")
+		dropped, _ := s.of("one")
 		answer := make(chan string, 1)
 		go func() { answer <- w.callAt("one", "a__x", "") }()
 		synctest.Wait()
@@ -258,9 +259,9 @@ func TestIdleServerIsDropped(t *testing.T) {
 			defer close(read)
 			io.Copy(io.Discard, stream.Body)
 		}()
-		of, _ := s.Of("open")
+		of, _ := s.of("open")
 		c := of.clients.Open(nil, nil, "stdio", conversation.Identity{})
-		before, _ := s.Of("idle")
+		before, _ := s.of("idle")
 		want := func(after time.Duration, want int) {
 			t.Helper()
 			time.Sleep(after)
@@ -269,7 +270,7 @@ func TestIdleServerIsDropped(t *testing.T) {
 		}
 		want(idleTime/2, 4)
 		want(2*idleTime, 3)
-		if again, ok := s.Of("idle"); !ok || again == before {
+		if again, ok := s.of("idle"); !ok || again == before {
 			t.Error("the idle server is not made again")
 		}
 		c.Close()

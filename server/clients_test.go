@@ -65,7 +65,7 @@ func TestClientsOverStdio(t *testing.T) {
 			in, toServer := io.Pipe()
 			fromServer, out := io.Pipe()
 			ended := make(chan error, 1)
-			go func() { ended <- s.Serve(t.Context(), in, out) }()
+			go func() { ended <- s.Serve(t.Context(), nil, in, out) }()
 			answers := bufio.NewScanner(fromServer)
 			expect.Equal(t, known(s), "", "before its first request")
 			io.WriteString(toServer, test.request+"\n")

@@ -13,17 +13,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // echoScripts answers with the scripts that are run.
 type echoScripts struct{}
 
-func (echoScripts) RunScript(_ context.Context, run selector.ScriptRun) selector.ScriptOutcome {
-	return selector.ScriptOutcome{Value: wire.Marshal(fmt.Sprint(run.Code, string(run.Input), run.Timeout))}
+func (echoScripts) RunScript(_ context.Context, run host.Run) script.Outcome {
+	return script.Outcome{Value: wire.Marshal(fmt.Sprint(run.Code, string(run.Input), run.Timeout))}
 }
 
 func (echoScripts) IsScript(*registry.NormalizedTool) bool { return false }
@@ -46,7 +46,7 @@ func TestCodeMode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFake(tool("a", "one"))
 			s := newAlone(r, test.options)
-			expect.Equal(t, s.Mode(), test.mode, "mode")
+			expect.Equal(t, s.mode(), test.mode, "mode")
 			c := connect(t, r, test.options)
 			greeted := c.ask(initializing)
 			if strings.Contains(greeted, "call them in scripts") != (test.mode == exposure.Code) || test.mode != exposure.Direct && !strings.Contains(greeted, "Search before you say") {
@@ -73,8 +73,8 @@ func TestCodeModeIsLive(t *testing.T) {
 	s := newAlone(newFake(tool("a", "one")), Options{Runner: echoScripts{}, Live: func() (*Options, <-chan struct{}) { return now, nil }})
 	expect.Equal(t, calls[any](t, s, "run_script", `{"code":"return 1","input":{"a":1},"timeout":1.5}`).Content[0].Text, `return 1{"a":1}1.5s`)
 	now = &Options{Mode: exposure.Code}
-	if _, err := perform(t.Context(), s, []byte(`{"name":"run_script","arguments":{"code":"1"}}`)); err == nil || s.Mode() != exposure.Search {
-		t.Errorf("%v, mode %q", err, s.Mode())
+	if _, err := perform(t.Context(), s, []byte(`{"name":"run_script","arguments":{"code":"1"}}`)); err == nil || s.mode() != exposure.Search {
+		t.Errorf("%v, mode %q", err, s.mode())
 	}
 }
 
@@ -128,8 +128,8 @@ type realScripts struct {
 
 func (realScripts) IsScript(*registry.NormalizedTool) bool { return false }
 
-func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
-	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)
+func (s realScripts) RunScript(ctx context.Context, run host.Run) script.Outcome {
+	return host.Do(ctx, s.engine, s.router, script.Limits{}, run)
 }
 
 // newEngine returns an engine that has loaded its interpreter, which takes longer than a client of a test waits.

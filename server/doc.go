@@ -22,7 +22,6 @@
 //	  ├─ tools     tools/call: tools of servers, and our own
 //	  │    └────────────┬──────────────┐
 //	  ├─ conversation   one client: its era, open requests, questions to it
-//	  │    └─ legacy    results for strict clients of the legacy era
 //	  ├─ catalog   URIs and lists as clients see them
 //	  └─ budget    common bounds of the servers of all profiles
 //

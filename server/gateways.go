@@ -18,7 +18,7 @@ import (
 // maxDials bounds the streams to other gateways that are being opened: a router takes 16 of one node at a time.
 const maxDials = 8
 
-var errHolderLost = conversation.Internal("the router that holds the call of this requestState was lost before it answered; whether the call took effect is unknown")
+var errHolderLost = session.Internal("the router that holds the call of this requestState was lost before it answered; whether the call took effect is unknown")
 
 // pass passes a request on to the router at the address, which has suspended it, over a stream of its own. It returns that
 // router's answer.
@@ -39,7 +39,7 @@ func (s *Server) pass(ctx context.Context, address string, r *conversation.Reque
 	about := clusternode.Request{Origin: session.NewOrigin(s.key, nil, r.Principal, r.PrincipalName)}
 	params, err := wire.ParseObject(wire.SetMeta(r.Params, clusternode.MetaKey, wire.Marshal(about)))
 	if err != nil {
-		return nil, conversation.InvalidParams("params: " + err.Error())
+		return nil, session.InvalidParams("params: " + err.Error())
 	}
 	if _, err := conn.Write(wire.AppendRequest(nil, 1, r.Method, params)); err != nil {
 		return nil, conversation.ErrHolderGone
@@ -76,7 +76,7 @@ func answerTo(r *conversation.Request, lines *wire.Reader) (json.RawMessage, err
 // that the same principal has sent to this router under the same profiles.
 func (s *Servers) serveGateway(ctx context.Context, v *adapter.NodeView, conn net.Conn) error {
 	streams := conversation.New(conversation.Options{
-		Router: v, Joined: func() {}, Left: func(*conversation.Conversation) {}, Log: s.base.log, Budgets: s.bounds.clients,
+		Router: v, Joined: func() {}, Left: func(*conversation.Conversation) {}, Log: s.Default.log, Budget: s.budget,
 	})
 	begin := func(ctx context.Context, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
 		q, err := v.Admit(m.Method, m.Params, m.Meta)
@@ -89,7 +89,7 @@ func (s *Servers) serveGateway(ctx context.Context, v *adapter.NodeView, conn ne
 		if server == nil {
 			return nil, conversation.ErrNotResumed
 		}
-		return beginWithin(s.nodes.quota, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
+		return beginWithin(s.nodes.budget, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
 			return server.clients.Resume(ctx, stream, q.IsOf, m, w)
 		})
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -61,7 +61,7 @@ const appsExtension = "io.modelcontextprotocol/ui"
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // relayedExtensions are the extensions of servers that work behind the router. A client is promised no others.
-var relayedExtensions = []string{appsExtension, tasksExtension, registry.SkillsExtension}
+var relayedExtensions = []string{appsExtension, tasksExtension, session.SkillsExtension}
 
 // capabilities has everything that clients may ask for: all that the router relays,
 // whether or not a server that has it is up yet; of other extensions, those that servers
@@ -80,8 +80,8 @@ func (g *greeting) capabilities(modern bool) json.RawMessage {
 	if !modern {
 		delete(extensions, tasksExtension)
 	}
-	if g.itself == "" || extensions[registry.SkillsExtension] != nil { // a client of 2025 is not told later
-		extensions[registry.SkillsExtension] = json.RawMessage("{}") // resources/directory/read is not relayed
+	if g.itself == "" || extensions[session.SkillsExtension] != nil { // a client of 2025 is not told later
+		extensions[session.SkillsExtension] = json.RawMessage("{}") // resources/directory/read is not relayed
 	}
 	answer := []byte(all)
 	if declared := snapshot.Offer(g.itself).Capabilities; g.itself != "" && declared != nil { // clients make tools of their own for each capability

@@ -72,7 +72,7 @@ func TestUnreadNotifications(t *testing.T) {
 		s := newAlone(r, Options{Mode: exposure.Direct})
 		ran, served := make(chan error, 1), make(chan error, 1)
 		go func() { ran <- s.Run(ctx) }()
-		go func() { served <- s.Serve(ctx, in, out) }()
+		go func() { served <- s.Serve(ctx, nil, in, out) }()
 		fmt.Fprintln(inW, initializing)
 		outR.Read(make([]byte, 4096))
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -156,7 +156,7 @@ func TestCancelledWhileParking(t *testing.T) {
 	for range 200 {
 		in, inW := io.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- s.Serve(t.Context(), in, io.Discard) }()
+		go func() { served <- s.Serve(t.Context(), nil, in, io.Discard) }()
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b",`+askingMeta+`}}`)
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		inW.Close()

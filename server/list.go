@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -41,7 +42,7 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		page, ok = list.Page(cursor)
 	}
 	if !ok {
-		return nil, conversation.InvalidParams("unknown cursor")
+		return nil, session.InvalidParams("unknown cursor")
 	}
 	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {
 		s.opts.Savings.ListSpared(view.Spared)
@@ -80,9 +81,9 @@ func setLevel(c conversation.Call, clients []*conversation.Conversation) (least 
 	if least, err = c.Text("level"); err != nil {
 		return "", err
 	}
-	levels := conversation.Levels
+	levels := session.Levels
 	if !slices.Contains(levels, least) {
-		return "", conversation.InvalidParams("unknown level " + least + "; there are " + strings.Join(levels, ", "))
+		return "", session.InvalidParams("unknown level " + least + "; there are " + strings.Join(levels, ", "))
 	}
 	c.SetLevel(least)
 	for _, client := range clients {

@@ -89,11 +89,11 @@ func TestModeIsDecidedByEdits(t *testing.T) {
 	for range 100 {
 		r.replace("many", tool("many", strings.Repeat("x", 5000)))
 	}
-	if s.Mode() != exposure.Direct {
+	if s.mode() != exposure.Direct {
 		t.Error("an edit of the pinned tools changed the mode")
 	}
 	e.edit(func(o *Options) { o.ToolBudget = 2 })
-	if s.Mode() != exposure.Search {
+	if s.mode() != exposure.Search {
 		t.Error("an edit of the budget did not change the mode")
 	}
 }

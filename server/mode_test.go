@@ -195,20 +195,20 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 func TestModeOfTheFirstServers(t *testing.T) {
 	r := newFake()
 	s := newAlone(r, Options{ToolBudget: 1000})
-	if s.Mode() != exposure.Direct {
+	if s.mode() != exposure.Direct {
 		t.Error("without servers")
 	}
 	r.late = []string{"a", "b"}
 	r.replace("a", costing("a", "tool", 600))
-	if s.Mode() != exposure.Direct {
+	if s.mode() != exposure.Direct {
 		t.Error("with one of two servers")
 	}
 	r.replace("b", costing("b", "tool", 600))
-	if s.Mode() != exposure.Search {
+	if s.mode() != exposure.Search {
 		t.Error("with both servers")
 	}
 	r.replace("b")
-	if s.Mode() != exposure.Search {
+	if s.mode() != exposure.Search {
 		t.Error("the mode has changed again")
 	}
 }
@@ -254,7 +254,7 @@ func TestModeIsTheSameForAllClients(t *testing.T) {
 		lists("new__tool")
 		r.replace("never", costing("never", "tool", 1000)) // late for the new decision, too
 		lists("find_tools")
-		if w.server.Mode() != exposure.Search {
+		if w.server.mode() != exposure.Search {
 			t.Error("the router says that it is in another mode")
 		}
 	})

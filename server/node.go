@@ -16,34 +16,26 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
 )
 
-const (
-	// maxNodeBytes and maxNodeRequests bound the requests of one node that run, to all servers: the bytes of
-	// their parameters, and their number. The others bound the requests of all nodes.
-	maxNodeBytes       = 128 << 20
-	maxAllNodeBytes    = 256 << 20
-	maxNodeRequests    = 1024
-	maxAllNodeRequests = 4096
-)
-
 // beginWithin has a request of a node begin that has parameters of the size, and counts it until it ends.
-func beginWithin(q *conversation.Quota, node string, size int, begin func() (*conversation.Request, error)) (*conversation.Request, error) {
-	if !q.Take(node, size) {
+func beginWithin(b *budget.Budget, node string, size int, begin func() (*conversation.Request, error)) (*conversation.Request, error) {
+	if b.Take(budget.Requests, node, size) != nil {
 		return nil, errNodeBusy
 	}
 	r, err := begin()
 	if err != nil {
-		q.Release(node, size)
+		b.Release(budget.Requests, node, size)
 		if err == conversation.ErrBusy {
 			err = errNodeBusy
 		}
 		return nil, err
 	}
-	context.AfterFunc(r.Context(), func() { q.Release(node, size) })
+	context.AfterFunc(r.Context(), func() { b.Release(budget.Requests, node, size) })
 	return r, nil
 }
 
@@ -54,8 +46,8 @@ type nodeServer struct {
 	view          *adapter.NodeView // of the first stream
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	quota         *conversation.Quota // of requests, by the key of the node
-	stop          func()              // ends listening to the server
+	budget        *budget.Budget
+	stop          func() // ends listening to the server
 
 	// Guarded by mu of nodeServers.
 	streams int
@@ -63,24 +55,17 @@ type nodeServer struct {
 }
 
 // nodeServers are the servers that other nodes see: one for each server, made for its first
-// stream. Their bounds are common to all of them.
+// stream.
 type nodeServers struct {
-	clients       *conversation.Budgets
-	subscriptions *subscriptionQuotas
-	quota         *conversation.Quota // of requests, by the key of the node
-	log           *zap.Logger
+	budget *budget.Budget // common to all of them
+	log    *zap.Logger
 
 	mu    sync.Mutex             // guards the field below
 	byKey map[string]*nodeServer // by the name of the server
 }
 
 func newNodeServers(log *zap.Logger) *nodeServers {
-	return &nodeServers{
-		clients: conversation.NewBudgets(), subscriptions: newSubscriptionQuotas(maxNodeSubscriptions),
-		quota: conversation.NewQuota(maxNodeRequests, maxAllNodeRequests, maxNodeBytes, maxAllNodeBytes),
-
-		log: log, byKey: make(map[string]*nodeServer),
-	}
+	return &nodeServers{budget: budget.Nodes(), log: log, byKey: make(map[string]*nodeServer)}
 }
 
 // ServeNode serves another node over conn until ctx or conn ends, and closes conn. An error means that
@@ -157,14 +142,15 @@ func (s *nodeServers) end(idle time.Duration) {
 }
 
 func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
-	n := &nodeServer{view: v, quota: all.quota}
+	n := &nodeServer{view: v, budget: all.budget}
 	at := func(_ context.Context, uri string) ([]catalog.Address, error) {
 		return []catalog.Address{{Server: v.Server(), URI: uri}}, nil
 	}
-	n.subscriptions = newSubscriptions(nodeSubscriber{}, at, all.subscriptions, all.log)
+	n.subscriptions = newSubscriptions(nodeSubscriber{}, at, all.budget, all.log)
 	n.clients = conversation.New(conversation.Options{
-		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules,
-		Log: all.log, Budgets: all.clients,
+		Router: v, Methods: n.methods(), Joined: func() {}, Rules: v.Rules,
+		Left: func(c *conversation.Conversation) { n.subscriptions.left(c) },
+		Log:  all.log, Budget: all.budget,
 		Raw: func(r *conversation.Request, result json.RawMessage) json.RawMessage {
 			return admitted(r.Context()).Answer(result)
 		},
@@ -227,7 +213,7 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	if m.Protocol != nil {
 		c = stream.Guest(conversation.Identity{Principal: q.Principal, PrincipalName: q.PrincipalName})
 	}
-	r, err := beginWithin(n.quota, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
+	r, err := beginWithin(n.budget, v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
 		return c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
 	})
 	return r, v.NotSent(err)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,9 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
-
-// codeResourceNotFound is the code of servers before 2026-07-28.
-const codeResourceNotFound = -32002
 
 type relayRouter interface {
 	// Relay sends a request to a server and returns the server's own result, or a
@@ -75,7 +71,7 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 	}
 	prompt, err := r.catalog.Prompt(ctx, name)
 	if err != nil {
-		return nil, conversation.InvalidParams(err.Error())
+		return nil, session.InvalidParams(err.Error())
 	}
 	params := c.BareParams()
 	if !wire.IsObject(wire.Member(params, "arguments")) { // servers of the TypeScript SDK refuse a prompt without
@@ -95,7 +91,7 @@ func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMess
 		name, _ := wire.String(wire.Member(ref, "name"))
 		prompt, err := r.catalog.Prompt(ctx, name)
 		if err != nil {
-			return nil, conversation.InvalidParams(err.Error())
+			return nil, session.InvalidParams(err.Error())
 		}
 		ref = wire.SetMember(ref, "name", wire.AppendString(nil, prompt.Name))
 		return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "ref", ref))
@@ -108,7 +104,7 @@ func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMess
 		ref = wire.SetMember(ref, "uri", wire.AppendString(nil, found[0].URI))
 		return r.pass(ctx, c, found[0].Server, wire.SetMember(params, "ref", ref))
 	}
-	return nil, conversation.InvalidParams("completion/complete needs a ref of the type ref/prompt or ref/resource")
+	return nil, session.InvalidParams("completion/complete needs a ref of the type ref/prompt or ref/resource")
 }
 
 // task answers the requests for a task, which the server that runs it knows.
@@ -120,7 +116,7 @@ func (r *relay) task(ctx context.Context, c conversation.Call) (json.RawMessage,
 	began, id, ok := r.tasks.Resolve(c.Principal, exposed)
 	tool, exists := r.router.Snapshot().Tool(began)
 	if !ok || !exists {
-		return nil, conversation.InvalidParams("there is no such task")
+		return nil, session.InvalidParams("there is no such task")
 	}
 	result, err := r.pass(ctx, c, tool.Server, wire.SetMember(c.BareParams(), "taskId", wire.AppendString(nil, id)))
 	return r.tasks.Expose(c.Principal, began, r.tools.Linked(c.Owner(), tool.Server, result)), err
@@ -135,7 +131,7 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if strings.HasPrefix(uri, tools.ResultScheme) {
 		text, ok := r.tools.ReadKept(c.Owner(), uri)
 		if !ok {
-			return nil, notFound(uri)
+			return nil, session.NoResource(uri)
 		}
 		return wire.Marshal(map[string]any{"contents": []any{map[string]string{"uri": uri, "mimeType": "text/plain", "text": text}}}), nil
 	}
@@ -151,8 +147,8 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if err == nil {
 		return renamed(result, at.URI, uri), nil
 	}
-	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == codeResourceNotFound && c.Modern() {
-		err = &session.Error{Code: session.CodeInvalidParams, Message: e.Message, Data: uriParams(uri)}
+	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == session.CodeNoResource && c.Modern() {
+		err = &session.Error{Code: session.CodeInvalidParams, Message: e.Message, Data: session.NoResource(uri).Data}
 	}
 	return nil, err
 }
@@ -161,7 +157,7 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 func (r *relay) first(ctx context.Context, c conversation.Call, found []catalog.Address) (result json.RawMessage, at catalog.Address, err error) {
 	for _, at = range found {
 		result, err = r.pass(ctx, c, at.Server, wire.SetMember(c.BareParams(), "uri", wire.AppendString(nil, at.URI)))
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeInvalidParams && e.Code != codeResourceNotFound {
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeInvalidParams && e.Code != session.CodeNoResource {
 			break
 		}
 	}
@@ -175,11 +171,14 @@ func (r *relay) skill(ctx context.Context, c conversation.Call) (json.RawMessage
 		return nil, err
 	}
 	found := slices.DeleteFunc(r.catalog.Locate(ctx, uri), func(at catalog.Address) bool {
-		return wire.Member(r.router.Snapshot().Offer(at.Server).Extensions, registry.SkillsExtension) == nil
+		return wire.Member(r.router.Snapshot().Offer(at.Server).Extensions, session.SkillsExtension) == nil
 	})
 	result, at, err := r.first(ctx, c, found)
-	if err != nil || len(found) == 0 {
-		return nil, cmp.Or(err, notFound(uri))
+	if len(found) == 0 {
+		return nil, session.NoResource(uri)
+	}
+	if err != nil {
+		return nil, err
 	}
 	s := registry.Skill{Server: at.Server, URI: at.URI, Definition: wire.Member(result, "skill")}
 	_, s.Definition = r.catalog.View().Skill(&s, uri == at.Qualified())
@@ -207,19 +206,11 @@ func renamed(result json.RawMessage, theirs, ours string) json.RawMessage {
 // locate returns where to ask for a resource, to be tried one after the other.
 func locate(ctx context.Context, c *catalog.Catalog, uri string) ([]catalog.Address, error) {
 	if uri == "" {
-		return nil, conversation.InvalidParams("the uri is missing")
+		return nil, session.InvalidParams("the uri is missing")
 	}
 	found := c.Locate(ctx, uri)
 	if len(found) == 0 {
-		return nil, notFound(uri)
+		return nil, session.NoResource(uri)
 	}
 	return found, nil
-}
-
-func notFound(uri string) error {
-	return &session.Error{Code: session.CodeInvalidParams, Message: "resource not found: no server knows " + uri, Data: uriParams(uri)}
-}
-
-func uriParams(uri string) json.RawMessage {
-	return append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 }

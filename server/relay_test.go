@@ -115,10 +115,10 @@ func TestResourceLookedFor(t *testing.T) {
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
 		tried = append(tried, server)
 		if server == "a" {
-			return nil, &session.Error{Code: codeResourceNotFound, Message: "no", Data: json.RawMessage(`1`)}
+			return nil, &session.Error{Code: session.CodeNoResource, Message: "no", Data: json.RawMessage(`1`)}
 		}
 		if uri := wire.Member(q.Params, "uri"); string(uri) == `"z:none"` {
-			return nil, &session.Error{Code: codeResourceNotFound, Message: "neither", Data: json.RawMessage(`2`)}
+			return nil, &session.Error{Code: session.CodeNoResource, Message: "neither", Data: json.RawMessage(`2`)}
 		}
 		return json.RawMessage(`{"contents":[{"uri":"x:both","text":"t"}]}`), nil
 	}

@@ -144,14 +144,14 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
 			}
 		},
-		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools, Scripts: o.Runner,
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
-	subscriptions := newSubscriptions(r, find, servers.bounds.subscriptions, s.log)
+	subscriptions := newSubscriptions(r, find, servers.budget, s.log)
 	greeting := &greeting{s.display, s.catalog, s.display.options().Itself}
 	s.clients = conversation.New(conversation.Options{
-		Router: r, Info: s.display.info, Log: s.log, Budgets: servers.bounds.clients,
+		Router: r, Info: s.display.info, Log: s.log, Budget: servers.budget,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
 		Joined: func() { s.notifier.joined() }, // which no client does before New returns
 		Rules:  func() any { return s.display.options().Rules },
@@ -166,15 +166,15 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool {
 		return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
 	})
-	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.Mode, Retired: retired}
+	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.mode, Retired: retired}
 	return s
 }
 
 // isBusy reports whether a client of the server has a session or waits for changes.
 func (s *Server) isBusy() bool { return s.clients.Any() || s.notifier.subscriptions.any() }
 
-// Mode returns "direct", "search" or "code": the mode in force.
-func (s *Server) Mode() string {
+// mode returns "direct", "search" or "code": the mode in force.
+func (s *Server) mode() string {
 	switch o := s.display.catalogOptions(); {
 	case o.Code:
 		return exposure.Code
@@ -184,10 +184,10 @@ func (s *Server) Mode() string {
 	return exposure.Direct
 }
 
-// ListTokens returns how many tokens the list of tools that clients see costs a model, and how many
-// a list of all tools would cost.
-func (s *Server) ListTokens() (shown, all int) {
-	return s.catalog.View().Tools.Tokens(), s.display.cost()
+// Shown returns the mode in force, "direct", "search" or "code", and a function that counts how many tokens the list of tools
+// that clients see costs a model, and how many a list of all tools would cost.
+func (s *Server) Shown() (mode string, cost func() (shown, all int)) {
+	return s.mode(), func() (shown, all int) { return s.catalog.View().Tools.Tokens(), s.display.cost() }
 }
 
 // Serve serves one client, which sends one message a line on in and reads the
@@ -196,14 +196,9 @@ func (s *Server) ListTokens() (shown, all int) {
 // flight and waits for all goroutines. An error means that reading or writing failed.
 //
 // At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
-// still does not return, as of a terminal.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.ServeFrom(ctx, nil, in, out)
-}
-
-// ServeFrom is Serve for a client whose folder and variables need processes of their own of some servers; see
-// [supervisor.Place]. It may be nil.
-func (s *Server) ServeFrom(ctx context.Context, from any, in io.Reader, out io.Writer) error {
+// still does not return, as of a terminal. from is the [supervisor.Place] of a client whose folder and variables need
+// processes of their own of some servers; it may be nil.
+func (s *Server) Serve(ctx context.Context, from any, in io.Reader, out io.Writer) error {
 	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 

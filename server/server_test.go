@@ -124,7 +124,7 @@ func (r *fakeRouter) Nodes() []clusternode.Info { return r.nodes }
 
 func (r *fakeRouter) Unlisted() (names []string) {
 	for _, name := range r.late {
-		if len(r.Snapshot().Server(name)) == 0 {
+		if len(r.Snapshot().Offer(name).Tools) == 0 {
 			names = append(names, name)
 		}
 	}
@@ -223,7 +223,7 @@ func serve(ctx context.Context, s *alone, in io.Reader, out io.Writer) error {
 		end()
 		<-ran
 	}()
-	return s.Serve(ctx, in, out)
+	return s.Serve(ctx, nil, in, out)
 }
 
 // connect serves one client until the test ends.
@@ -689,5 +689,5 @@ type alone struct {
 
 func newAlone(r Router, o Options) *alone {
 	all := NewServers(Profiles{Open: func(View, []string) (Router, Options) { return r, o }, Whole: r})
-	return &alone{all.Default(), all}
+	return &alone{all.Default, all}
 }

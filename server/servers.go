@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -75,13 +76,15 @@ type View struct {
 // calls of different servers never meet, but their bounds are common to all servers. A server ends when one of its profiles exists no more:
 // its sessions over HTTP end, and its clients over stdio see nothing until the profile is back.
 type Servers struct {
+	Default *Server // of clients that have chosen no profile; it never changes
+
 	profiles Profiles
 	secret   []byte
-	bounds   bounds
+	budget   *budget.Budget
+	kept     *tools.Kept
 	common   *httpd.Backends // common to all servers over HTTP
-	base     *Server
-	nodes    *nodeServers  // for other nodes
-	dials    chan struct{} // holds an item for each stream to another gateway that is being opened
+	nodes    *nodeServers    // for other nodes
+	dials    chan struct{}   // holds an item for each stream to another gateway that is being opened
 
 	mu      sync.Mutex        // guards the fields below
 	byPlace map[place]*Server // those that new clients get
@@ -102,15 +105,14 @@ func NewServers(p Profiles) *Servers {
 	}
 	s := &Servers{
 		profiles: p, secret: make([]byte, sha256.Size), byPlace: make(map[place]*Server), retired: make(map[*Server]bool),
-		dials:  make(chan struct{}, maxDials),
-		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas(maxSubscriptions)},
+		dials: make(chan struct{}, maxDials), budget: budget.Clients(), kept: tools.NewKept(),
 	}
 	rand.Read(s.secret)
-	s.base = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)
-	s.nodes = newNodeServers(s.base.log)
+	s.Default = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)
+	s.nodes = newNodeServers(s.Default.log)
 	s.common = &httpd.Backends{
 		Of: func(chosen ...string) (*httpd.Backend, bool) {
-			server, ok := s.Of(chosen...)
+			server, ok := s.of(chosen...)
 			if !ok {
 				return nil, false
 			}
@@ -122,19 +124,19 @@ func NewServers(p Profiles) *Servers {
 			}
 			return all
 		},
-		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Only: p.Only, Whole: p.Whole, Node: execute.Node(), Version: s.base.opts.Version, Started: time.Now(), Log: s.base.log,
+		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Only: p.Only, Whole: p.Whole, Node: execute.Node(), Version: s.Default.opts.Version, Started: time.Now(), Log: s.Default.log,
 	}
 	return s
 }
 
-// Of returns the server of clients that have chosen all of these, in any order: profiles, unions
-// of profiles, and the ReadOnly of [Profiles]. It reports false if one of them does not exist.
-func (s *Servers) Of(chosen ...string) (*Server, bool) { return s.Seen(s.profiles.View, chosen...) }
+// of is Seen for clients that have chosen no view.
+func (s *Servers) of(chosen ...string) (*Server, bool) { return s.Seen(s.profiles.View, chosen...) }
 
-// Seen is Of for clients that have chosen a view.
+// Seen returns the server of clients that have chosen the view and all of these, in any order: profiles, unions
+// of profiles, and the ReadOnly of [Profiles]. It reports false if one of them does not exist.
 func (s *Servers) Seen(v View, chosen ...string) (*Server, bool) {
 	if len(chosen) == 0 && v == s.profiles.View {
-		return s.base, true
+		return s.Default, true
 	}
 	chosen = slices.Concat(chosen, s.profiles.Always)
 	for _, profile := range chosen {
@@ -157,9 +159,6 @@ func (s *Servers) Seen(v View, chosen ...string) (*Server, bool) {
 	server.used, server.last = s.uses, time.Now()
 	return server, true
 }
-
-// Default returns the server of clients that have chosen no profile.
-func (s *Servers) Default() *Server { return s.base }
 
 // A place is the place of a server among the others: the view of its clients, and its key.
 type place struct {
@@ -202,7 +201,7 @@ func (s *Servers) makeRoom() {
 	for len(s.byPlace) > maxServers {
 		var oldest *Server
 		for _, server := range s.byPlace {
-			if server != s.base && (oldest == nil || server.used < oldest.used) && !server.isBusy() {
+			if server != s.Default && (oldest == nil || server.used < oldest.used) && !server.isBusy() {
 				oldest = server
 			}
 		}
@@ -268,7 +267,7 @@ func (s *Servers) sweep() {
 	defer s.mu.Unlock()
 	for _, server := range s.byPlace {
 		idle := time.Since(server.last) >= idleTime && !server.isBusy()
-		if server != s.base && (idle || slices.ContainsFunc(server.chosen, func(profile string) bool { return !s.profiles.Exists(profile) })) {
+		if server != s.Default && (idle || slices.ContainsFunc(server.chosen, func(profile string) bool { return !s.profiles.Exists(profile) })) {
 			s.drop(server)
 		}
 	}
@@ -294,7 +293,7 @@ func (s *Servers) Clients() []Client {
 	var all []Client
 	for _, server := range s.all() {
 		for _, info := range server.clients.Infos() {
-			all = append(all, Client{info, server.key, server.Mode()})
+			all = append(all, Client{info, server.key, server.mode()})
 		}
 	}
 	return all
@@ -303,10 +302,3 @@ func (s *Servers) Clients() []Client {
 // Handler returns a handler of MCP over HTTP for the clients of all profiles, which serves while
 // [Servers.Run] runs.
 func (s *Servers) Handler(o HTTPOptions) *httpd.Handler { return httpd.New(s.common, o) }
-
-// bounds limit how much the servers of one router keep together.
-type bounds struct {
-	clients       *conversation.Budgets
-	tools         *tools.Budgets
-	subscriptions *subscriptionQuotas
-}

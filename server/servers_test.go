@@ -98,13 +98,13 @@ func (p *fakeProfiles) set(name, server string) {
 func TestServersOfProfiles(t *testing.T) {
 	p := newFakeProfiles(map[string]string{"work": "a", "home": "b"})
 	s := NewServers(p.profiles())
-	work, _ := s.Of("work")
-	both, _ := s.Of("work", "home")
+	work, _ := s.of("work")
+	both, _ := s.of("work", "home")
 	for _, test := range []struct {
 		chosen []string
 		want   *Server
 	}{
-		{nil, s.Default()},
+		{nil, s.Default},
 		{[]string{"work"}, work},
 		{[]string{"work", "work"}, work},
 		{[]string{"home", "work"}, both},
@@ -114,7 +114,7 @@ func TestServersOfProfiles(t *testing.T) {
 		{[]string{""}, nil},
 		{[]string{"work+home"}, nil},
 	} {
-		if got, ok := s.Of(test.chosen...); got != test.want || ok != (test.want != nil) {
+		if got, ok := s.of(test.chosen...); got != test.want || ok != (test.want != nil) {
 			t.Errorf("%q: another server, or none", test.chosen)
 		}
 	}
@@ -128,12 +128,12 @@ func TestServersAreBounded(t *testing.T) {
 	for i := range maxServers + 20 {
 		p.servers[string(rune('A'+i))] = "a"
 	}
-	first, _ := s.Of("A")
+	first, _ := s.of("A")
 	c := first.clients.Open(nil, nil, "stdio", conversation.Identity{})
 	for i := range maxServers + 20 {
-		s.Of(string(rune('A' + i)))
+		s.of(string(rune('A' + i)))
 	}
-	if again, _ := s.Of("A"); again != first || len(s.byPlace) > maxServers+1 {
+	if again, _ := s.of("A"); again != first || len(s.byPlace) > maxServers+1 {
 		t.Errorf("%d servers, the one with a client dropped: %t", len(s.byPlace), again != first)
 	}
 	c.Close()
@@ -150,10 +150,10 @@ func TestServersOfUnions(t *testing.T) {
 		}
 		s, _ := serveProfiles(t, p, HTTPOptions{})
 		for i := range maxServers + 20 {
-			s.Of(union(i))
+			s.of(union(i))
 		}
-		first, _ := s.Of(union(0), "dev|ops-1")
-		if again, _ := s.Of("dev|ops-1", union(0)); again != first || first == s.Default() {
+		first, _ := s.of(union(0), "dev|ops-1")
+		if again, _ := s.of("dev|ops-1", union(0)); again != first || first == s.Default {
 			t.Error("the order of the choices makes another server")
 		}
 		if n := len(s.all()); n > maxServers+1 {
@@ -163,10 +163,10 @@ func TestServersOfUnions(t *testing.T) {
 		p.set("other", "a") // an edit
 		synctest.Wait()
 		expect.Equal(t, len(s.all()), 1, "servers are left after an hour")
-		s.Of(union(3))
+		s.of(union(3))
 		p.set(union(3), "")
 		synctest.Wait()
-		if _, ok := s.Of(union(3)); ok || len(s.all()) != 1 {
+		if _, ok := s.of(union(3)); ok || len(s.all()) != 1 {
 			t.Errorf("the server of a union whose profiles were removed is there: %t, of %d", ok, len(s.all()))
 		}
 	})
@@ -305,10 +305,10 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProfiles(map[string]string{"work": "a"})
 		s, _ := serveProfiles(t, p, HTTPOptions{})
-		work, _ := s.Of("work")
+		work, _ := s.of("work")
 		in, input := io.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- work.Serve(t.Context(), in, io.Discard) }()
+		go func() { served <- work.Serve(t.Context(), nil, in, io.Discard) }()
 		synctest.Wait()
 		p.set("work", "")
 		synctest.Wait()
@@ -328,7 +328,7 @@ func TestMessagesOfServersStayInTheProfile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeProfiles(map[string]string{"work": "a", "home": "b"})
 		s, w := serveProfiles(t, p, HTTPOptions{})
-		work, _ := s.Of("work")
+		work, _ := s.of("work")
 		r := work.router.(*fakeRouter)
 		session := w.sessionAt("/mcp/p/work")
 		stream := reading(t, w.do(http.MethodGet, "/mcp/p/work", "", session...))

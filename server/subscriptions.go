@@ -12,24 +12,13 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-const (
-	// maxSubscriptions bounds the resources to which one client subscribes,
-	// maxWatches the resources of all clients, and maxListeners the requests for changes of
-	// all clients, also at the router's other servers.
-	maxSubscriptions = 1000
-	maxWatches       = 20_000
-	maxListeners     = 10_000
-
-	// maxNodeSubscriptions bounds the resources to which one node subscribes on behalf of all its clients.
-	maxNodeSubscriptions = 10_000
-
-	// maxEarly bounds the messages that are kept until the client has the acknowledgement.
-	maxEarly = 100
-)
+// maxEarly bounds the messages that are kept until the client has the acknowledgement.
+const maxEarly = 100
 
 // subscriptions are the resources and lists about changes of which clients of one server want to be
 // notified.
@@ -37,31 +26,20 @@ type subscriptions struct {
 	router subscriber
 	locate func(ctx context.Context, uri string) ([]catalog.Address, error)
 	log    *zap.Logger
-	quotas *subscriptionQuotas
-	ending chan struct{} // closed when the router ends
-	joined func()        // called when a client is to be notified
+	budget *budget.Budget // common to the servers of one router
+	ending chan struct{}  // closed when the router ends
+	joined func()         // called when a client is to be notified
 
 	mu        sync.Mutex // guards the fields below
-	watches   map[*watch]bool
+	watches   map[session.Client]*clientWatches
 	listeners map[*listener]bool
-	legacy    map[*conversation.Conversation]*legacySubscriptions
-}
-
-// subscriptionQuotas bound the subscriptions of all servers of a router.
-type subscriptionQuotas struct {
-	listeners, watches *conversation.Quota
-	each               int // bounds the resources of one client
-}
-
-func newSubscriptionQuotas(each int) *subscriptionQuotas {
-	return &subscriptionQuotas{conversation.NewQuota(maxListeners, maxListeners, 0, 0), conversation.NewQuota(maxWatches, maxWatches, 0, 0), each}
 }
 
 // newSubscriptions returns the subscriptions of the clients of a server. locate returns where to ask for a resource.
-func newSubscriptions(r subscriber, locate func(ctx context.Context, uri string) ([]catalog.Address, error), q *subscriptionQuotas, log *zap.Logger) *subscriptions {
+func newSubscriptions(r subscriber, locate func(ctx context.Context, uri string) ([]catalog.Address, error), b *budget.Budget, log *zap.Logger) *subscriptions {
 	return &subscriptions{
-		router: r, locate: locate, log: log, quotas: q, ending: make(chan struct{}), joined: func() {},
-		watches: make(map[*watch]bool), listeners: make(map[*listener]bool), legacy: make(map[*conversation.Conversation]*legacySubscriptions),
+		router: r, locate: locate, log: log, budget: b, ending: make(chan struct{}), joined: func() {},
+		watches: make(map[session.Client]*clientWatches), listeners: make(map[*listener]bool),
 	}
 }
 
@@ -118,11 +96,12 @@ func (l *listener) send(m session.Message) {
 func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	wanted := wire.Member(c.Params, "notifications")
 	if !wire.IsObject(wanted) {
-		return nil, conversation.InvalidParams("subscriptions/listen needs notifications")
+		return nil, session.InvalidParams("subscriptions/listen needs notifications")
 	}
 	var uris []string
-	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > s.quotas.each {
-		return nil, conversation.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", s.quotas.each))
+	most := s.budget.Bound(budget.Watches).Each
+	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > most {
+		return nil, session.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", most))
 	}
 	l := &listener{request: c.Request, filter: make(map[string]bool)}
 	agreed := make(map[string]any)
@@ -132,10 +111,10 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 			agreed[member] = true
 		}
 	}
-	if !s.quotas.listeners.Take("", 0) {
-		return nil, conversation.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", maxListeners))
+	if s.budget.Take(budget.Listeners, nil, 0) != nil {
+		return nil, session.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", s.budget.Bound(budget.Listeners).All))
 	}
-	defer s.quotas.listeners.Release("", 0)
+	defer s.budget.Release(budget.Listeners, nil, 0)
 	s.mu.Lock()
 	s.listeners[l] = true
 	s.mu.Unlock()
@@ -145,11 +124,8 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		s.mu.Unlock()
 	}()
 	s.joined()
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	if known := s.watchAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
+	defer s.left(c.Request)
+	if known := s.watchAll(ctx, c.Request, uris, l.notify); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
 	}
 	l.acknowledge(wire.Marshal(agreed))
@@ -161,12 +137,6 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 	}
 }
 
-// legacySubscriptions are the resources about changes of which a legacy client is notified.
-type legacySubscriptions struct {
-	stop    map[string]context.CancelFunc // by URI
-	running sync.WaitGroup
-}
-
 // subscribe answers resources/subscribe of a legacy client.
 func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	uri, err := c.Text("uri")
@@ -176,18 +146,8 @@ func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (jso
 	if c.Visitor {
 		return nil, conversation.InvalidRequest("a subscription needs a session")
 	}
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	own, added, err := s.add(c.Conversation, uri, stop)
-	if !added || err != nil {
-		stop()
-		return json.RawMessage("{}"), err
-	}
 	notify := func(m session.Message) { c.Conversation.Notify("", m) }
-	if err := s.watch(ctx, life, &own.running, c.Conversation, uri, notify); err != nil {
-		s.remove(c.Conversation, uri)
-		return nil, err
-	}
-	return json.RawMessage("{}"), nil
+	return json.RawMessage("{}"), s.watch(ctx, c.Conversation, uri, notify)
 }
 
 // unsubscribe answers resources/unsubscribe of a legacy client.
@@ -196,52 +156,12 @@ func (s *subscriptions) unsubscribe(_ context.Context, c conversation.Call) (jso
 	if err != nil {
 		return nil, err
 	}
-	s.remove(c.Conversation, uri)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own := s.watches[c.Conversation]; own != nil && own.byURI[uri] != nil {
+		s.drop(own.byURI[uri])
+	}
 	return json.RawMessage("{}"), nil
-}
-
-// add keeps the function that ends a legacy subscription, unless the client has one already.
-func (s *subscriptions) add(c *conversation.Conversation, uri string, stop context.CancelFunc) (own *legacySubscriptions, added bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own = s.legacy[c]
-	if own == nil {
-		own = &legacySubscriptions{stop: make(map[string]context.CancelFunc)}
-		s.legacy[c] = own
-	}
-	if _, known := own.stop[uri]; known {
-		return own, false, nil
-	}
-	if len(own.stop) >= s.quotas.each {
-		return own, false, conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", s.quotas.each))
-	}
-	own.stop[uri] = stop
-	return own, true, nil
-}
-
-// remove ends a legacy subscription.
-func (s *subscriptions) remove(c *conversation.Conversation, uri string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own := s.legacy[c]; own != nil && own.stop[uri] != nil {
-		own.stop[uri]()
-		delete(own.stop, uri)
-	}
-}
-
-// left ends the subscriptions of a legacy client that has left, and waits for them.
-func (s *subscriptions) left(c *conversation.Conversation) {
-	s.mu.Lock()
-	own := s.legacy[c]
-	delete(s.legacy, c)
-	s.mu.Unlock()
-	if own == nil {
-		return
-	}
-	for _, stop := range own.stop {
-		stop()
-	}
-	own.running.Wait()
 }
 
 // changed notifies the modern clients that listen for changes of a list.

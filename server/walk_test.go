@@ -256,7 +256,7 @@ func (w *walkRouter) inSession(all map[string][]string, profile string) map[stri
 // stdio serves a client over pipes. end cancels what it listens to, and returns what is left to read.
 func (w *walkRouter) stdio(chosen ...string) (say func(line string), next, end func() string) {
 	w.t.Helper()
-	server, ok := w.servers.Of(chosen...)
+	server, ok := w.servers.of(chosen...)
 	if !ok {
 		w.t.Fatalf("%q do not exist", chosen)
 	}
@@ -264,7 +264,7 @@ func (w *walkRouter) stdio(chosen ...string) (say func(line string), next, end f
 	output, out := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := server.Serve(w.t.Context(), in, out)
+		err := server.Serve(w.t.Context(), nil, in, out)
 		out.Close()
 		served <- err
 	}()

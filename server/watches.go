@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
@@ -36,22 +35,29 @@ type subscriber interface {
 
 // A watch is a subscription to a resource on behalf of a client.
 type watch struct {
-	at     catalog.Address
-	from   session.Client
+	from   session.Client // a legacy client, or the request of a modern one
+	uri    string         // by which the client knows the resource
 	notify func(session.Message)
-	uri    string          // by which the client knows the resource
-	ended  <-chan struct{} // closed when the client has given it up
+	life   context.Context // ends when the client has given it up
+	end    context.CancelFunc
+	at     catalog.Address // guarded by mu of subscriptions; zero until the resource is found
 }
 
-// watchAll subscribes to resources until ctx ends, and returns those that exist.
-func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, from session.Client, uris []string, notify func(session.Message)) (known []string) {
+// clientWatches are the watches of one client.
+type clientWatches struct {
+	byURI   map[string]*watch // without those that the client has given up
+	running sync.WaitGroup    // the goroutines of all, also of those that it has given up
+}
+
+// watchAll subscribes to resources until the client has left, and returns those that exist.
+func (s *subscriptions) watchAll(ctx context.Context, from session.Client, uris []string, notify func(session.Message)) (known []string) {
 	uris = slices.Compact(slices.Sorted(slices.Values(uris)))
 	watched := make([]bool, len(uris))
 	var g errgroup.Group
 	g.SetLimit(subscribersAtOnce)
 	for i, uri := range uris {
 		g.Go(func() error {
-			watched[i] = s.watch(ctx, ctx, running, from, uri, notify) == nil
+			watched[i] = s.watch(ctx, from, uri, notify) == nil
 			return nil
 		})
 	}
@@ -64,50 +70,100 @@ func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, f
 	return known
 }
 
-// watch subscribes to a resource, now and whenever its server has a new session, until life ends. running counts the goroutine
-// that does.
-func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup, from session.Client, uri string, notify func(session.Message)) error {
-	found, err := s.locate(ctx, uri)
-	if err != nil {
+// watch subscribes to a resource, now and whenever its server has a new session, until the client gives it up. A client that has
+// done so already is subscribed once.
+func (s *subscriptions) watch(ctx context.Context, from session.Client, uri string, notify func(session.Message)) error {
+	w := &watch{from: from, uri: uri, notify: notify}
+	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
+	own, added, err := s.add(w)
+	if !added {
+		w.end()
 		return err
 	}
-	w := &watch{at: found[0], from: from, notify: notify, uri: uri, ended: life.Done()}
-	if !s.quotas.watches.Take("", 0) {
-		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
-	}
-	s.mu.Lock()
-	s.watches[w] = true
-	s.mu.Unlock()
-	forget := func() {
+	done, cancel, err := s.begin(ctx, w)
+	if err != nil {
 		s.mu.Lock()
-		delete(s.watches, w)
-		s.mu.Unlock()
-		s.quotas.watches.Release("", 0)
-	}
-	done, cancel, err := s.router.Subscribe(ctx, w.at.Server, w.at.URI, from)
-	if err != nil {
-		forget()
+		defer s.mu.Unlock()
+		s.drop(w)
 		return err
 	}
-	running.Go(func() {
-		defer forget()
+	own.running.Go(func() {
 		for cancel != nil {
 			select {
-			case <-life.Done():
+			case <-w.life.Done():
 				cancel()
 				return
 			case <-done:
-				done, cancel = s.watchAgain(life, w)
+				done, cancel = s.watchAgain(w)
 			}
 		}
 	})
 	return nil
 }
 
-// watchAgain subscribes again, until the server agrees. It returns nil if life ends.
-func (s *subscriptions) watchAgain(life context.Context, w *watch) (done <-chan struct{}, cancel func()) {
-	for pause := watchAgainAfter; sleep(life, pause); pause = min(2*pause, watchAgainAtMost) {
-		done, cancel, err := s.router.Subscribe(life, w.at.Server, w.at.URI, w.from)
+// begin finds the resource of a watch, and subscribes to it.
+func (s *subscriptions) begin(ctx context.Context, w *watch) (done <-chan struct{}, cancel func(), err error) {
+	found, err := s.locate(ctx, w.uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	w.at = found[0]
+	s.mu.Unlock()
+	return s.router.Subscribe(ctx, found[0].Server, found[0].URI, w.from)
+}
+
+// add adds a watch to those of its client, unless the client has one of the resource already or too many.
+func (s *subscriptions) add(w *watch) (own *clientWatches, added bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own = s.watches[w.from]
+	if own == nil {
+		own = &clientWatches{byURI: make(map[string]*watch)}
+		s.watches[w.from] = own
+	}
+	if own.byURI[w.uri] != nil {
+		return own, false, nil
+	}
+	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, w.from, 0) {
+	case budget.ErrEach:
+		return own, false, session.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
+	case budget.ErrAll:
+		return own, false, session.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
+	}
+	own.byURI[w.uri] = w
+	return own, true, nil
+}
+
+// drop ends a watch, unless it has ended. It does not wait for its server. s.mu must be held.
+func (s *subscriptions) drop(w *watch) {
+	w.end()
+	if own := s.watches[w.from]; own != nil && own.byURI[w.uri] == w {
+		delete(own.byURI, w.uri)
+		s.budget.Release(budget.Watches, w.from, 0)
+	}
+}
+
+// left ends the watches of a client without requests under way, and waits for their goroutines.
+func (s *subscriptions) left(from session.Client) {
+	s.mu.Lock()
+	own := s.watches[from]
+	if own != nil {
+		for _, w := range own.byURI {
+			s.drop(w)
+		}
+		delete(s.watches, from)
+	}
+	s.mu.Unlock()
+	if own != nil {
+		own.running.Wait()
+	}
+}
+
+// watchAgain subscribes again, until the server agrees. It returns nil if the client gives up.
+func (s *subscriptions) watchAgain(w *watch) (done <-chan struct{}, cancel func()) {
+	for pause := watchAgainAfter; sleep(w.life, pause); pause = min(2*pause, watchAgainAtMost) {
+		done, cancel, err := s.router.Subscribe(w.life, w.at.Server, w.at.URI, w.from)
 		if err == nil {
 			return done, cancel
 		}
@@ -123,14 +179,16 @@ func (s *subscriptions) updated(server string, owner session.Client, m session.M
 	at := catalog.Address{Server: server, URI: uri}
 	var watching []*watch
 	s.mu.Lock()
-	for w := range s.watches {
-		if w.at == at && session.Owns(owner, w.from) {
-			watching = append(watching, w)
+	for _, own := range s.watches {
+		for _, w := range own.byURI {
+			if w.at == at && session.Owns(owner, w.from) {
+				watching = append(watching, w)
+			}
 		}
 	}
 	s.mu.Unlock()
 	for _, w := range watching {
-		if !signal.IsClosed(w.ended) { // else its goroutine has not seen it yet
+		if w.life.Err() == nil {
 			w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
 		}
 	}

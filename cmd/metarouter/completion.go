@@ -111,11 +111,11 @@ func storedTools(c config.Config, data string, usable bool) (names []string) {
 	if usable {
 		c, _ = c.Expand() // entries are stored under their values
 	}
-	for _, offer := range adapter.StoredOffers(c, data) {
-		for _, t := range offer.Tools {
-			names = append(names, t.ID)
-		}
+	c.Router.Cluster = nil
+	r := adapter.New(c, adapter.Options{DataDir: data}) // which does not run
+	defer r.Close()
+	for _, t := range r.Tools() {
+		names = append(names, t.ID)
 	}
-	slices.Sort(names)
 	return names
 }

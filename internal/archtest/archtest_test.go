@@ -24,7 +24,7 @@ const module = "github.com/mcp-metarouter/metarouter/"
 
 // steps are the steps of the path. A step imports earlier steps only.
 var steps = []string{
-	"config", "registry", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
+	"config", "registry", "supervisor", "discovery", "selector", "adapter", "server", "cmd/metarouter",
 }
 
 // leaves are the packages that know nothing of the path. Every package may import them; they
@@ -78,15 +78,14 @@ var rules = map[string][]string{
 	// The path.
 	"config":            {},
 	"supervisor":        {"config"},
-	"cluster":           {"config"},
 	"registry":          {},
-	"discovery":         {"registry", "internal/capability"},
+	"discovery":         {"registry"},
 	"selector":          {"registry", "internal/execute", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "discovery", "internal/builtin", "internal/inprocess", "internal/profile", "internal/reload", "internal/capability", "internal/execute"},
+	"adapter":           {"config", "supervisor", "internal/cluster", "registry", "selector", "internal/classify", "discovery", "internal/builtin", "internal/inprocess", "internal/profile", "internal/reload", "internal/capability", "internal/execute", "internal/script/host"},
 	"adapter/functions": {"adapter", "internal/inprocess", "discovery", "registry", "selector", "internal/capability", "internal/execute"},
 	"server":            {"adapter", "registry", "selector", "internal/classify", "internal/exposure", "internal/execute"},
 	"cmd/metarouter": {
-		"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "adapter", "server",
+		"config", "supervisor", "internal/cluster", "registry", "selector", "internal/classify", "adapter", "server",
 		"internal/builtin", "internal/hints", "internal/profile",
 	},
 
@@ -100,12 +99,13 @@ var rules = map[string][]string{
 	"selector/internal/text":             {"internal/index"},
 	"selector/internal/rank":             {"registry", "internal/index", "selector/internal/text"},
 	"server/internal/catalog":            {"registry", "adapter", "internal/exposure"},
-	"server/internal/conversation":       {},
+	"server/internal/budget":             {},
+	"server/internal/conversation":       {"server/internal/budget"},
 	"server/internal/stdio":              {"server/internal/conversation"},
 	"server/internal/httpd":              {"registry", "internal/classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity", "internal/exposure"},
 	"server/internal/identity":           {"server/internal/conversation"},
-	"server/internal/tools":              {"registry", "internal/classify", "selector", "adapter", "server/internal/catalog", "server/internal/conversation", "internal/execute"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/console", "internal/hints", "internal/profile", "internal/exposure", "internal/execute"},
+	"server/internal/tools":              {"registry", "internal/classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation", "internal/execute", "internal/script/host"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/console", "internal/hints", "internal/profile", "internal/exposure", "internal/execute", "internal/script/host"},
 	"cmd/metarouter/internal/cli":        {"config", "registry", "selector", "internal/classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/service", "cmd/metarouter/internal/web", "internal/exposure", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/clients":    {"config"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console"},
@@ -114,22 +114,24 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/edit":       {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/service"},
-	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/console", "internal/hints"},
+	"cmd/metarouter/internal/doctor":     {"config", "internal/cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/console", "internal/hints"},
 	"cmd/metarouter/internal/service":    {"internal/exposure", "config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/web", "internal/profile", "internal/reload"},
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server", "internal/execute", "internal/exposure"},
 	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/console", "internal/profile", "internal/reload"},
 
 	// Parts that several steps share, and that know some of the path.
-	"internal/builtin":    {},
-	"internal/capability": {"registry"},
-	"internal/execute":    {"registry"},
-	"internal/classify":   {"config"},
-	"internal/exposure":   {"registry"},
-	"internal/index":      {"registry"},
-	"internal/inprocess":  {"discovery", "registry", "selector", "internal/capability", "internal/execute"},
-	"internal/hints":      {"registry"},
-	"internal/profile":    {"config", "registry"},
-	"internal/reload":     {"config"},
+	"internal/builtin":     {},
+	"internal/capability":  {"registry"},
+	"internal/execute":     {"registry"},
+	"internal/classify":    {"config"},
+	"internal/cluster":     {"config"},
+	"internal/exposure":    {"registry"},
+	"internal/index":       {"registry"},
+	"internal/inprocess":   {"discovery", "registry", "selector", "internal/capability", "internal/execute"},
+	"internal/hints":       {"registry"},
+	"internal/profile":     {"config", "registry"},
+	"internal/script/host": {"registry", "selector"},
+	"internal/reload":      {"config"},
 
 	// Next to the product.
 	"docs/demo":                {},

@@ -90,7 +90,7 @@ func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool
 			return other.Name == t.Name || other.ServerName() == t.ServerName()
 		}
 		for _, server := range others {
-			tools := known.Server(server)
+			tools := known.Offer(server).Tools
 			i := slices.IndexFunc(tools, isSame)
 			if i < 0 || reads && !tools[i].Reads() || c.Unfit != nil && c.Unfit(tools[i]) {
 				continue

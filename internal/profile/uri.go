@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -120,7 +121,7 @@ func (c *compiled) file(uri item, spelled []string, skills []*registry.Skill) (m
 		return false, false
 	}
 	for _, name := range spelled {
-		decided = decided || strings.EqualFold(path.Base(name), path.Base(registry.SkillFile)) && c.skill(uri.server, name) < 0
+		decided = decided || strings.EqualFold(path.Base(name), path.Base(urls.SkillFile)) && c.skill(uri.server, name) < 0
 		for _, s := range skills {
 			if !s.Holds(name) {
 				continue

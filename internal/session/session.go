@@ -26,6 +26,12 @@ const (
 	Modern       = "2026-07-28"
 )
 
+// Levels are the severities of log messages, the least severe first.
+var Levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// SkillsExtension is the extension of servers that have skills: SEP-2640.
+const SkillsExtension = "io.modelcontextprotocol/skills"
+
 // A Session is an initialized connection to an MCP server. Several goroutines may call its
 // methods at once.
 type Session interface {
@@ -177,6 +183,18 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
+// InvalidParams returns an error about the parameters of a request.
+func InvalidParams(message string) error { return &Error{Code: CodeInvalidParams, Message: message} }
+
+// Internal returns an error that is not the client's.
+func Internal(message string) error { return &Error{Code: CodeInternal, Message: message} }
+
+// NoResource returns the error of a request for a resource that no server has.
+func NoResource(uri string) *Error {
+	data := append(wire.AppendString([]byte(`{"uri":`), uri), '}')
+	return &Error{Code: CodeInvalidParams, Message: "resource not found: no server knows " + uri, Data: data}
+}
+
 // JSON-RPC error codes.
 const (
 	CodeParse          = -32700
@@ -184,6 +202,9 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
+
+	// CodeNoResource is the error of servers before 2026-07-28 for a resource that does not exist.
+	CodeNoResource = -32002
 
 	// CodeSelf and the member "metarouter": "self" in Data are the answer of a router that was
 	// started by a router.

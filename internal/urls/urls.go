@@ -18,6 +18,9 @@ import (
 // OwnScheme begins the URIs of the router itself.
 const OwnScheme = "metarouter:"
 
+// SkillFile is the end of a skill's URI, behind its folder.
+const SkillFile = "/SKILL.md"
+
 // IsOwn reports whether a URI, or a URI template, is not a server's to give.
 func IsOwn(uri string) bool {
 	return len(uri) >= len(OwnScheme) && strings.EqualFold(uri[:len(OwnScheme)], OwnScheme)

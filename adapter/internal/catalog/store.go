@@ -16,10 +16,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // A store keeps the offers of servers on disk, so that they are known before
@@ -227,18 +225,4 @@ func cut(data []byte) (body []byte, err error) {
 		return nil, errors.New("the checksum is wrong")
 	}
 	return body, nil
-}
-
-// StoredOffers returns the offers of a configuration's servers that are stored in the data folder, by server.
-func StoredOffers(c config.Config, dataDir string) map[string]registry.Offer {
-	all, t, from := make(map[string]registry.Offer), &Tagger{tags: c.Router.Capabilities}, newStore(dataDir, zap.NewNop())
-	for _, s := range c.Servers {
-		if !supervisor.Startable(s) {
-			continue
-		}
-		if o, ok := from.load(t.storeKey(s), s.Name); ok {
-			all[s.Name] = o
-		}
-	}
-	return all
 }

@@ -6,10 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -19,15 +16,13 @@ import (
 
 // A Tagger gives tools the capability tags of one configuration.
 type Tagger struct {
-	Taxonomy  *capability.Taxonomy
-	tags      map[string][]string // the configuration's own, on which stored tools depend
-	discovery *discovery.Discovery
+	Taxonomy *capability.Taxonomy
+	tags     map[string][]string // the configuration's own, on which stored tools depend
 }
 
 // NewTagger returns the tagger of the key "capabilities".
-func NewTagger(tags map[string][]string, log *zap.Logger) *Tagger {
-	taxonomy := capability.NewTaxonomy(tags)
-	return &Tagger{taxonomy, tags, discovery.New(taxonomy, log)}
+func NewTagger(tags map[string][]string) *Tagger {
+	return &Tagger{capability.NewTaxonomy(tags), tags}
 }
 
 // storeKey returns the key of the server's stored offer: a hash of everything that determines the
@@ -41,8 +36,8 @@ func hash(v any) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// retag returns the offer of an entry with the tags of this configuration.
-func (t *Tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
+// tag returns the offer of an entry with the tags of this configuration.
+func (t *Tagger) tag(entry config.Server, o registry.Offer) registry.Offer {
 	o.Tools = slices.Clone(o.Tools)
 	for i := range o.Tools {
 		tags := append(slices.Clone(entry.Capabilities), t.Taxonomy.Infer(o.Tools[i])...)
@@ -76,8 +71,4 @@ func (t *Tagger) doubt(entry config.Server, o registry.Offer) registry.Offer {
 	}
 	o.Tools = tools
 	return o
-}
-
-func rulesOf(entry config.Server) discovery.Rules {
-	return discovery.Rules{Allow: entry.Tools.Allow, Deny: entry.Tools.Deny, Rename: entry.Tools.Rename, Capabilities: entry.Capabilities}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -25,6 +26,7 @@ type Writer struct {
 	published
 	Saves    saver
 	onDemand bool
+	lists    *zap.Logger // of faults in what servers list
 
 	// Also guarded by published.mu:
 	others map[string]config.Server // servers of other nodes, of which nothing is stored
@@ -34,12 +36,12 @@ type Writer struct {
 // NewWriter returns a writer that tags tools by t, and stores them below the folder dataDir unless that is "". onDemand is an
 // option of the router.
 func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, dataDir string, log *zap.Logger) *Writer {
-	store := newStore(dataDir, log)
+	store, lists := newStore(dataDir, log), log.Named("discovery")
 	log = log.Named("catalog")
 	return &Writer{
 		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), older: make(map[string]registry.Offer)},
 		Saves:     saver{store: store, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
-		onDemand:  onDemand, others: make(map[string]config.Server),
+		onDemand:  onDemand, lists: lists, others: make(map[string]config.Server),
 	}
 }
 
@@ -69,7 +71,7 @@ func (w *Writer) Retag(t *Tagger, entries []config.Server) {
 		if w.known[entry.Name] != before.storeKey(entry) {
 			continue // it is not listed yet
 		}
-		offer := t.retag(entry, w.offer(entry.Name))
+		offer := t.tag(entry, w.offer(entry.Name))
 		if _, err := w.publish(entry.Name, offer); err != nil {
 			w.log.Error("tag tools", zap.String("server", entry.Name), zap.Error(err))
 			continue
@@ -107,7 +109,7 @@ func (w *Writer) list(ctx context.Context, entry config.Server, s session.Sessio
 	w.mu.Lock()
 	t := w.tagger
 	w.mu.Unlock()
-	offer, err := t.discovery.List(ctx, entry.Name, s, rulesOf(entry))
+	offer, err := discovery.List(ctx, entry.Name, s, discovery.Rules(entry.Tools), w.lists)
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (w *Writer) list(ctx context.Context, entry config.Server, s session.Sessio
 	for _, d := range offer.Dropped {
 		w.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
 	}
-	return w.adopt(ctx, entry, offer, t)
+	return w.adopt(ctx, entry, t.tag(entry, offer), t)
 }
 
 // adopt puts the offer of a server into the registry, unless ctx has ended, and has it stored.
@@ -129,7 +131,7 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 		return context.Cause(ctx)
 	}
 	if w.tagger != t { // the configuration was edited while the server was listed
-		o = w.tagger.retag(entry, o)
+		o = w.tagger.tag(entry, o)
 	}
 	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
 	if !known {

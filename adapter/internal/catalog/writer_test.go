@@ -18,7 +18,7 @@ import (
 
 // opened returns a writer with the stored offers of the folder.
 func opened(data string, c config.Config) *Writer {
-	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), data, zap.NewNop())
+	w := NewWriter(false, NewTagger(nil), registry.New(), data, zap.NewNop())
 	w.Configure(c)
 	return w
 }
@@ -115,4 +115,10 @@ func TestGoneOffers(t *testing.T) {
 	if _, ok := g.take("a"); ok {
 		t.Error("a is remembered twice")
 	}
+}
+
+// A tool has the tags of its server's entry, and those that its name implies.
+func TestTags(t *testing.T) {
+	o := NewTagger(nil).tag(config.Server{Capabilities: []string{"z", "demo", "z"}}, offering("delete_x"))
+	expect.List(t, o.Tools[0].Capabilities, []string{"delete", "demo", "z"}, "capabilities")
 }

@@ -30,9 +30,9 @@ func (v *Visible) Callable(t *registry.NormalizedTool) error {
 	now, ok := v.Snapshot.Tool(t.ID)
 	switch {
 	case !ok || now.Server != t.Server:
-		return invalid(fmt.Sprintf("unknown tool %q", t.ID))
+		return session.InvalidParams(fmt.Sprintf("unknown tool %q", t.ID))
 	case now != t:
-		return invalid(fmt.Sprintf("%s was not run: the tool has changed since it was looked up; call it again", t.ID))
+		return session.InvalidParams(fmt.Sprintf("%s was not run: the tool has changed since it was looked up; call it again", t.ID))
 	}
 	return nil
 }
@@ -46,9 +46,9 @@ func (l *Limits) Hears(server string, m session.Message) bool {
 func (l *Limits) Subscribable(server, uri string) error {
 	switch {
 	case !l.Server(server):
-		return internalError(NoServer(server))
+		return session.Internal(NoServer(server).Error())
 	case !l.URI(server, uri):
-		return NoResource(uri)
+		return session.NoResource(uri)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (v *Visible) Relayable(server string, r session.Request) error {
 		return nil
 	}
 	if !v.Server(server) {
-		return internalError(NoServer(server))
+		return session.Internal(NoServer(server).Error())
 	}
 	resource := func(uri string) error { return v.Subscribable(server, uri) }
 	prompt := func(name string) error { return v.prompt(server, name) }
@@ -100,17 +100,14 @@ func (v *Visible) prompt(server, name string) error {
 			return nil
 		}
 	}
-	return invalid(fmt.Sprintf("unknown prompt %q", id))
+	return session.InvalidParams(fmt.Sprintf("unknown prompt %q", id))
 }
-
-// codeResourceNotFound is the error of servers before 2026-07-28.
-const codeResourceNotFound = -32002
 
 // Hide returns err, or the error of a resource that is not allowed instead of the server's own words
 // for one that does not exist, so that the two can't be told apart.
 func (v *Visible) Hide(server, uri string, err error) error {
 	e, ok := errors.AsType[*session.Error](err)
-	if v.Rules == nil || !ok || e.Code != session.CodeInvalidParams && e.Code != codeResourceNotFound {
+	if v.Rules == nil || !ok || e.Code != session.CodeInvalidParams && e.Code != session.CodeNoResource {
 		return err
 	}
 	for _, i := range v.Snapshot.Items(registry.ID(server, uri)) {
@@ -118,27 +115,11 @@ func (v *Visible) Hide(server, uri string, err error) error {
 			return err // the clients know that it exists
 		}
 	}
-	return NoResource(uri)
+	return session.NoResource(uri)
 }
 
 // NoServer returns the error of the supervisor for a server that does not exist.
 func NoServer(name string) error { return &status.UnavailableError{Server: name} }
-
-// NoResource returns the error of a request for a resource that does not exist for the clients.
-func NoResource(uri string) error {
-	return &session.Error{
-		Code: session.CodeInvalidParams, Message: "resource not found: no server knows " + uri,
-		Data: append(wire.AppendString([]byte(`{"uri":`), uri), '}'),
-	}
-}
-
-func invalid(text string) error {
-	return &session.Error{Code: session.CodeInvalidParams, Message: text}
-}
-
-func internalError(err error) error {
-	return &session.Error{Code: session.CodeInternal, Message: err.Error()}
-}
 
 // Text returns a member that is a string, or "".
 func Text(object json.RawMessage, key string) string {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 // A Writer takes messages to a client: the stdout of a pipe, or the stream of one
@@ -52,7 +53,7 @@ type Options struct {
 	Left    func(*Conversation)    // called when a client with a session has left
 	Rules   func() any             // returns the rules that limit the clients now: no request goes on that was suspended under other rules
 	Log     *zap.Logger
-	Budgets *Budgets
+	Budget  *budget.Budget // common to the servers of one router
 
 	// Raw, if it is set, says that the clients are clients of another node, which adapts results and
 	// questions to them itself: both stay as the server has written them. Raw returns the result to
@@ -64,12 +65,6 @@ type Options struct {
 	Address func() string
 	Pass    func(ctx context.Context, address string, r *Request) (json.RawMessage, error)
 }
-
-// Budgets are common to the servers of one router.
-type Budgets struct{ suspended *Quota }
-
-// NewBudgets returns the budgets of a router.
-func NewBudgets() *Budgets { return &Budgets{NewQuota(maxSuspended, maxAllSuspended, 0, 0)} }
 
 // Clients are all clients of a router.
 type Clients struct {
@@ -88,7 +83,7 @@ func New(o Options) *Clients {
 		prefix = nodeStatePrefix
 	}
 	return &Clients{
-		Options: o, suspended: &suspensions{prefix: prefix, quota: o.Budgets.suspended, byState: make(map[string]*suspension)}, open: make(map[*Conversation]bool),
+		Options: o, suspended: &suspensions{prefix: prefix, budget: o.Budget, byState: make(map[string]*suspension)}, open: make(map[*Conversation]bool),
 		visitors: &visitors{byID: make(map[visitorID]*ClientInfo)},
 	}
 }

@@ -251,20 +251,17 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 		select {
 		case <-changed:
 		case <-patience:
-			return nil, Internal("no request of the client is under way that could carry the question")
+			return nil, session.Internal("no request of the client is under way that could carry the question")
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// Levels are the severities of log messages, the least severe first.
-var Levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
 // severe reports whether a log message is at least of the level.
 func severe(m session.Message, level string) bool {
 	theirs, _ := wire.String(wire.Member(m.Params, "level"))
-	return slices.Index(Levels, theirs) >= slices.Index(Levels, level)
+	return slices.Index(session.Levels, theirs) >= slices.Index(session.Levels, level)
 }
 
 // nameIn returns the beginning of the name in a clientInfo.

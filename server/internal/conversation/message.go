@@ -13,10 +13,10 @@ import (
 // Errors with which requests fail.
 var (
 	ErrIDInUse = InvalidRequest("the id of the request is in use")
-	ErrClosed  = Internal("the router is going away")
+	ErrClosed  = session.Internal("the router is going away")
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
 	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
-	ErrBusy    = Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
+	ErrBusy    = session.Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
 )
 
 // ErrUnread is the cause of requests that end because their client does not read.
@@ -29,11 +29,6 @@ var (
 	errUnanswered = errors.New("the request was cancelled, and is not answered")
 )
 
-// InvalidParams returns an error about the parameters.
-func InvalidParams(message string) error {
-	return &session.Error{Code: session.CodeInvalidParams, Message: message}
-}
-
 // InvalidRequest returns an error about a message.
 func InvalidRequest(message string) error {
 	return &session.Error{Code: session.CodeInvalidRequest, Message: message}
@@ -42,11 +37,6 @@ func InvalidRequest(message string) error {
 // MethodNotFound returns the error for a method that does not exist.
 func MethodNotFound(method string) error {
 	return &session.Error{Code: session.CodeMethodNotFound, Message: "method not found: " + Brief(method)}
-}
-
-// Internal returns an error that is not the client's.
-func Internal(message string) error {
-	return &session.Error{Code: session.CodeInternal, Message: message}
 }
 
 // AsError returns the JSON-RPC error for any error.

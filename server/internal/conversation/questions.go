@@ -43,7 +43,7 @@ func (q *questions) ask(ctx context.Context, c *Conversation, w Writer, server s
 	}
 	params, err := wire.ParseObject(c.clients.attributed(server, m))
 	if err != nil {
-		return nil, InvalidParams("params: " + err.Error())
+		return nil, session.InvalidParams("params: " + err.Error())
 	}
 	answer := make(chan reply, 1)
 	q.mu.Lock()
@@ -92,7 +92,7 @@ func (q *questions) answered(m wire.Message) {
 		}
 		r.err = e
 	} else if !wire.IsObject(m.Result) {
-		r.err = Internal("the client answered with a result that is not an object")
+		r.err = session.Internal("the client answered with a result that is not an object")
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,7 +113,7 @@ func (q *questions) close() {
 	clear(q.open)
 }
 
-var errLeft = Internal("the client has left")
+var errLeft = session.Internal("the client has left")
 
 // errEnded is the error of a question after the answer to its request.
 var errEnded = errors.New("the request has ended")

@@ -54,13 +54,13 @@ func admit(r *Request) error {
 	case (r.fault != nil || noMeta) && !r.known:
 		return MethodNotFound(r.Method)
 	case r.fault != nil:
-		return InvalidParams("params must be an object")
+		return session.InvalidParams("params must be an object")
 	case noMeta:
-		return InvalidParams("_meta must be an object")
+		return session.InvalidParams("_meta must be an object")
 	case r.modern && string(r.Protocol) != quotedModern && checkVersion(r.Protocol) != nil:
 		return checkVersion(r.Protocol)
 	case r.modern && !wire.IsObject(r.clientCapabilities): // "MUST" be in every modern request
-		return InvalidParams("missing or invalid _meta field " + metaCapabilities)
+		return session.InvalidParams("missing or invalid _meta field " + metaCapabilities)
 	}
 	c := r.Conversation
 	c.mu.Lock()
@@ -68,7 +68,7 @@ func admit(r *Request) error {
 	c.mu.Unlock()
 	switch {
 	case !r.modern && !opened && (c.Visitor || r.how.Modern):
-		return InvalidParams("the request has no " + MetaVersion + " in _meta")
+		return session.InvalidParams("the request has no " + MetaVersion + " in _meta")
 	case !r.known, r.modern && r.how.Legacy, !r.modern && r.how.Modern && !c.Plain:
 		return MethodNotFound(r.Method)
 	case r.Method == "initialize":
@@ -88,7 +88,7 @@ const quotedModern = `"` + session.Modern + `"`
 func checkVersion(protocol []byte) error {
 	switch version, isString := wire.String(protocol); {
 	case !isString:
-		return InvalidParams(MetaVersion + " in _meta must be a string")
+		return session.InvalidParams(MetaVersion + " in _meta must be a string")
 	case version != session.Modern:
 		return Unsupported(version)
 	}
@@ -146,7 +146,7 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 // panicked logs a panic, which is an error of this request alone.
 func panicked(r *Request, p any) error {
 	r.clients.Log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
-	return Internal("internal error")
+	return session.Internal("internal error")
 }
 
 // Cancel ends the request for a cause, which is then answered.
@@ -192,7 +192,7 @@ func (r *Request) BareParams() json.RawMessage {
 func (r *Request) Text(name string) (string, error) {
 	s, ok := wire.String(wire.Member(r.Params, name))
 	if !ok {
-		return "", InvalidParams(r.Method + " needs the string " + name)
+		return "", session.InvalidParams(r.Method + " needs the string " + name)
 	}
 	return s, nil
 }

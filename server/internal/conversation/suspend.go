@@ -11,23 +11,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
-const (
-	// suspendTime is how long a suspended request waits for its client.
-	suspendTime = 10 * time.Minute
-
-	// maxSuspended bounds the suspended requests of one principal, and
-	// maxAllSuspended the requests of all, in all servers of the router.
-	maxSuspended    = 100
-	maxAllSuspended = 1000
-)
+// suspendTime is how long a suspended request waits for its client.
+const suspendTime = 10 * time.Minute
 
 // suspensions are the requests that wait for their clients to come back.
 type suspensions struct {
-	prefix string // of each requestState
-	quota  *Quota // of those in byState, by principal
+	prefix string         // of each requestState
+	budget *budget.Budget // of those in byState
 
 	mu      sync.Mutex // guards the fields below
 	byState map[string]*suspension
@@ -103,7 +98,7 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
 }
 
-var errBusy = Internal("busy: too many requests wait for their clients' input")
+var errBusy = session.Internal("busy: too many requests wait for their clients' input")
 
 // enter takes in a suspended request, unless there are too many.
 func (all *suspensions) enter(s *suspension) error {
@@ -112,7 +107,7 @@ func (all *suspensions) enter(s *suspension) error {
 	switch {
 	case all.ended:
 		return ErrClosed
-	case all.byState[s.state] != s && !all.quota.Take(s.principal, 0):
+	case all.byState[s.state] != s && all.budget.Take(budget.Suspended, s.principal, 0) != nil:
 		return errBusy
 	}
 	all.byState[s.state] = s
@@ -172,10 +167,10 @@ func (all *suspensions) find(m Message) *suspension {
 }
 
 // ErrHolderGone is the error of a request that goes on with a suspended one of a router that can't be reached.
-var ErrHolderGone = InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState if that does no harm")
+var ErrHolderGone = session.InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState if that does no harm")
 
 // ErrNotResumed is the error of a request that goes on with no suspended one.
-var ErrNotResumed = InvalidParams("the requestState is not valid for this request, or has expired, or the router that held it has ended; send the request again without it if that does no harm")
+var ErrNotResumed = session.InvalidParams("the requestState is not valid for this request, or has expired, or the router that held it has ended; send the request again without it if that does no harm")
 
 // giveUp cancels requests that are suspended or were about to be, and waits for
 // their end.
@@ -232,7 +227,7 @@ func (all *suspensions) remove(s *suspension) {
 	defer all.mu.Unlock()
 	if all.byState[s.state] == s {
 		delete(all.byState, s.state)
-		all.quota.Release(s.principal, 0)
+		all.budget.Release(budget.Suspended, s.principal, 0)
 	}
 }
 

@@ -110,18 +110,18 @@ func (s *suspension) resumeWith(r *Request) error {
 	default:
 	}
 	if s.current != nil {
-		return InvalidParams("the requestState was used already")
+		return session.InvalidParams("the requestState was used already")
 	}
 	responses := wire.Member(r.Params, "inputResponses")
 	if responses != nil && !wire.IsObject(responses) {
-		return InvalidParams("inputResponses must be an object")
+		return session.InvalidParams("inputResponses must be an object")
 	}
 	for key, q := range s.questions {
 		answer := wire.Member(responses, key)
 		switch {
 		case answer == nil:
 		case !wire.IsObject(answer):
-			return InvalidParams("the inputResponse " + key + " must be an object")
+			return session.InvalidParams("the inputResponse " + key + " must be an object")
 		default:
 			q.answer <- reply{result: answer}
 			delete(s.questions, key)

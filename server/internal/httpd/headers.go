@@ -65,7 +65,7 @@ func checkHeaders(c *catalog.Catalog, r *http.Request, m conversation.Message) e
 	said := m.Protocol
 	switch {
 	case m.IsRequest() && said == nil:
-		return conversation.InvalidParams("the request has no " + conversation.MetaVersion + " in _meta; a client that has no session yet begins with initialize")
+		return session.InvalidParams("the request has no " + conversation.MetaVersion + " in _meta; a client that has no session yet begins with initialize")
 	case m.IsRequest() && version == "":
 		return mismatch("%s is missing, and the body says %s", headerVersion, said)
 	case said != nil && !wire.IsString(said, version):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -136,7 +137,7 @@ func TestTraceInHeaders(t *testing.T) {
 // A closing handler says so in every style.
 func TestPlainWhileClosing(t *testing.T) {
 	methods := map[string]conversation.Method{"tools/list": {}}
-	clients := conversation.New(conversation.Options{Methods: methods, Log: zap.NewNop(), Budgets: conversation.NewBudgets()})
+	clients := conversation.New(conversation.Options{Methods: methods, Log: zap.NewNop(), Budget: budget.Clients()})
 	b := &Backend{Clients: clients}
 	h := New(&Backends{
 		Of:  func(...string) (*Backend, bool) { return b, true },

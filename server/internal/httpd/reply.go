@@ -80,7 +80,7 @@ func (p *reply) method() string {
 	return p.call.Method
 }
 
-// follow implements [owner].
+// follow has a connection follow the stream, unless the client has left: then it reports false.
 func (p *reply) follow() bool {
 	if requestOf(p.r).ended(p.r) {
 		return false // the client does not know the stream, and can't resume it
@@ -109,7 +109,7 @@ func (p *reply) prime(w http.ResponseWriter) error {
 	return responseOf(w).control.Flush()
 }
 
-// cut implements [owner].
+// cut ends the request: its client does not read.
 func (p *reply) cut() {
 	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method()))
 	if p.batch == nil {

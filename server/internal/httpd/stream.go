@@ -40,17 +40,8 @@ type stream struct {
 	closed  bool        // no more messages
 	at      *attachment // the connection that follows the stream; may be nil
 	changed signal.Change
-	owner   owner // of the stream; nil if it is standing or ends
-	opening bool  // no connection has followed the stream yet, and the owner shall have one do that
-}
-
-// An owner is the request that a stream belongs to.
-type owner interface {
-	// follow has a connection follow the stream, unless the client has left: then it reports false.
-	follow() bool
-
-	// cut ends the request: its client does not read.
-	cut()
+	reply   *reply // that the stream is for; nil if it is standing or ends
+	opening bool   // no connection has followed the stream yet, and the reply shall have one do that
 }
 
 // An attachment is a connection that follows a stream.
@@ -64,11 +55,11 @@ func newStream(name string) *stream { return &stream{name: name} }
 // Send implements [conversation.Writer].
 func (s *stream) Send(message []byte) error {
 	s.mu.Lock()
-	owner := s.owner
+	reply := s.reply
 	err := s.add(message)
 	s.mu.Unlock()
 	if err == conversation.ErrUnread {
-		owner.cut()
+		reply.cut()
 	}
 	return err
 }
@@ -93,11 +84,11 @@ func (s *stream) add(message []byte) error {
 	return nil
 }
 
-// opens says who has a connection follow the stream at its first message.
-func (s *stream) opens(o owner) {
+// opens has the reply let a connection follow the stream at its first message.
+func (s *stream) opens(p *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owner, s.opening = o, true
+	s.reply, s.opening = p, true
 }
 
 // open has a connection follow the stream, unless one does or the stream has concluded.
@@ -110,7 +101,7 @@ func (s *stream) open() {
 // openNow is open. s.mu must be held.
 func (s *stream) openNow() {
 	if s.opening {
-		if s.opening = false; !s.owner.follow() {
+		if s.opening = false; !s.reply.follow() {
 			s.drop()
 		}
 	}
@@ -132,7 +123,7 @@ func (s *stream) conclude(answer []byte) (alone bool) {
 		s.closed = true
 		s.changed.Notify()
 	}
-	s.owner = nil // a session may keep the stream, and not its request
+	s.reply = nil // a session may keep the stream, and not its request
 	return alone
 }
 

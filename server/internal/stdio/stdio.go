@@ -153,7 +153,7 @@ func (c *connection) drain(ctx context.Context) {
 }
 
 var (
-	errInputEnded = conversation.Internal("the client's input ended before the request was answered")
+	errInputEnded = session.Internal("the client's input ended before the request was answered")
 	errTooLong    = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
 )
 

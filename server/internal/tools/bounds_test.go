@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -66,7 +67,7 @@ func newLax(t *testing.T, n, size int) (*Tools, *lax) {
 	options := &catalog.Options{}
 	return New(Options{
 		Router: l, Catalog: catalog.New(l, func() *catalog.Options { return options }),
-		Settings: func() Settings { return Settings{RouteThreshold: 0.5} }, Budgets: NewBudgets(),
+		Settings: func() Settings { return Settings{RouteThreshold: 0.5} }, Budget: budget.Clients(), Kept: NewKept(),
 	}), l
 }
 
@@ -185,7 +186,7 @@ func TestHandlersAreBounded(t *testing.T) {
 		t.Errorf("after the client has left: %.500s", got)
 	}
 
-	s.results = &results{store: newStore(), exists: anyTool}
+	s.results = &results{kept: NewKept(), exists: anyTool}
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
 	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {

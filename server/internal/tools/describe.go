@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
@@ -94,7 +94,7 @@ func (f *finder) describeItem(i registry.Item, declares bool) Description {
 			return d
 		}
 		if d.Capabilities, d.Doubt = i.Tool.Capabilities, i.Tool.Doubt; declares {
-			d.Declaration = selector.Declare(i.Tool, i.Tool.Description, script.Full)
+			d.Declaration = host.Declare(i.Tool, i.Tool.Description, script.Full)
 		} else {
 			d.Definition = i.Tool.Definition
 		}

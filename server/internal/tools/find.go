@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -245,8 +246,8 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 	sentence := firstSentence(c.Tool.Description)
 	if declares {
 		full, brief, line := bare, bare, bare
-		full.Declaration = selector.Declare(c.Tool, c.Tool.Description, script.Full)
-		brief.Declaration, line.Declaration = selector.Declare(c.Tool, sentence, script.Brief), selector.Declare(c.Tool, sentence, script.Line)
+		full.Declaration = host.Declare(c.Tool, c.Tool.Description, script.Full)
+		brief.Declaration, line.Declaration = host.Declare(c.Tool, sentence, script.Brief), host.Declare(c.Tool, sentence, script.Line)
 		return []foundItem{full, brief, line, bare}
 	}
 
@@ -305,7 +306,7 @@ func (f *finder) mentions(s *registry.Skill) (ids []string) {
 		words[word] = true
 	}
 	names := f.Catalog.View().Names
-	for _, t := range f.Router.Snapshot().Server(s.Server) {
+	for _, t := range f.Router.Snapshot().Offer(s.Server).Tools {
 		if words[t.Name] || words[names.Exposed(t)] {
 			ids = append(ids, t.ID)
 		}

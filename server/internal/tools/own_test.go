@@ -13,10 +13,10 @@ type noScripts struct{ Scripts }
 
 func TestOwnDefinitions(t *testing.T) {
 	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false, "run_script": false}
-	if s := New(Options{Budgets: NewBudgets()}); len(s.own) != len(readOnly)-1 || s.own["run_script"].run != nil {
+	if s := New(Options{Kept: NewKept()}); len(s.own) != len(readOnly)-1 || s.own["run_script"].run != nil {
 		t.Errorf("%d tools without scripts", len(s.own))
 	}
-	s := New(Options{Budgets: NewBudgets(), Scripts: noScripts{}})
+	s := New(Options{Kept: NewKept(), Scripts: noScripts{}})
 	expect.Equal(t, len(s.own), len(readOnly), "tools")
 	for name, own := range s.own {
 		var d struct {

@@ -62,7 +62,7 @@ func (r *reporter) unanswered(called string, why error, c *toolCall) (result jso
 		e.Tool.Server, e.Result = server, withNew(failure("%s can't be called: %v", called, why), wire.Marshal(p))
 		e.Trace = p.Trace
 	} else {
-		why = conversation.InvalidParams(r.Catalog.View().Names.AsListed(why).Error())
+		why = session.InvalidParams(r.Catalog.View().Names.AsListed(why).Error())
 		err = why
 	}
 	e.Fault = why.Error()

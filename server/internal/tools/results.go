@@ -32,22 +32,23 @@ const (
 	keptOverhead    = 512
 )
 
-// A store bounds the texts that are kept for the clients of all servers of a router.
-type store struct {
+// Kept bounds the texts that are kept for the clients of all servers of a router.
+type Kept struct {
 	mu      sync.Mutex        // guards the fields below, and the texts of the servers
 	servers map[*results]bool // those with texts
 	size    int               // of all texts
 }
 
-func newStore() *store { return &store{servers: make(map[*results]bool)} }
+// NewKept returns a Kept without texts.
+func NewKept() *Kept { return &Kept{servers: make(map[*results]bool)} }
 
 // results are the texts that are kept for the clients of one server, since they were longer than the limit.
 type results struct {
-	store  *store
+	kept   *Kept
 	exists func(tool string) bool // reports whether the clients may still use the tool
 	links  links
 
-	// Guarded by mu of store.
+	// Guarded by mu of Kept.
 	texts []*keptText // the oldest first
 	size  int
 	owned map[any]int // bytes of the texts of each client
@@ -70,8 +71,8 @@ func (r *results) keep(client any, tool, text string) string {
 	if k.size() > maxKeptBytes {
 		return ""
 	}
-	r.store.mu.Lock()
-	defer r.store.mu.Unlock()
+	r.kept.mu.Lock()
+	defer r.kept.mu.Unlock()
 	for r.owned[client]+k.size() > maxKeptBytes {
 		r.dropOldest(client)
 	}
@@ -81,7 +82,7 @@ func (r *results) keep(client any, tool, text string) string {
 	r.texts = append(r.texts, k)
 	r.count(k, k.size())
 	k.timer = time.AfterFunc(maxKeptTime, func() { r.forget(func(other *keptText) bool { return other == k }) })
-	for r.store.size > maxAllKeptBytes {
+	for r.kept.size > maxAllKeptBytes {
 		server, client := r.largest(k)
 		server.dropOldest(client)
 	}
@@ -89,10 +90,10 @@ func (r *results) keep(client any, tool, text string) string {
 }
 
 // largest returns the client with the most bytes of the server with the most, but not one that has r's newest text alone.
-// store.mu must be held.
+// kept.mu must be held.
 func (r *results) largest(newest *keptText) (server *results, client any) {
 	server = new(results)
-	for other := range r.store.servers {
+	for other := range r.kept.servers {
 		if other.size > server.size && other.texts[0] != newest {
 			server = other
 		}
@@ -106,24 +107,24 @@ func (r *results) largest(newest *keptText) (server *results, client any) {
 	return server, client
 }
 
-// count adds the bytes of a text, or subtracts them. store.mu must be held.
+// count adds the bytes of a text, or subtracts them. kept.mu must be held.
 func (r *results) count(k *keptText, bytes int) {
 	r.size += bytes
-	r.store.size += bytes
+	r.kept.size += bytes
 	if r.owned[k.owner] += bytes; r.owned[k.owner] == 0 {
 		delete(r.owned, k.owner)
 	}
-	if r.store.servers[r] = true; r.size == 0 {
-		delete(r.store.servers, r)
+	if r.kept.servers[r] = true; r.size == 0 {
+		delete(r.kept.servers, r)
 	}
 }
 
-// dropOldest forgets the oldest text of a client. store.mu must be held.
+// dropOldest forgets the oldest text of a client. kept.mu must be held.
 func (r *results) dropOldest(client any) {
 	r.drop(slices.IndexFunc(r.texts, func(k *keptText) bool { return k.owner == client }))
 }
 
-// drop forgets the text of an index. store.mu must be held.
+// drop forgets the text of an index. kept.mu must be held.
 func (r *results) drop(i int) {
 	k := r.texts[i]
 	k.timer.Stop()
@@ -133,8 +134,8 @@ func (r *results) drop(i int) {
 
 // forget drops some texts.
 func (r *results) forget(some func(*keptText) bool) {
-	r.store.mu.Lock()
-	defer r.store.mu.Unlock()
+	r.kept.mu.Lock()
+	defer r.kept.mu.Unlock()
 	for i, k := range slices.Backward(r.texts) {
 		if some(k) {
 			r.drop(i)
@@ -145,11 +146,11 @@ func (r *results) forget(some func(*keptText) bool) {
 // find returns a text that the client may read: the tool that gave it must still exist for it.
 func (r *results) find(client any, uri string) (text string, ok bool) {
 	var found *keptText
-	r.store.mu.Lock()
+	r.kept.mu.Lock()
 	if i := slices.IndexFunc(r.texts, func(k *keptText) bool { return k.uri == uri && k.owner == client }); i >= 0 {
 		found = r.texts[i]
 	}
-	r.store.mu.Unlock()
+	r.kept.mu.Unlock()
 	if found == nil || !r.exists(found.tool) {
 		return "", false
 	}

@@ -16,7 +16,7 @@ func anyTool(string) bool { return true }
 // A text is not shown any more when the tool that gave it is not allowed any more.
 func TestKeptResultOfForbiddenTool(t *testing.T) {
 	allowed := "a:b"
-	r := &results{store: newStore(), exists: func(tool string) bool { return tool == allowed }}
+	r := &results{kept: NewKept(), exists: func(tool string) bool { return tool == allowed }}
 	uri := r.keep("me", "a:b", "text")
 	allowed = "a:c"
 	if text, ok := r.find("me", uri); ok || text != "" {
@@ -27,11 +27,11 @@ func TestKeptResultOfForbiddenTool(t *testing.T) {
 // What is kept is its session's alone, and not for ever, nor without bound.
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &results{store: newStore(), exists: anyTool}
+		r := &results{kept: NewKept(), exists: anyTool}
 		held := func() (bytes, texts int) {
-			r.store.mu.Lock() // which timers want too
-			defer r.store.mu.Unlock()
-			return r.store.size, len(r.texts)
+			r.kept.mu.Lock() // which timers want too
+			defer r.kept.mu.Unlock()
+			return r.kept.size, len(r.texts)
 		}
 		mine := r.keep("me", "a:b", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
@@ -81,7 +81,7 @@ func TestKeptResults(t *testing.T) {
 func TestPiecesOfInvalidText(t *testing.T) {
 	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
 	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
-	s := runner{Options: new(Options), results: &results{store: newStore(), exists: anyTool}}
+	s := runner{Options: new(Options), results: &results{kept: NewKept(), exists: anyTool}}
 	var cut struct {
 		Meta struct{ Truncated *Truncation } `json:"_meta"`
 	}
@@ -102,7 +102,7 @@ func TestPiecesOfInvalidText(t *testing.T) {
 
 // Many short texts count for what it takes to keep them.
 func TestKeptShortResults(t *testing.T) {
-	r := &results{store: newStore(), exists: anyTool}
+	r := &results{kept: NewKept(), exists: anyTool}
 	for range maxKeptBytes / keptOverhead * 5 / 4 {
 		r.keep("me", "a:b", "short")
 	}
@@ -110,18 +110,18 @@ func TestKeptShortResults(t *testing.T) {
 		t.Errorf("%d texts are kept", n)
 	}
 	(&Tools{results: r}).Clear()
-	if len(r.store.servers)+len(r.owned)+r.store.size != 0 {
-		t.Errorf("%d bytes stay", r.store.size)
+	if len(r.kept.servers)+len(r.owned)+r.kept.size != 0 {
+		t.Errorf("%d bytes stay", r.kept.size)
 	}
 }
 
 // The texts of many servers are within one bound, and what a server that keeps more and more can
 // evict is its own. A server that has ended keeps nothing.
 func TestKeptResultsOfManyServers(t *testing.T) {
-	common := newStore()
+	common := NewKept()
 	var servers []*results
 	for range 50 {
-		servers = append(servers, &results{store: common, exists: anyTool})
+		servers = append(servers, &results{kept: common, exists: anyTool})
 	}
 	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 5<<20))
 	for client := range 200 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -21,7 +22,7 @@ type runner struct {
 // run runs a tool of a server for the client.
 func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
 	if r.Scripts != nil && r.Scripts.IsScript(tool) {
-		return r.script(ctx, c, tool, func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error) {
+		return r.script(ctx, c, tool, func(ctx context.Context, c *toolCall, run host.Run) (json.RawMessage, error) {
 			call := run.Call
 			call.Arguments = args
 			within, call := run.AsCall(ctx, call)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
 const (
@@ -20,15 +21,12 @@ const (
 
 	// maxScriptResult is how much of a script's answer the client gets at once, in tokens.
 	maxScriptResult = 10_000
-
-	// maxScripts bounds the scripts of one principal: half of those that the engine runs.
-	maxScripts = 16
 )
 
 // Scripts runs the scripts of clients. Its methods may be called by many goroutines at once.
 type Scripts interface {
 	// RunScript runs a script, which may call the tools that the clients may call.
-	RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome
+	RunScript(ctx context.Context, run host.Run) script.Outcome
 
 	// IsScript reports whether the tool is a stored script.
 	IsScript(t *registry.NormalizedTool) bool
@@ -48,10 +46,10 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	case a.Resume != "":
 		return t.runner.held.resume(ctx, c, a.Resume, t.runner.resumes(c, a.Resume))
 	case a.Code == "":
-		return nil, conversation.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
+		return nil, session.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
 	}
-	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error) {
-		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
+	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run host.Run) (json.RawMessage, error) {
+		run.Script = script.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
 		run.Call.Repaired = ""
 		o := t.Scripts.RunScript(ctx, run)
 		return t.runner.limited(o.Result(), maxScriptResult, scriptTool, c.Owner()), nil
@@ -70,7 +68,7 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 }
 
 // A runScript runs a script.
-type runScript func(ctx context.Context, c *toolCall, run selector.ScriptRun) (json.RawMessage, error)
+type runScript func(ctx context.Context, c *toolCall, run host.Run) (json.RawMessage, error)
 
 // resumes says how a client goes on with a held script.
 func (r *runner) resumes(c *toolCall, id string) string {
@@ -82,12 +80,12 @@ func (r *runner) resumes(c *toolCall, id string) string {
 
 // scriptOf is script for a client; h is the client if the script may be held, else nil.
 func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, h *heldScript, run runScript) (json.RawMessage, error) {
-	if !r.Budgets.scripts.Take(c.Principal, 0) {
-		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", maxScripts)
-		return selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}.Result(), nil
+	if r.Budget.Take(budget.Scripts, c.Principal, 0) != nil {
+		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", r.Budget.Bound(budget.Scripts).Each)
+		return script.Outcome{Err: &script.Error{Name: "BusyError", Message: busy}}.Result(), nil
 	}
-	defer r.Budgets.scripts.Release(c.Principal, 0)
-	one := selector.ScriptRun{Call: r.callOf(c, tool, nil), Tool: r.find}
+	defer r.Budget.Release(budget.Scripts, c.Principal, 0)
+	one := host.Run{Call: r.callOf(c, tool, nil), Tool: r.find}
 	if h != nil {
 		one.Call.From, one.Called = h, h.called
 	} else {

@@ -14,7 +14,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -25,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -72,7 +72,9 @@ type Options struct {
 	Savings  Savings           // counts the tokens that clients were spared
 	Scripts  Scripts           // runs scripts; nil: there is no run_script
 
-	Budgets *Budgets
+	// Both are common to the servers of one router.
+	Budget *budget.Budget
+	Kept   *Kept
 }
 
 // Settings may change while the router runs.
@@ -83,17 +85,6 @@ type Settings struct {
 	Code           bool    // the mode is "code"
 	Scripts        bool    // clients may run scripts
 	Direct         bool    // clients are shown all tools
-}
-
-// Budgets are common to the servers of one router.
-type Budgets struct {
-	results *store
-	scripts *conversation.Quota // that run or are suspended, by principal
-}
-
-// NewBudgets returns the budgets of a router.
-func NewBudgets() *Budgets {
-	return &Budgets{newStore(), conversation.NewQuota(maxScripts, math.MaxInt, 0, 0)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -120,7 +111,7 @@ type toolCall struct {
 func New(o Options) *Tools {
 	t := &Tools{
 		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o},
-		results: &results{store: o.Budgets.results, exists: func(tool string) bool {
+		results: &results{kept: o.Kept, exists: func(tool string) bool {
 			_, ok := o.Router.Snapshot().Tool(tool)
 			return ok || tool == scriptTool && o.Settings().Scripts
 		}},
@@ -179,7 +170,7 @@ func (t *Tools) ReadKept(owner any, uri string) (text string, ok bool) {
 func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	name, ok := wire.String(c.Name)
 	if !ok {
-		return nil, conversation.InvalidParams("tools/call needs the name of a tool")
+		return nil, session.InvalidParams("tools/call needs the name of a tool")
 	}
 	own, ok := t.own[name]
 	if !ok {

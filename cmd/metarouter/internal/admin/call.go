@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/script/host"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -357,7 +358,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 		}
 		return nil
 	}
-	o := q.view.RunScript(q.Context(), selector.ScriptRun{
+	o := q.view.RunScript(q.Context(), host.Run{
 		Script: selector.Script{Code: asked.Code, Input: asked.Input, Timeout: asked.Timeout},
 		Call: selector.Call{Client: "metarouter script", From: client, Unfit: func(t *registry.NormalizedTool) bool {
 			_, unsafe := selector.Harmless(t)

@@ -96,13 +96,14 @@ type pageState struct {
 // next returns an update with everything at first, and with all changes since the last update after
 // that. news is false if nothing has changed.
 func (p *pageState) next(now time.Time) (u update, news bool) {
-	snapshot, mode := p.router.Snapshot(), p.mcp.Default().Mode()
+	snapshot := p.router.Snapshot()
+	mode, cost := p.mcp.Default.Shown()
 	u = update{Now: now, Full: p.snapshot == nil}
 	news = u.Full
 	if snapshot != p.snapshot || mode != p.mode {
 		p.snapshot, p.mode, news = snapshot, mode, true
 		u.Catalog = &catalog{Tools: len(snapshot.Tools()), Prompts: len(snapshot.Prompts()), Resources: len(snapshot.Resources()) + len(snapshot.Templates()), Capabilities: tagsOf(snapshot)}
-		shown, all := p.mcp.Default().ListTokens()
+		shown, all := cost()
 		u.Router = &routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
 	}
 	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(u.Catalog != nil), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()

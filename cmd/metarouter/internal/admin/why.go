@@ -222,7 +222,7 @@ func (x *inquiry) shown() (mode, why string) {
 	case p.Mode != "" && p.Mode != exposure.Auto:
 		return p.Mode, fmt.Sprintf("\"mode\" of the profile is %q", p.Mode)
 	case !x.alone():
-		mode = x.mcp.Default().Mode()
+		mode, _ = x.mcp.Default.Shown()
 		return mode, "the running router is in " + mode + " mode"
 	case mode == r.Mode:
 		return mode, fmt.Sprintf("\"mode\" is %q", r.Mode)

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -174,7 +175,7 @@ func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.Normalize
 func TestNamesOfSkills(t *testing.T) {
 	var skills []registry.Skill
 	for _, name := range []string{"git", "git-2", "lire-été", strings.Repeat("é", 64), "Git", "a--b", "-a", "a-", "a_b", strings.Repeat("a", 65)} {
-		uri := "skill://" + name + registry.SkillFile
+		uri := "skill://" + name + urls.SkillFile
 		skills = append(skills, registry.Skill{ID: registry.ID("s", uri), Server: "s", URI: uri, Name: name, Definition: json.RawMessage(`{}`)})
 	}
 	r := registry.New()

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/internal/cluster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/glob"

@@ -282,7 +282,7 @@ func (p *process) trusted() func(config.Config) error {
 
 func listenOnStdio(in io.Reader, out io.Writer) listener {
 	return func(ctx context.Context, _ *adapter.Router, s *server.Servers) error {
-		return cmp.Or(s.Default().Serve(ctx, in, out), errClientLeft)
+		return cmp.Or(s.Default.Serve(ctx, nil, in, out), errClientLeft)
 	}
 }
 

@@ -237,7 +237,7 @@ func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers,
 		Terms:      terms,
 		Text:       func() string { return r.Configured().Text.Digest() },
 		Reload:     reload,
-		HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
+		HasProfile: func(profile string) bool { _, ok := m.Seen(server.View{}, profile); return ok },
 		Serve: func(ctx context.Context, client daemon.Client, in io.Reader, out io.Writer) error {
 			seen, ok := m.Seen(server.View(client.View), chosen(client.Profile, client.Only)...)
 			if !ok {
@@ -248,7 +248,7 @@ func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers,
 			if at.lend() {
 				reload()
 			}
-			return seen.ServeFrom(ctx, at, in, out)
+			return seen.Serve(ctx, at, in, out)
 		},
 		Log: lines,
 	}

@@ -50,7 +50,7 @@ func newPath(tb testing.TB) *path {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })
 	g.Go(func() error { return servers.Run(ctx) })
-	g.Go(func() error { return servers.Default().Serve(ctx, pipe.New(inR), pipe.New(outW)) })
+	g.Go(func() error { return servers.Default.Serve(ctx, nil, pipe.New(inR), pipe.New(outW)) })
 	tb.Cleanup(func() {
 		inW.Close()
 		cancel()

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"

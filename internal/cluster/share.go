@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )

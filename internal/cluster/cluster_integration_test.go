@@ -21,8 +21,8 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/cluster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"

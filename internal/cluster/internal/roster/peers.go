@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 )
 
 // A Peer is a router of a trusted node other than this router, at one moment.

@@ -1,4 +1,4 @@
-package selector
+package host
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func TestDescribeIsBounded(t *testing.T) {
 		different = append(different, fmt.Sprint("s:w", i))
 	}
 	describe := func(ctx context.Context, end func(error), ids []string) (text string, declared int, err error) {
-		h := &scriptHost{run: &ScriptRun{Tool: func(context.Context, string, session.Client) (*registry.NormalizedTool, error) {
+		h := &host{run: &Run{Tool: func(context.Context, string, session.Client) (*registry.NormalizedTool, error) {
 			if declared++; declared == 3 && end != nil {
 				end(errors.New("the script has ended"))
 			}
@@ -62,7 +62,7 @@ func TestDescribeIsBounded(t *testing.T) {
 func TestScriptDescribesTooMany(t *testing.T) {
 	e := script.New("")
 	defer e.Close()
-	o := RunScript(t.Context(), e, &scriptProvider{}, script.Limits{}, ScriptRun{Script: Script{Code: `try { await describe(Array(20000).fill("s:w")) } catch (e) { return e.name + " " + e.message }`}})
+	o := Do(t.Context(), e, &scriptProvider{}, script.Limits{}, Run{Script: script.Script{Code: `try { await describe(Array(20000).fill("s:w")) } catch (e) { return e.name + " " + e.message }`}})
 	if want := `"ToolError describe: 20000 ids are too many; send at most 20 at a time"`; o.Err != nil || string(o.Value) != want {
 		t.Errorf("%s, %v; want %s", o.Value, o.Err, want)
 	}

@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/link"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"golang.org/x/mod/semver"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 )
 
 // service is the name of the NATS service that each router is an instance of: 'nats micro ls' shows

@@ -1,4 +1,4 @@
-package selector
+package host
 
 import (
 	"context"
@@ -14,22 +14,24 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // A scriptProvider answers calls with the result, or not without a person.
 type scriptProvider struct {
-	fakeProvider
 	result string
 }
 
-func (*scriptProvider) Snapshot() *registry.Snapshot                 { return registry.New().Snapshot() }
-func (*scriptProvider) Await(context.Context, string) error          { return nil }
-func (*scriptProvider) Find(context.Context, Query) (Ranking, error) { return Ranking{}, nil }
-func (p *scriptProvider) Execute(ctx context.Context, c Call) (Result, error) {
+func (*scriptProvider) Snapshot() *registry.Snapshot        { return registry.New().Snapshot() }
+func (*scriptProvider) Await(context.Context, string) error { return nil }
+func (*scriptProvider) Find(context.Context, selector.Query) (selector.Ranking, error) {
+	return selector.Ranking{}, nil
+}
+func (p *scriptProvider) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	if answer, err := approval.PersonAt(c.From, "")(ctx, "?"); answer != approval.Accept {
-		return Result{}, err
+		return selector.Result{}, err
 	}
-	return Result{JSON: json.RawMessage(p.result), Tool: c.Tool}, nil
+	return selector.Result{JSON: json.RawMessage(p.result), Tool: c.Tool}, nil
 }
 
 // typedYes is a client that asks its person in its own way.
@@ -52,8 +54,8 @@ func TestScriptHost(t *testing.T) {
 		{`{"content":[{"type":"text","text":"done"}]}`, errors.New("not this tool"), "not this tool"},
 		{`{"resultType":"input_required","inputRequests":{}}`, nil, `server "s" asks its user a question`},
 	} {
-		o := RunScript(t.Context(), e, &scriptProvider{result: test.result}, script.Limits{}, ScriptRun{
-			Script: Script{Code: `return await call("s:x")`}, Call: Call{From: typedYes{}},
+		o := Do(t.Context(), e, &scriptProvider{result: test.result}, script.Limits{}, Run{
+			Script: script.Script{Code: `return await call("s:x")`}, Call: selector.Call{From: typedYes{}},
 			Tool: func(context.Context, string, session.Client) (*registry.NormalizedTool, error) {
 				return &registry.NormalizedTool{ID: "s:x", Server: "s"}, nil
 			},
@@ -98,7 +100,7 @@ func TestScriptWritesUnderscores(t *testing.T) {
 		}
 	}
 	for code, want := range map[string]string{"await tools.one_by_one.to_do()": "<nil> true", "await tools.a_b.to_do()": "ToolError", "await tools['a-b'].to_do()": "ToolError"} {
-		o := RunScript(t.Context(), e, p, script.Limits{}, ScriptRun{Script: Script{Code: code}, Call: Call{From: typedYes{}}})
+		o := Do(t.Context(), e, p, script.Limits{}, Run{Script: script.Script{Code: code}, Call: selector.Call{From: typedYes{}}})
 		if got := fmt.Sprint(o.Err, " ", o.Calls[0].Reads); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", code, got)
 		}
@@ -118,7 +120,7 @@ func TestScriptAwaitsServer(t *testing.T) {
 		{"other:x", "", `no tool "other:x" is known`},
 		{"x", "", `no tool "x" is known`},
 	} {
-		h := &scriptHost{p: &lateProvider{catalog: registry.New(), state: test.state}, run: &ScriptRun{}}
+		h := &host{p: &lateProvider{catalog: registry.New(), state: test.state}, run: &Run{}}
 		found, err := h.tool(t.Context(), test.name, nil)
 		if got := fmt.Sprint(err); !strings.Contains(got, test.want) || (err == nil) != (found != nil) {
 			t.Errorf("%s, %s: %v, %s", test.name, test.state, found, got)
@@ -152,8 +154,8 @@ func TestScriptWaitsForLogin(t *testing.T) {
 	defer e.Close()
 	for _, code := range []string{`await call("s:x")`, `await describe("s:x")`} {
 		waits := make(chan bool, 10)
-		o := RunScript(t.Context(), e, &scriptProvider{}, script.Limits{Timeout: 10 * time.Second}, ScriptRun{
-			Script: Script{Code: code}, Call: Call{From: latePerson{waits: waits}}, Waiting: func(w bool) { waits <- w },
+		o := Do(t.Context(), e, &scriptProvider{}, script.Limits{Timeout: 10 * time.Second}, Run{
+			Script: script.Script{Code: code}, Call: selector.Call{From: latePerson{waits: waits}}, Waiting: func(w bool) { waits <- w },
 			Tool: func(ctx context.Context, _ string, from session.Client) (*registry.NormalizedTool, error) {
 				answer, err := from.Ask(ctx, "s", session.Message{Method: "elicitation/create"})
 				return nil, errors.Join(errors.New(string(answer)), err)
@@ -171,8 +173,8 @@ type dyingProvider struct {
 	err error
 }
 
-func (p *dyingProvider) Execute(context.Context, Call) (Result, error) {
-	return Result{JSON: json.RawMessage(`{"isError":true,"content":[{"type":"text","text":"it ended"}]}`), IsError: true, Err: p.err}, nil
+func (p *dyingProvider) Execute(context.Context, selector.Call) (selector.Result, error) {
+	return selector.Result{JSON: json.RawMessage(`{"isError":true,"content":[{"type":"text","text":"it ended"}]}`), IsError: true, Err: p.err}, nil
 }
 
 // A script ends if a server dies during a call that may do harm, whatever the script does with errors.
@@ -189,8 +191,8 @@ func TestScriptWhoseServerDies(t *testing.T) {
 		{session.ErrNotSent, `"retryable":true`},
 		{errors.New("it took too long"), `"retryable":false`},
 	} {
-		o := RunScript(t.Context(), e, &dyingProvider{err: test.err}, script.Limits{}, ScriptRun{
-			Script: Script{Code: `return await callSafe("s:x")`},
+		o := Do(t.Context(), e, &dyingProvider{err: test.err}, script.Limits{}, Run{
+			Script: script.Script{Code: `return await callSafe("s:x")`},
 			Tool: func(context.Context, string, session.Client) (*registry.NormalizedTool, error) {
 				return &registry.NormalizedTool{ID: "s:x", Server: "s"}, nil
 			},

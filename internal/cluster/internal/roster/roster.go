@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 )
 
 // Announced takes the announcement of a router. A stored one does not show that the router lives.

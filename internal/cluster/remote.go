@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )

@@ -1,4 +1,5 @@
-package selector
+// Package host makes the calls and searches of scripts: each is one of their client's.
+package host
 
 import (
 	"cmp"
@@ -15,44 +16,36 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A Script is a program in JavaScript that calls tools.
-type Script = script.Script
-
-// A ScriptOutcome is what a script has given.
-type ScriptOutcome = script.Outcome
-
-// A ScriptError is why a script failed.
-type ScriptError = script.Error
-
-// A ScriptProvider finds tools for scripts and runs them, as the router does.
-type ScriptProvider interface {
+// A Provider finds tools for scripts and runs them, as the router does.
+type Provider interface {
 	Snapshot() *registry.Snapshot
 	Await(ctx context.Context, server string) error // returns when the tools of the server are known
-	Find(ctx context.Context, q Query) (Ranking, error)
-	Execute(ctx context.Context, c Call) (Result, error)
+	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
+	Execute(ctx context.Context, c selector.Call) (selector.Result, error)
 }
 
-// A ScriptRun is a script and the client for which it runs.
-type ScriptRun struct {
-	Script
+// A Run is a script and the client for which it runs.
+type Run struct {
+	script.Script
 
-	ID   string // of the run, for observers; RunScript makes it if it is ""
-	Call Call   // has the client of each call; its Tool and Arguments are not used
+	ID   string        // of the run, for observers; Do makes it if it is ""
+	Call selector.Call // has the client of each call; its Tool and Arguments are not used
 
 	Waiting  func(bool)                  // see [script.Options]
 	Progress func(done int, tool string) // is told how many calls have ended when one begins or ends; may be nil
 	// Tool finds a tool by its name, for a client that may be asked to log in; nil finds it by its ID.
 	Tool func(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error)
 
-	Find   func(ctx context.Context, q Query) (Ranking, error)                        // finds tools; nil asks the provider
-	Allow  func(t *registry.NormalizedTool) error                                     // its error is why the script may not call a tool; may be nil
-	Called func(ctx context.Context, t *registry.NormalizedTool, r Result, err error) // is told of each call that has ended; may be nil
+	Find   func(ctx context.Context, q selector.Query) (selector.Ranking, error)               // finds tools; nil asks the provider
+	Allow  func(t *registry.NormalizedTool) error                                              // its error is why the script may not call a tool; may be nil
+	Called func(ctx context.Context, t *registry.NormalizedTool, r selector.Result, err error) // is told of each call that has ended; may be nil
 }
 
-// RunScript runs a script within limits. Every call of the script is one of p's.
-func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits script.Limits, run ScriptRun) ScriptOutcome {
+// Do runs a script within limits. Every call of the script is one of p's.
+func Do(ctx context.Context, e *script.Engine, p Provider, limits script.Limits, run Run) script.Outcome {
 	run.Call.Meta = wire.DeleteMember(run.Call.Meta, "progressToken") // the progress is the script's
 	if run.ID == "" {
 		run.ID = fmt.Sprintf("%016x", rand.Uint64())
@@ -62,7 +55,7 @@ func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits s
 	}
 	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting}
 	run.Progress = nil
-	h := &scriptHost{p: p, run: &run}
+	h := &host{p: p, run: &run}
 	outcome := e.Run(ctx, run.Script, h, o)
 	for i, made := range outcome.Calls {
 		t := h.written(made.Tool)
@@ -71,14 +64,14 @@ func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits s
 	return outcome
 }
 
-// A scriptHost implements [script.Host].
-type scriptHost struct {
-	p   ScriptProvider
-	run *ScriptRun
+// A host implements [script.Host].
+type host struct {
+	p   Provider
+	run *Run
 }
 
 // Call implements [script.Host].
-func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, error) {
+func (h *host) Call(ctx context.Context, c script.Call) (json.RawMessage, error) {
 	from := h.from(ctx)
 	tool, err := h.tool(ctx, c.Tool, from)
 	if err != nil {
@@ -120,19 +113,19 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 }
 
 // from returns the client of a call; nil if there is none.
-func (h *scriptHost) from(ctx context.Context) session.Client {
-	client := h.run.Call.From
-	if client == nil {
+func (h *host) from(ctx context.Context) session.Client {
+	from := h.run.Call.From
+	if from == nil {
 		return nil
 	}
-	if outer, ok := client.(*scriptClient); ok { // the script that calls this one
-		client = outer.Client
+	if outer, ok := from.(*client); ok { // the script that calls this one
+		from = outer.Client
 	}
-	return &scriptClient{client, ctx}
+	return &client{from, ctx}
 }
 
 // written returns the tool that a script writes so, with _ for each - where only one tool fits; nil if no tool does.
-func (h *scriptHost) written(name string) (found *registry.NormalizedTool) {
+func (h *host) written(name string) (found *registry.NormalizedTool) {
 	if t, ok := h.p.Snapshot().Tool(name); ok {
 		return t
 	}
@@ -148,7 +141,7 @@ func (h *scriptHost) written(name string) (found *registry.NormalizedTool) {
 	return found
 }
 
-func (h *scriptHost) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
+func (h *host) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
 	t, err := h.named(ctx, name, from)
 	if err != nil {
 		if u := h.written(name); u != nil && u.ID != name {
@@ -161,7 +154,7 @@ func (h *scriptHost) tool(ctx context.Context, name string, from session.Client)
 }
 
 // named finds a tool by its name.
-func (h *scriptHost) named(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
+func (h *host) named(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
 	if h.run.Tool != nil {
 		return h.run.Tool(ctx, name, from)
 	}
@@ -179,37 +172,37 @@ func (h *scriptHost) named(ctx context.Context, name string, from session.Client
 	return t, nil
 }
 
-// maxScriptFound is how many tools a search of a script gives.
-const maxScriptFound = 10
+// maxFound is how many tools a search of a script gives.
+const maxFound = 10
 
-// A scriptTool is a tool in the answer of a search.
-type scriptTool struct {
+// A foundTool is a tool in the answer of a search.
+type foundTool struct {
 	Tool        string  `json:"tool"` // for call
 	Description string  `json:"description,omitempty"`
 	Confidence  float64 `json:"confidence"`
 }
 
 // Search implements [script.Host].
-func (h *scriptHost) Search(ctx context.Context, task string) (json.RawMessage, error) {
+func (h *host) Search(ctx context.Context, task string) (json.RawMessage, error) {
 	find := h.p.Find
 	if h.run.Find != nil {
 		find = h.run.Find
 	}
-	ranking, err := find(ctx, Query{Task: task, Kinds: []string{registry.KindTool}, Limit: maxScriptFound})
+	ranking, err := find(ctx, selector.Query{Task: task, Kinds: []string{registry.KindTool}, Limit: maxFound})
 	if err != nil {
 		return nil, err
 	}
-	found := []scriptTool{}
+	found := []foundTool{}
 	for _, c := range ranking.Candidates {
 		if c.Tool != nil {
-			found = append(found, scriptTool{c.Tool.ID, c.Tool.Description, c.Confidence})
+			found = append(found, foundTool{c.Tool.ID, c.Tool.Description, c.Confidence})
 		}
 	}
 	return json.Marshal(found)
 }
 
 // Describe implements [script.Host].
-func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessage, error) {
+func (h *host) Describe(ctx context.Context, ids []string) (json.RawMessage, error) {
 	var text strings.Builder
 	if err := script.Each(ctx, ids, func(id string) error {
 		tool, err := h.tool(ctx, id, h.from(ctx))
