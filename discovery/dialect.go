@@ -118,6 +118,44 @@ func (c *cleaner) dialect(o object) (wider bool) {
 	return wider
 }
 
+// draft3 says the keywords that only draft 3 has by those of later drafts.
+func draft3(o object) {
+	for _, of := range []struct{ old, keyword string }{{"extends", "allOf"}, {"disallow", "not"}, {"type", "anyOf"}} {
+		v := o.get(of.old)
+		if v == nil || o.get(of.keyword) != nil {
+			continue
+		}
+		parts := &hujson.Array{Elements: []hujson.Value{{Value: v.Value}}}
+		if list, ok := v.Value.(*hujson.Array); ok {
+			parts.Elements = slices.Clone(list.Elements)
+		}
+		schemas := 0
+		for i := range parts.Elements {
+			if name, ok := text(&parts.Elements[i]); ok && of.old != "extends" {
+				parts.Elements[i].Value = member("type", hujson.String(name))
+			} else if isSchema(&parts.Elements[i]) {
+				schemas++
+			}
+		}
+		switch {
+		case of.old == "disallow":
+			o.put(of.keyword, member("anyOf", parts))
+		case schemas > 0:
+			o.put(of.keyword, parts)
+		default:
+			continue
+		}
+		o.remove(of.old)
+	}
+}
+
+// member returns an object with one member.
+func member(name string, v hujson.ValueTrimmed) *hujson.Object {
+	o := object{&hujson.Object{}}
+	o.add(name, v)
+	return o.Object
+}
+
 // unsaid leaves out what means nothing, and says what APIs of models want to read though it means the same.
 func (c *cleaner) unsaid(o object) {
 	idle := []string{"if"}

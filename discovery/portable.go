@@ -39,6 +39,7 @@ func (c *cleaner) clean(o object) (changed bool) {
 		changed = c.names(o) || changed
 		c.rekey(o)
 	} else {
+		draft3(o)
 		changed = c.types(o)
 	}
 	var stricter []string // keywords that allow less if their schemas allow more

@@ -89,9 +89,7 @@ func schemaObject(v *hujson.Value) hujson.ValueTrimmed {
 	case '{':
 		return v.Value
 	case 'f':
-		nothing := object{&hujson.Object{}}
-		nothing.add("not", &hujson.Object{})
-		return nothing.Object
+		return member("not", &hujson.Object{})
 	}
 	return &hujson.Object{}
 }

@@ -1,0 +1,52 @@
+package discovery
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
+
+// APIs of models take the schemas that clients give them; what the server declares and what is compared is not changed for that.
+func TestForAPIs(t *testing.T) {
+	for _, tc := range []struct{ name, schema, want string }{
+		{"nothing to change", `"properties":{"a":{"type":"string"}},"required":["a"]`, ""},
+		{"no properties", `"additionalProperties":false`, `"additionalProperties":false,"properties":{}`},
+		{"required and not declared", `"properties":{"a":{"items":{"required":["b"]}}},"required":["c"]`, `"properties":{"a":{"items":{"required":["b"],"properties":{"b":{}}}},"c":{}},"required":["c"]`},
+		{"texts of no type", `"properties":{"a":{"enum":["x"]},"b":{"enum":[1]}}`, `"properties":{"a":{"enum":["x"],"type":"string"},"b":{"enum":[1]}}`},
+		{"definitions", `"properties":{"a":{"$ref":"#/definitions/X"}},"definitions":{"X":{"type":"null"}}`, `"properties":{"a":{"$ref":"#/$defs/X"}},"$defs":{"X":{"type":"null"}}`},
+		{"a property", `"properties":{"a":{"properties":{"b":{"$ref":"#/properties/a"}}}}`, `"properties":{"a":{"properties":{"b":{"$ref":"#/$defs/a"}}}},"$defs":{"a":{"properties":{"b":{"$ref":"#/$defs/a"}}}}`},
+		{"next to a reference", `"properties":{"a":{"$ref":"#","title":"T"},"b":{"$ref":"#","description":"D"}}`, `"properties":{"a":{"title":"T","anyOf":[{"$ref":"#"}]},"b":{"$ref":"#","description":"D"}}`},
+		{"a reference of the root", `"$ref":"#/$defs/A","$defs":{"A":{"properties":{"a":{"type":"null"}}}}`, `"$defs":{"A":{"properties":{"a":{"type":"null"}}}},"properties":{"a":{"type":"null"}}`},
+		{"not of the root", `"properties":{},"not":{"required":["a"]}`, `"properties":{}`},
+	} {
+		raw := `{"name":"t","inputSchema":{"type":"object",` + tc.schema + `}}`
+		got, err := Normalize("s", json.RawMessage(raw), nil)
+		expect.OK(t, err)
+		if tc.want != "" {
+			tc.want = `{"type":"object",` + tc.want + `}`
+		}
+		expect.Equal(t, string(wire.Member(got.Flat, "inputSchema")), tc.want, "%s", tc.name)
+		expect.Equal(t, string(got.Definition), raw, "%s", tc.name)
+	}
+}
+
+// Keywords of draft 3 get the words of later drafts.
+func TestDraft3(t *testing.T) {
+	for old, want := range map[string]string{
+		`"extends":{"minimum":1}`:                        `"allOf":[{"minimum":1}]`,
+		`"extends":[{"minimum":1},{"maximum":2}]`:        `"allOf":[{"minimum":1},{"maximum":2}]`,
+		`"disallow":"string"`:                            `"not":{"anyOf":[{"type":"string"}]}`,
+		`"disallow":["null",{"type":"object"}]`:          `"not":{"anyOf":[{"type":"null"},{"type":"object"}]}`,
+		`"type":["integer",{"type":"null"}],"title":"T"`: `"title":"T","anyOf":[{"type":"integer"},{"type":"null"}]`,
+		`"extends":"Base"`:                               `"extends":"Base"`,
+	} {
+		got, err := Normalize("s", json.RawMessage(`{"name":"t","inputSchema":{"type":"object","properties":{"a":{`+old+`}}}}`), nil)
+		expect.OK(t, err)
+		if !strings.Contains(string(got.InputSchema), `"a":{`+want+`}`) {
+			t.Errorf("%s became %s", old, got.InputSchema)
+		}
+	}
+}
