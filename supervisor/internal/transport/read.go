@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +38,9 @@ func (l *Lines) Read(r io.Reader) {
 			l.conn.Record.Note("writes a byte order mark")
 			line = rest
 		}
-		line = bytes.TrimPrefix(line, l.banner)
+		if l.banner != nil {
+			line = line[len(l.banner.Find(line)):]
+		}
 		if wire.IsArray(line) && wire.Valid(line) && bytes.Contains(line, []byte(`"jsonrpc"`)) {
 			receiveAll(l.conn, line, func(m wire.Message) error { return l.conn.Receive(m, 0) })
 			l.conn.Record.Note("writes messages in arrays")
@@ -123,7 +127,7 @@ func (l *Lines) understand(line []byte) bool {
 		if m, err := wire.Parse(bytes.Clone(line[at:])); err == nil && m.IsResponse() && m.Version != nil && l.conn.Receive(m, 0) == nil {
 			if at > 0 && !bytes.Equal(line[:at], wire.BOM) {
 				l.conn.Record.Note("writes text before its first message")
-				l.banner = bytes.Clone(line[:at])
+				l.banner = likeBanner(line[:at])
 			} else {
 				l.conn.Record.Note("writes a byte order mark")
 			}
@@ -132,6 +136,28 @@ func (l *Lines) understand(line []byte) bool {
 		at++
 	}
 	return false
+}
+
+// varying matches what may differ from one text before a message to the next, such as a time or a number; blanks are its second group.
+var varying = lazy.Regexp(`([\w.:,+-]*\d[\w.:,+-]*)|(\s+)`)
+
+// likeBanner returns what matches a text at the beginning of a line, and the same one with other times and numbers.
+func likeBanner(text []byte) *regexp.Regexp {
+	pattern := "^"
+	quote := func(fixed []byte) {
+		pattern += strings.ReplaceAll(regexp.QuoteMeta(string([]rune(string(fixed)))), "\uFFFD", ".") // bytes that are not UTF-8
+	}
+	done := 0
+	for _, at := range varying().FindAllSubmatchIndex(text, -1) {
+		quote(text[done:at[0]])
+		if done = at[1]; at[2] < 0 {
+			pattern += `\s+`
+		} else {
+			pattern += `[\w.:,+-]+`
+		}
+	}
+	quote(text[done:])
+	return regexp.MustCompile(pattern)
 }
 
 // endsWithHeader reports whether a line is a header with the length of a message, or such a header
