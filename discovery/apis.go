@@ -11,20 +11,15 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Bounds of the changes of a schema for APIs of models: of the bytes of schemas that become definitions, and of the properties that
-// a schema gets.
-const maxCopied, maxDeclared = 256 << 10, 100
-
 // flat returns the definition of a tool for clients that give it to APIs of models, which it changes; nil if the APIs take it as it is.
-func flat(definition hujson.Value, tool object, description string) (json.RawMessage, error) {
+func flat(definition hujson.Value, tool object, description string) (packed json.RawMessage, err error) {
 	schema := object{tool.get("inputSchema").Value.(*hujson.Object)}
 	hint, flattened := flatten(schema)
 	if flattened {
 		if hint != "" {
 			tool.put("description", hujson.String(join(description, hint)))
 		}
-		packed, err := pack(definition)
-		if err != nil {
+		if packed, err = pack(definition); err != nil {
 			return nil, err
 		}
 		definition, _ = hujson.Parse(packed) // its literals are schemas
@@ -36,93 +31,43 @@ func flat(definition hujson.Value, tool object, description string) (json.RawMes
 	if !forAPIs(schema) && !flattened {
 		return nil, nil
 	}
-	return pack(definition)
+	if whole, err := pack(definition); err == nil { // else copies have made it too large
+		packed = whole
+	}
+	return packed, nil
 }
 
-// An adapter changes a schema as APIs of models want it. The schema means the same, or allows more.
-type adapter struct {
-	root    object
-	names   map[string]string // of definitions, by the pointers to where the schemas stand
-	left    int               // bytes that may still be copied
-	changed bool
-}
-
-// forAPIs makes a schema one that OpenAI's and Gemini's APIs take, and reports whether it was changed:
+// forAPIs makes a schema one that OpenAI's and Gemini's APIs take, and reports whether it was changed. The schema means
+// the same, or allows more:
 //
 //   - the root has properties;
-//   - properties that are required are declared;
 //   - a list of texts has a type;
-//   - references lead to definitions of the root, or to the root, with a description and a default next to them.
+//   - references stand alone, and lead to definitions of the root, or to the root.
 func forAPIs(schema object) (changed bool) {
-	a := adapter{root: schema, names: make(map[string]string), left: maxCopied}
 	if schema.get("properties") == nil {
 		schema.put("properties", &hujson.Object{})
-		a.changed = true
+		changed = true
 	}
+	d := definer{root: schema, names: make(map[string]string), left: maxCopied}
 	visit(schema, "", func(o object, _ string) {
-		a.declare(o)
 		if _, isTexts := texts(o.get("enum")); isTexts && o.get("type") == nil {
 			o.put("type", hujson.String("string"))
-			a.changed = true
+			changed = true
 		}
-		a.reference(o)
+		changed = d.define(o) || changed
+		changed = isolate(o) || changed
 	})
-	if len(a.names) > 0 {
-		if a.left >= 0 {
-			schema.remove("definitions") // they are in $defs
-		}
-		visit(schema, "", func(o object, _ string) { // which may stand in two places now
-			o.remove("$anchor")
-			o.remove("$dynamicAnchor")
-		})
+	if len(d.names) > 0 && d.left >= 0 {
+		schema.remove("definitions") // they are in $defs
 	}
-	return a.changed
+	return changed
 }
 
-// declare adds properties that the schema requires, and leaves out those with keys that the APIs refuse.
-func (a *adapter) declare(o object) {
-	names, _ := texts(o.get("required"))
-	properties, ok := asObject(o.get("properties"))
-	if len(names) == 0 || len(names) > maxDeclared {
-		return
-	}
-	if !ok {
-		properties = object{&hujson.Object{}}
-	}
-	declared := len(properties.Members)
-	kept := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		known := properties.get(name) != nil
-		if !known && goodKey.MatchString(name) {
-			properties.add(name, &hujson.Object{})
-			known = true
-		}
-		return !known
-	})
-	if len(kept) < len(names) {
-		o.put("required", array(kept))
-		a.changed = true
-	}
-	if len(properties.Members) > declared {
-		o.put("properties", properties.Object)
-		a.changed = true
-	}
-}
-
-// reference makes a reference lead to a definition, and moves it into a schema of its own if there are keywords next to it.
-func (a *adapter) reference(o object) {
-	ref, ok := text(o.get("$ref"))
-	if !ok {
-		return
-	}
-	target, _ := url.PathUnescape(strings.TrimPrefix(ref, "#"))
-	if simple := target == "" || strings.HasPrefix(target, "/$defs/") && strings.Count(target, "/") == 2; !simple {
-		if name := a.definition(target); name != "" {
-			o.put("$ref", hujson.String("#/$defs/"+name))
-			a.changed = true
-		}
-	}
-	if !slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return !nextToRef[unquoted(m.Name.Value.(hujson.Literal))] }) {
-		return
+// isolate moves a reference into a schema of its own if there are keywords next to it.
+func isolate(o object) (changed bool) {
+	ref := o.get("$ref")
+	if ref == nil || !slices.ContainsFunc(o.Members, isForOthers) {
+		return false
 	}
 	keyword := "anyOf"
 	if o.get(keyword) != nil {
@@ -132,37 +77,64 @@ func (a *adapter) reference(o object) {
 	if v := o.get(keyword); v != nil {
 		parts = v.Value.(*hujson.Array)
 	}
-	parts.Elements = append(parts.Elements, hujson.Value{Value: member("$ref", o.get("$ref").Value)})
+	parts.Elements = append(parts.Elements, hujson.Value{Value: member("$ref", ref.Value)})
 	o.remove("$ref")
 	o.put(keyword, parts)
-	a.changed = true
+	return true
 }
 
-// nextToRef are the keywords that Gemini's API takes next to a reference, and that other APIs ignore.
-var nextToRef = map[string]bool{"$ref": true, "$defs": true, "$comment": true, "description": true, "default": true}
+// isForOthers reports whether a keyword may not stand next to a reference.
+func isForOthers(m hujson.ObjectMember) bool {
+	return !bytes.HasPrefix(m.Name.Value.(hujson.Literal), []byte(`"$`))
+}
 
-// definition returns the name of the definition that is the schema at a place, "" if there is none.
-func (a *adapter) definition(target string) string {
-	if name := a.names[target]; name != "" || len(a.names) == maxSearches {
-		return name
+// maxCopied bounds the schemas that become definitions, in bytes.
+const maxCopied = 256 << 10
+
+// A definer makes the targets of references definitions of the root.
+type definer struct {
+	root  object
+	names map[string]string // of the new definitions, by the pointers to where their schemas stand
+	left  int               // bytes that may still be copied; negative once a schema stayed where it is
+}
+
+// define makes a reference lead to a definition of the root, and reports whether it changed the reference.
+func (d *definer) define(o object) (changed bool) {
+	ref, ok := text(o.get("$ref"))
+	target, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
+	if !ok || err != nil || target == "" || target == "/$defs" || strings.HasPrefix(target, "/$defs/") && strings.Count(target, "/") == 2 {
+		return false
 	}
-	found := (&hujson.Value{Value: a.root.Object}).Find(target)
-	definitions, ok := asObject(a.root.get("$defs"))
-	if found == nil || ok && found.Value == hujson.ValueTrimmed(definitions.Object) {
-		return ""
+	if d.names[target] == "" && !d.add(target) {
+		return false
 	}
-	if a.left -= len(found.String()); a.left < 0 {
-		return ""
+	o.put("$ref", hujson.String("#/$defs/"+d.names[target]))
+	return true
+}
+
+// add adds the schema at a place to the definitions, up to maxCopied and maxSearches.
+func (d *definer) add(target string) (added bool) {
+	if d.left < 0 {
+		return false
 	}
+	found := (&hujson.Value{Value: d.root.Object}).Find(target)
+	if found == nil || len(d.names) == maxSearches {
+		d.left = -1
+		return false
+	}
+	if d.left -= len(found.String()); d.left < 0 {
+		return false
+	}
+	definitions, ok := asObject(d.root.get("$defs"))
 	if !ok {
 		definitions = object{&hujson.Object{}}
-		a.root.put("$defs", definitions.Object)
+		d.root.put("$defs", definitions.Object)
 	}
 	name := target[strings.LastIndexByte(target, '/')+1:]
-	for n := 2; !goodKey.MatchString(name) || definitions.get(name) != nil; n++ {
+	for n := len(d.names); !goodKey.MatchString(name) || definitions.get(name) != nil; n++ {
 		name = fmt.Sprintf("schema%d", n)
 	}
-	a.names[target] = name
 	definitions.add(name, found.Value)
-	return name
+	d.names[target] = name
+	return true
 }

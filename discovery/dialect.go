@@ -118,34 +118,33 @@ func (c *cleaner) dialect(o object) (wider bool) {
 	return wider
 }
 
-// draft3 says the keywords that only draft 3 has by those of later drafts.
-func draft3(o object) {
-	for _, of := range []struct{ old, keyword string }{{"extends", "allOf"}, {"disallow", "not"}, {"type", "anyOf"}} {
-		v := o.get(of.old)
-		if v == nil || o.get(of.keyword) != nil {
+// draft3 replaces extends and disallow, which only draft 3 has, by allOf and not.
+func draft3(o object, note func(format string, args ...any)) {
+	for _, keyword := range []string{"extends", "disallow"} {
+		v := o.get(keyword)
+		if v == nil {
 			continue
 		}
-		parts := &hujson.Array{Elements: []hujson.Value{{Value: v.Value}}}
-		if list, ok := v.Value.(*hujson.Array); ok {
-			parts.Elements = slices.Clone(list.Elements)
+		parts, ok := v.Value.(*hujson.Array)
+		if !ok {
+			parts = &hujson.Array{Elements: []hujson.Value{{Value: v.Value}}}
 		}
-		schemas := 0
 		for i := range parts.Elements {
-			if name, ok := text(&parts.Elements[i]); ok && of.old != "extends" {
+			if name, ok := text(&parts.Elements[i]); ok && keyword == "disallow" {
 				parts.Elements[i].Value = member("type", hujson.String(name))
-			} else if isSchema(&parts.Elements[i]) {
-				schemas++
 			}
 		}
-		switch {
-		case of.old == "disallow":
-			o.put(of.keyword, member("anyOf", parts))
-		case schemas > 0:
-			o.put(of.keyword, parts)
-		default:
+		o.remove(keyword)
+		if slices.ContainsFunc(parts.Elements, func(v hujson.Value) bool { return v.Value.Kind() != '{' }) {
+			note("%s was left out, since it has another form", keyword)
 			continue
 		}
-		o.remove(of.old)
+		if keyword == "extends" {
+			o.put("allOf", parts)
+		} else {
+			o.put("not", member("anyOf", parts))
+		}
+		note("%s is of draft 3 and was replaced", keyword)
 	}
 }
 

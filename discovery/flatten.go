@@ -1,39 +1,34 @@
 package discovery
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
-
-	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// combiners are the applicators that the Anthropic API refuses at the top level of a schema, and refused further keywords that
-// OpenAI's refuses there.
-var combiners, refused = []string{"allOf", "anyOf", "oneOf"}, []string{"not", "enum"}
+// The applicators that the Anthropic API refuses at the top level of a schema.
+var combiners = []string{"allOf", "anyOf", "oneOf"}
 
 // flatten merges the target of a reference and the branches of allOf, anyOf and oneOf at the top level of a schema into
 // one plain object schema. It allows everything that the original allows: it has all
-// properties, and requires a property if every branch requires it. hint is a sentence for the tool's
+// properties, and requires a property if every branch requires it. not and enum become a description. hint is a sentence for the tool's
 // description on rules that the plain schema cannot express, or "".
 func flatten(schema object) (hint string, flattened bool) {
+	for _, keyword := range []string{"not", "enum"} { // which OpenAI's API refuses there
+		if v := schema.get(keyword); v != nil {
+			(&cleaner{}).relax(schema, keyword, strings.TrimSpace(v.String()))
+			flattened = true
+		}
+	}
 	var merged []string
-	for _, keyword := range slices.Concat(combiners, refused, []string{"$ref"}) {
+	for _, keyword := range append([]string{"$ref"}, combiners...) {
 		if schema.get(keyword) != nil {
 			merged = append(merged, keyword)
 		}
 	}
 	if len(merged) == 0 {
-		return "", false
-	}
-	var rules []string
-	for _, keyword := range refused {
-		if v := schema.get(keyword); v != nil {
-			rules = append(rules, prose.Cut(plain.Line(fmt.Sprintf("Rule: %s %s.", keyword, strings.TrimSpace(v.String()))), maxRule+len("…")))
-		}
+		return "", flattened
 	}
 	m := merger{root: hujson.Value{Value: schema.Object}, targets: make(map[string]*hujson.Value), budget: 4 << 20}
 	args := m.arguments(schema)
@@ -54,7 +49,7 @@ func flatten(schema object) (hint string, flattened bool) {
 	if len(args.required) > 0 {
 		schema.put("required", array(args.required))
 	}
-	return strings.TrimSpace(args.hint + " " + strings.Join(rules, " ")), true
+	return args.hint, true
 }
 
 // arguments are the members that a schema describes.

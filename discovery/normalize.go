@@ -26,8 +26,9 @@ import (
 // The rules come from the clients in use: the TypeScript SDK rejects a list if a field
 // has another type than in the specification or a schema is not an object schema. The
 // Anthropic API rejects a request if a schema has anyOf, oneOf or allOf at its top level;
-// Flat has these three merged, and what other APIs refuse changed, see [forAPIs]. An API also refuses a request for a regular expression that its
-// engine does not know; only ServerSchema has these.
+// Flat has these three merged, and is changed for other APIs, see [forAPIs]. An API also
+// refuses a request for a regular expression that its engine does not know; only
+// ServerSchema has these.
 //
 // An error says why the tool cannot be offered.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {

@@ -56,10 +56,12 @@ func showsApps(capabilities json.RawMessage) bool {
 	return wire.Member(wire.Member(capabilities, "extensions"), appsExtension) != nil
 }
 
-// forModels matches names of clients that give the definitions of tools to an API of models: Claude's and other clients', Visual Studio
-// Code, Codex and others whose names have "code". APIs refuse a whole request for one schema, e.g. for anyOf at its top level.
-var forModels = lazy.Regexp(`(?i)claude|code|openai|chatgpt|copilot|gemini|cursor|windsurf|cline|goose|zed`)
+// forModels matches names of clients that give the definitions of tools to an API of models. Names that are English words, or parts
+// of such, must stand alone.
+var forModels = lazy.Regexp(`(?i)claude|openai|chatgpt|codex|copilot|gemini|windsurf|opencode|vscode|\b(?:code|cursor|cline|goose|zed)\b`)
 
+// wantsFlat reports whether the client gives the definitions of tools to an API of models, which refuses a whole request for one
+// schema, e.g. for anyOf at its top level.
 func wantsFlat(client string) bool { return forModels().MatchString(client) }
 
 // setLevel sets the log messages that the client wants, and has servers send those

@@ -140,7 +140,7 @@ func (r *Repairs) list(result []byte, member string) (repaired, elements []byte)
 		elements = array(elements)
 	case member == "contents" && wire.IsArray(wire.Member(result, "content")):
 		elements = wire.Member(result, "content")
-	case slices.ContainsFunc([]string{"text", "blob", "content"}, func(name string) bool { return !isAbsent(wire.Member(result, name)) }):
+	case member != "values" && slices.ContainsFunc([]string{"text", "blob", "content"}, func(name string) bool { return !isAbsent(wire.Member(result, name)) }):
 		elements = array(result)
 	default:
 		elements = []byte("[]")

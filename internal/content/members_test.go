@@ -43,6 +43,7 @@ func TestRepairMembers(t *testing.T) {
 		{"resources/read", `{"contents":["fine"]}`, `{"contents":[{"uri":"about:blank","text":"fine"}]}`},
 		{"resources/read", `{"contents":[{"uri":"a:b","blob":null,"text":"x"}]}`, `{"contents":[{"uri":"a:b","text":"x"}]}`},
 		{"resources/read", `{}`, `{"contents":[]}`},
+		{"completion/complete", `{"completion":{"text":"fine"}}`, `{"completion":{"text":"fine","values":[]}}`},
 	} {
 		got, what := Repair(tc.method, []byte(tc.result))
 		if string(got) != tc.want || (what != "") != (tc.want != tc.result) {

@@ -138,26 +138,15 @@ func (l *Lines) understand(line []byte) bool {
 	return false
 }
 
-// varying matches what may differ from one text before a message to the next, such as a time or a number; blanks are its second group.
-var varying = lazy.Regexp(`([\w.:,+-]*\d[\w.:,+-]*)|(\s+)`)
+// number matches numbers and times in a quoted pattern: they may differ from one text before a message to the next, as blanks may.
+var number, blanks = lazy.Regexp(`(?:[\w:,-]|\\[.+])*\d(?:[\w:,-]|\\[.+])*`), lazy.Regexp(`\s+`)
 
-// likeBanner returns what matches a text at the beginning of a line, and the same one with other times and numbers.
+// likeBanner returns what matches a text at the beginning of a line, and the same one with other times, numbers and blanks.
 func likeBanner(text []byte) *regexp.Regexp {
-	pattern := "^"
-	quote := func(fixed []byte) {
-		pattern += strings.ReplaceAll(regexp.QuoteMeta(string([]rune(string(fixed)))), "\uFFFD", ".") // bytes that are not UTF-8
-	}
-	done := 0
-	for _, at := range varying().FindAllSubmatchIndex(text, -1) {
-		quote(text[done:at[0]])
-		if done = at[1]; at[2] < 0 {
-			pattern += `\s+`
-		} else {
-			pattern += `[\w.:,+-]+`
-		}
-	}
-	quote(text[done:])
-	return regexp.MustCompile(pattern)
+	pattern := regexp.QuoteMeta(string([]rune(string(text))))
+	pattern = number().ReplaceAllLiteralString(pattern, `[\w.:,+-]+`)
+	pattern = blanks().ReplaceAllLiteralString(pattern, `\s+`)
+	return regexp.MustCompile("^" + strings.ReplaceAll(pattern, "\uFFFD", ".")) // for bytes that are not UTF-8
 }
 
 // endsWithHeader reports whether a line is a header with the length of a message, or such a header
