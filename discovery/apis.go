@@ -60,6 +60,12 @@ func forAPIs(schema object) (changed bool) {
 	if len(d.names) > 0 && d.left >= 0 {
 		schema.remove("definitions") // they are in $defs
 	}
+	if len(d.names) > 0 {
+		visit(schema, "", func(o object, _ string) { // some stand in two places now
+			o.remove("$anchor")
+			o.remove("$dynamicAnchor")
+		})
+	}
 	return changed
 }
 

@@ -21,6 +21,7 @@ func TestForAPIs(t *testing.T) {
 		{"a reference of the root", `"$ref":"#/$defs/A","$defs":{"A":{"properties":{"a":{"type":"null"}}}}`, `"$defs":{"A":{"properties":{"a":{"type":"null"}}}},"properties":{"a":{"type":"null"}}`},
 		{"not of the root", `"properties":{},"not":{"required":["a"]}`, `"properties":{},"description":"Rule: not {\"required\":[\"a\"]}."`},
 		{"the definitions as a schema", `"properties":{"a":{"$ref":"#/$defs"}},"$defs":{"X":{}}`, ""},
+		{"an anchor", `"properties":{"a":{"$anchor":"k"},"b":{"$ref":"#/properties/a"}}`, `"properties":{"a":{},"b":{"$ref":"#/$defs/a"}},"$defs":{"a":{}}`},
 		{"too much to copy", `"properties":{"X":{"const":"` + strings.Repeat("x", maxCopied) + `"},"a":{"$ref":"#/properties/X"}}`, ""},
 		{"a name that is taken", `"properties":{"X":{"type":"null"},"a":{"$ref":"#/properties/X"}},"$defs":{"X":{}}`, `"properties":{"X":{"type":"null"},"a":{"$ref":"#/$defs/schema0"}},"$defs":{"X":{},"schema0":{"type":"null"}}`},
 	} {

@@ -73,8 +73,8 @@ func (n *targets) target(ref, at string, exists func(string) bool) (target, frag
 // the bytes of a pointer.
 const maxSearches, maxPointer = 1000, 4 << 10
 
-// references makes the references of a schema pointers within it, and removes those that lead nowhere, and all identifiers,
-// since clients keep one table of them for all tools.
+// references makes the references of a schema pointers within it, and removes those that lead nowhere, all identifiers,
+// since clients keep one table of them for all tools, and anchors that several places have.
 func (c *cleaner) references(root object) {
 	n := targetsIn(root)
 	leads := make(map[string]string) // pointers to the targets, by those to their references
@@ -127,7 +127,9 @@ func (c *cleaner) references(root object) {
 	if n.any {
 		visit(root, "", func(o object, _ string) {
 			for _, keyword := range identifiers {
-				o.remove(keyword)
+				if s, ok := text(o.get(keyword)); !ok || !strings.HasSuffix(keyword, "nchor") || n.twice["#"+s] {
+					o.remove(keyword)
+				}
 			}
 		})
 		c.changed = true
