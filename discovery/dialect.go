@@ -118,6 +118,43 @@ func (c *cleaner) dialect(o object) (wider bool) {
 	return wider
 }
 
+// draft3 replaces extends and disallow, which only draft 3 has, by allOf and not.
+func draft3(o object, note func(format string, args ...any)) {
+	for _, keyword := range []string{"extends", "disallow"} {
+		v := o.get(keyword)
+		if v == nil {
+			continue
+		}
+		parts, ok := v.Value.(*hujson.Array)
+		if !ok {
+			parts = &hujson.Array{Elements: []hujson.Value{{Value: v.Value}}}
+		}
+		for i := range parts.Elements {
+			if name, ok := text(&parts.Elements[i]); ok && keyword == "disallow" {
+				parts.Elements[i].Value = member("type", hujson.String(name))
+			}
+		}
+		o.remove(keyword)
+		if slices.ContainsFunc(parts.Elements, func(v hujson.Value) bool { return v.Value.Kind() != '{' }) {
+			note("%s was left out, since it has another form", keyword)
+			continue
+		}
+		if keyword == "extends" {
+			o.put("allOf", parts)
+		} else {
+			o.put("not", member("anyOf", parts))
+		}
+		note("%s is of draft 3 and was replaced", keyword)
+	}
+}
+
+// member returns an object with one member.
+func member(name string, v hujson.ValueTrimmed) *hujson.Object {
+	o := object{&hujson.Object{}}
+	o.add(name, v)
+	return o.Object
+}
+
 // unsaid leaves out what means nothing, and says what APIs of models want to read though it means the same.
 func (c *cleaner) unsaid(o object) {
 	idle := []string{"if"}

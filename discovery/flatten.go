@@ -10,19 +10,25 @@ import (
 // The applicators that the Anthropic API refuses at the top level of a schema.
 var combiners = []string{"allOf", "anyOf", "oneOf"}
 
-// flatten merges the branches of allOf, anyOf and oneOf at the top level of a schema into
+// flatten merges the target of a reference and the branches of allOf, anyOf and oneOf at the top level of a schema into
 // one plain object schema. It allows everything that the original allows: it has all
-// properties, and requires a property if every branch requires it. hint is a sentence for the tool's
+// properties, and requires a property if every branch requires it. not and enum become a description. hint is a sentence for the tool's
 // description on rules that the plain schema cannot express, or "".
 func flatten(schema object) (hint string, flattened bool) {
+	for _, keyword := range []string{"not", "enum"} { // which OpenAI's API refuses there
+		if v := schema.get(keyword); v != nil {
+			(&cleaner{}).relax(schema, keyword, strings.TrimSpace(v.String()))
+			flattened = true
+		}
+	}
 	var merged []string
-	for _, keyword := range combiners {
+	for _, keyword := range append([]string{"$ref"}, combiners...) {
 		if schema.get(keyword) != nil {
 			merged = append(merged, keyword)
 		}
 	}
 	if len(merged) == 0 {
-		return "", false
+		return "", flattened
 	}
 	m := merger{root: hujson.Value{Value: schema.Object}, targets: make(map[string]*hujson.Value), budget: 4 << 20}
 	args := m.arguments(schema)

@@ -26,8 +26,9 @@ import (
 // The rules come from the clients in use: the TypeScript SDK rejects a list if a field
 // has another type than in the specification or a schema is not an object schema. The
 // Anthropic API rejects a request if a schema has anyOf, oneOf or allOf at its top level;
-// Flat has these three merged. An API also refuses a request for a regular expression that its
-// engine does not know; only ServerSchema has these.
+// Flat has these three merged, and is changed for other APIs, see [forAPIs]. An API also
+// refuses a request for a regular expression that its engine does not know; only
+// ServerSchema has these.
 //
 // An error says why the tool cannot be offered.
 func Normalize(server string, raw json.RawMessage, rename map[string]string) (registry.NormalizedTool, error) {
@@ -75,16 +76,7 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 		return t, err
 	}
 	t.InputSchema = within(t.Definition, hujson.Value{Value: schema.Object}.Pack())
-	if hint, flattened := flatten(schema); flattened {
-		if hint != "" {
-			tool.put("description", hujson.String(join(t.Description, hint)))
-		}
-		if t.Flat, err = pack(definition); err == nil && bytes.Contains(t.Flat, []byte(`"$ref"`)) {
-			definition, _ = hujson.Parse(t.Flat)
-			in2020(&repairs{}, object{definition.Find("/inputSchema").Value.(*hujson.Object)}, "inputSchema") // references into branches lead nowhere
-			t.Flat, err = pack(definition)
-		}
-	}
+	t.Flat, err = flat(definition, tool, t.Description)
 	return t, err
 }
 

@@ -1,6 +1,10 @@
 package discovery
 
-import "github.com/tailscale/hujson"
+import (
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
 
 // inputSchema makes the tool's inputSchema an object schema and returns it.
 func (r *repairs) inputSchema(tool object) object {
@@ -25,7 +29,6 @@ func (r *repairs) inputSchema(tool object) object {
 		schema.put("type", hujson.String("object"))
 	}
 	r.members(schema, "inputSchema")
-	(&cleaner{r: r, path: []string{"inputSchema"}}).clean(schema)
 	return schema
 }
 
@@ -47,7 +50,6 @@ func (r *repairs) outputSchema(tool object) {
 		return
 	}
 	r.members(schema, "outputSchema")
-	(&cleaner{r: r, path: []string{"outputSchema"}}).clean(schema)
 	in2020(r, schema, "outputSchema")
 	if err := compiles(hujson.Value{Value: schema.Object}.Pack()); err != nil {
 		r.drop(tool, "outputSchema", "it can't be compiled: "+err.Error())
@@ -56,7 +58,8 @@ func (r *repairs) outputSchema(tool object) {
 
 // members makes properties a map of schema objects and required an array of
 // strings. A boolean is a schema too (JSON Schema, 4.3.2) but one that clients
-// refuse; it becomes the object that means the same.
+// refuse; it becomes the object that means the same. The types of the schemas within are
+// repaired.
 func (r *repairs) members(schema object, where string) {
 	r.unique(schema, where)
 	if v := schema.get("properties"); v != nil {
@@ -80,6 +83,8 @@ func (r *repairs) members(schema object, where string) {
 			r.note("%s: removed required, since it must be an array of strings", where)
 		}
 	}
+	dialect, _ := text(schema.get("$schema"))
+	(&cleaner{r: r, path: []string{where}, draft3: strings.Contains(dialect, "/draft-03/")}).clean(schema)
 }
 
 // schemaObject returns the object that means the same as a boolean schema. For a value that
@@ -89,9 +94,7 @@ func schemaObject(v *hujson.Value) hujson.ValueTrimmed {
 	case '{':
 		return v.Value
 	case 'f':
-		nothing := object{&hujson.Object{}}
-		nothing.add("not", &hujson.Object{})
-		return nothing.Object
+		return member("not", &hujson.Object{})
 	}
 	return &hujson.Object{}
 }

@@ -52,9 +52,9 @@ type NormalizedTool struct {
 	// Repairs names and for the name, which is Name.
 	Definition json.RawMessage `json:"definition"`
 
-	// Flat is Definition for clients that refuse allOf, anyOf and oneOf at the top
-	// level of a schema: they are merged into one object schema. Nil without
-	// these.
+	// Flat is Definition for clients that give it to an API of models, which would refuse it: allOf, anyOf and oneOf at the
+	// top level of the schema are merged into one object schema, and references lead to definitions of the root. Nil if the
+	// APIs take Definition.
 	Flat json.RawMessage `json:"flat,omitempty"`
 
 	// Repairs says in plain words how the definition was changed, and why.

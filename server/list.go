@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -56,10 +57,13 @@ func showsApps(capabilities json.RawMessage) bool {
 	return wire.Member(wire.Member(capabilities, "extensions"), appsExtension) != nil
 }
 
-// wantsFlat reports whether the client gives the definitions of tools to the
-// Anthropic API, which refuses a whole request where a schema has allOf, anyOf or
-// oneOf at its top level. Anthropic's own clients pass on all definitions.
-func wantsFlat(client string) bool { return strings.Contains(strings.ToLower(client), "claude") }
+// forModels matches names of clients that give the definitions of tools to an API of models. Names that are English words, or parts
+// of such, must stand alone.
+var forModels = lazy.Regexp(`(?i)claude|openai|chatgpt|codex|copilot|gemini|windsurf|opencode|vscode|\b(?:code|cursor|cline|goose|zed)\b`)
+
+// wantsFlat reports whether the client gives the definitions of tools to an API of models, which refuses a whole request for one
+// schema, e.g. for anyOf at its top level.
+func wantsFlat(client string) bool { return forModels().MatchString(client) }
 
 // setLevel sets the log messages that the client wants, and has servers send those
 // that any client wants.

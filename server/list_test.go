@@ -358,3 +358,16 @@ func TestAppTools(t *testing.T) {
 		t.Errorf("described: %+v", described)
 	}
 }
+
+// Clients of APIs of models are known by words of their names.
+func TestWantsFlat(t *testing.T) {
+	for name, want := range map[string]bool{
+		"claude-ai": true, "claude-code": true, "ClaudeCode": true, "Visual Studio Code - Insiders": true, "codex-mcp-client": true,
+		"gemini-cli-mcp-client": true, "cursor-vscode": true, "Zed": true, "goose": true, "Cline": true, "opencode": true,
+		"authorized": false, "mongoose": false, "decline": false, "decoder": false, "barcode": false, "mcp-inspector": false, "": false,
+	} {
+		if wantsFlat(name) != want {
+			t.Errorf("%q: %t", name, !want)
+		}
+	}
+}

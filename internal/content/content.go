@@ -93,7 +93,7 @@ func (r *repairer) isPending(result []byte) bool {
 	return kind != nil && string(kind) != `"complete"`
 }
 
-// call repairs the result of a tool, unless it is no answer yet: a task, or a question.
+// call repairs the result of a tool, unless it is no answer yet: a task of a modern server, or a question.
 func (r *repairer) call(result []byte) []byte {
 	var content, structured []byte
 	pending, own := false, false
@@ -105,9 +105,6 @@ func (r *repairer) call(result []byte) []byte {
 			structured = value
 		case "resultType":
 			pending = pending || string(value) != `"complete"`
-		case "task":
-			pending = pending || wire.IsObject(value)
-			own = true
 		case "isError", "_meta":
 		default:
 			own = true

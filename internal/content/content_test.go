@@ -36,7 +36,7 @@ func TestRepairCall(t *testing.T) {
 		{"structured content and null", `{"content":null,"structuredContent":[3]}`, text("[3]") + `,"structuredContent":[3]}`, "structuredContent"},
 		{"structured content and an empty array", `{"content":[],"structuredContent":{"n":3}}`, text(`{"n":3}`) + `,"structuredContent":{"n":3}}`, "structuredContent"},
 		{"strings in the array", `{"content":["a",{"type":"text","text":"b"},1]}`, `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"1"}]}`, "content[0]: made text; content[2]"},
-		{"a task", `{"task":{"taskId":"a"}}`, `{"task":{"taskId":"a"}}`, ""},
+		{"a task that no one asked for", `{"task":{"taskId":"a"}}`, `{"task":{"taskId":"a"},"content":[{"type":"text","text":"{\"task\":{\"taskId\":\"a\"}}"}]}`, "content: added the JSON of the result, which had none"},
 		{"a modern task", `{"resultType":"task","taskId":"a"}`, `{"resultType":"task","taskId":"a"}`, ""},
 		{"a question", `{"resultType":"input_required","inputRequests":{}}`, `{"resultType":"input_required","inputRequests":{}}`, ""},
 		{"no object", `[1]`, `[1]`, ""},

@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
@@ -128,16 +129,21 @@ func IsTrue(v []byte) bool {
 	return string(v) == "true" || bytes.EqualFold(v, []byte(`"true"`)) || string(v) == "1"
 }
 
-// list returns the member of a result that must be an array. One element stands for an array of it.
+// list returns the member of a result that must be an array. One element stands for an array of it, also in place of the result, and
+// "content" for "contents".
 func (r *Repairs) list(result []byte, member string) (repaired, elements []byte) {
 	elements = wire.Member(result, member)
 	switch {
 	case wire.IsArray(elements):
 		return result, elements
-	case isAbsent(elements):
-		elements = []byte("[]")
-	default:
+	case !isAbsent(elements):
 		elements = array(elements)
+	case member == "contents" && wire.IsArray(wire.Member(result, "content")):
+		elements = wire.Member(result, "content")
+	case member != "values" && slices.ContainsFunc([]string{"text", "blob", "content"}, func(name string) bool { return !isAbsent(wire.Member(result, name)) }):
+		elements = array(result)
+	default:
+		elements = []byte("[]")
 	}
 	r.Note("%s: made an array", member)
 	return wire.SetMember(result, member, elements), elements

@@ -38,9 +38,12 @@ func TestRepairMembers(t *testing.T) {
 		{"prompts/get", `{"resultType":"input_required"}`, `{"resultType":"input_required"}`},
 		{"resources/read", `{"contents":{"uri":"a:b","text":"fine"}}`, `{"contents":[{"uri":"a:b","text":"fine"}]}`},
 		{"resources/read", `{"contents":[{"uri":"a:b","text":7,"mimeType":1}]}`, `{"contents":[{"uri":"a:b","text":"7"}]}`},
+		{"resources/read", `{"content":[{"uri":"a:b","text":"fine"}]}`, `{"content":[{"uri":"a:b","text":"fine"}],"contents":[{"uri":"a:b","text":"fine"}]}`},
+		{"resources/read", `{"uri":"a:b","text":"fine"}`, `{"uri":"a:b","text":"fine","contents":[{"uri":"a:b","text":"fine"}]}`},
 		{"resources/read", `{"contents":["fine"]}`, `{"contents":[{"uri":"about:blank","text":"fine"}]}`},
 		{"resources/read", `{"contents":[{"uri":"a:b","blob":null,"text":"x"}]}`, `{"contents":[{"uri":"a:b","text":"x"}]}`},
 		{"resources/read", `{}`, `{"contents":[]}`},
+		{"completion/complete", `{"completion":{"text":"fine"}}`, `{"completion":{"text":"fine","values":[]}}`},
 	} {
 		got, what := Repair(tc.method, []byte(tc.result))
 		if string(got) != tc.want || (what != "") != (tc.want != tc.result) {

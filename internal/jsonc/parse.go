@@ -117,6 +117,8 @@ func advice(data []byte, offset int) string {
 		return "close every quote, bracket and brace"
 	}
 	switch data[offset] {
+	case 0:
+		return "save the file as UTF-8"
 	case '\'', '`':
 		return "write double quotes"
 	case '=':

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// UTF8 returns the content of a text file as UTF-8: UTF-16 with a byte order mark, as some
-// editors and shells of Windows write it, is converted. Everything else is returned as it is.
+// UTF8 returns the content of a text file as UTF-8: UTF-16, as some editors and shells of Windows write it, is converted.
+// Everything else is returned as it is.
 func UTF8(data []byte) []byte {
 	order := orderOf(data)
 	if order == nil {
@@ -33,15 +33,16 @@ func Like(content, text []byte) []byte {
 	return data
 }
 
-// orderOf returns the byte order of UTF-16 with a mark, nil for other content.
+// orderOf returns the byte order of UTF-16 that begins with a mark, or with a character of ASCII; nil for other content.
 func orderOf(data []byte) interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
 } {
+	half := func(i int) bool { return len(data) > 1 && data[i] == 0 && data[1-i] != 0 } // of a character
 	switch {
-	case bytes.HasPrefix(data, []byte{0xff, 0xfe}):
+	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), half(1):
 		return binary.LittleEndian
-	case bytes.HasPrefix(data, []byte{0xfe, 0xff}):
+	case bytes.HasPrefix(data, []byte{0xfe, 0xff}), half(0):
 		return binary.BigEndian
 	}
 	return nil

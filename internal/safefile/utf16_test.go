@@ -11,6 +11,9 @@ func TestUTF8(t *testing.T) {
 		"\xff\xfe{\x00\xe9\x00\x3d\xd8\x00\xde": "\ufeff{é😀",
 		"\xfe\xff\x00{\x00\xe9\xd8\x3d\xde\x00": "\ufeff{é😀",
 		"\xef\xbb\xbf{}":                        "\ufeff{}",
+		"{\x00}\x00":                            "{}",
+		"\x00{\x00}":                            "{}",
+		"\x00\x00\x00{":                         "\x00\x00\x00{",
 		"{}":                                    "{}",
 		"":                                      "",
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +27,8 @@ type Lines struct {
 	Err    error         // the reason; valid after Broken
 
 	conn   *peer.Conn
-	framed atomic.Bool // the server writes and wants Content-Length headers
-	banner []byte      // the text before the first message, which only Read knows
+	framed atomic.Bool    // the server writes and wants Content-Length headers
+	banner *regexp.Regexp // matches the text before each message; nil without one. Only Read knows it
 	w      Writer
 	stall  time.Duration  // how long the server may leave written bytes unread
 	turn   chan struct{}  // holds an item while a message is written

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +38,9 @@ func (l *Lines) Read(r io.Reader) error {
 			l.conn.Budget.Note("writes a byte order mark")
 			line = rest
 		}
-		line = bytes.TrimPrefix(line, l.banner)
+		if l.banner != nil {
+			line = line[len(l.banner.Find(line)):]
+		}
 		if wire.IsArray(line) && wire.Valid(line) && bytes.Contains(line, []byte(`"jsonrpc"`)) {
 			receiveAll(l.conn, line, func(m wire.Message) error { return l.conn.Receive(m, 0) })
 			l.conn.Budget.Note("writes messages in arrays")
@@ -123,7 +127,7 @@ func (l *Lines) understand(line []byte) bool {
 		if m, err := wire.Parse(bytes.Clone(line[at:])); err == nil && m.IsResponse() && m.Version != nil && l.conn.Receive(m, 0) == nil {
 			if at > 0 && !bytes.Equal(line[:at], wire.BOM) {
 				l.conn.Budget.Note("writes text before its first message")
-				l.banner = bytes.Clone(line[:at])
+				l.banner = likeBanner(line[:at])
 			} else {
 				l.conn.Budget.Note("writes a byte order mark")
 			}
@@ -132,6 +136,17 @@ func (l *Lines) understand(line []byte) bool {
 		at++
 	}
 	return false
+}
+
+// number matches numbers and times in a quoted pattern: they may differ from one text before a message to the next, as blanks may.
+var number, blanks = lazy.Regexp(`(?:[\w:,-]|\\[.+])*\d(?:[\w:,-]|\\[.+])*`), lazy.Regexp(`\s+`)
+
+// likeBanner returns what matches a text at the beginning of a line, and the same one with other times, numbers and blanks.
+func likeBanner(text []byte) *regexp.Regexp {
+	pattern := regexp.QuoteMeta(string([]rune(string(text))))
+	pattern = number().ReplaceAllLiteralString(pattern, `[\w.:,+-]+`)
+	pattern = blanks().ReplaceAllLiteralString(pattern, `\s+`)
+	return regexp.MustCompile("^" + strings.ReplaceAll(pattern, "\uFFFD", ".")) // for bytes that are not UTF-8
 }
 
 // endsWithHeader reports whether a line is a header with the length of a message, or such a header

@@ -38,6 +38,7 @@ func TestShapes(t *testing.T) {
 		"array and BOM":         {func(m wire.Message) string { return string(wire.BOM) + "[" + answer(m) + "]\n" }, "writes a byte order mark; writes messages in arrays"},
 		"array of a log":        {func(m wire.Message) string { return `[{"level":3},"x"]` + "\n" + answer(m) + "\n" }, ""},
 		"banner":                {func(m wire.Message) string { return "ready {ok} " + answer(m) + "\n" }, "writes text before its first message"},
+		"banner that changes":   {func(m wire.Message) string { return "19:04 #" + string(m.ID) + " \xe9 " + answer(m) + "\n" }, "writes text before its first message"},
 		"banner in brackets":    {func(m wire.Message) string { return "[info] " + answer(m) + "\n" }, "writes text before its first message"},
 		"banner in colour":      {func(m wire.Message) string { return "\x1b[32mok\x1b[0m " + answer(m) + "\n" }, "writes text before its first message"},
 		"banner in a line":      {func(m wire.Message) string { return "ready\n" + answer(m) + "\n" }, ""},

@@ -243,7 +243,7 @@ func isEventStream(resp *http.Response) bool {
 	return kind == eventStream
 }
 
-// readBody reads the whole of a response that may be long.
+// readBody reads the whole of a response that may be long, without the byte order mark that some servers write.
 func readBody(resp *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxLine+1))
 	switch {
@@ -252,7 +252,7 @@ func readBody(resp *http.Response) ([]byte, error) {
 	case len(body) > wire.MaxLine:
 		return nil, wire.ErrTooLong
 	}
-	return body, nil
+	return bytes.TrimPrefix(body, wire.BOM), nil
 }
 
 // readRefusal reads the body of an error. m is the JSON-RPC error in it, if any.

@@ -118,3 +118,10 @@ func TestStatusErrorHides(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A byte order mark before an answer is no part of it, as for fetch.
+func TestReadBody(t *testing.T) {
+	body, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader("\xef\xbb\xbf{}"))})
+	expect.OK(t, err)
+	expect.Equal(t, string(body), "{}", "body")
+}
