@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// APIs of models take the schemas that clients give them; what the server declares and what is compared is not changed for that.
+// APIs of models take the schemas that clients give them; the schemas that the server declares and that arguments are compared with stay.
 func TestForAPIs(t *testing.T) {
 	for _, tc := range []struct{ name, schema, want string }{
 		{"nothing to change", `"properties":{"a":{"type":"string"}},"required":["a"]`, ""},

@@ -68,7 +68,7 @@ func number(v *hujson.Value) float64 {
 	return n
 }
 
-// dialect makes the keywords of a schema keywords of JSON Schema 2020-12, and leaves out what has another form. It
+// dialect makes the keywords of a schema keywords of JSON Schema 2020-12, and leaves out those with another form. It
 // reports whether the schema may allow more than before.
 func (c *cleaner) dialect(o object) (wider bool) {
 	wider = c.dangling[o.Object]
@@ -155,7 +155,7 @@ func member(name string, v hujson.ValueTrimmed) *hujson.Object {
 	return o.Object
 }
 
-// unsaid leaves out what means nothing, and says what APIs of models want to read though it means the same.
+// unsaid leaves out keywords that mean nothing, and says what APIs of models want to read though it means the same.
 func (c *cleaner) unsaid(o object) {
 	idle := []string{"if"}
 	if o.get("if") == nil {
@@ -298,7 +298,7 @@ func in2020(r *repairs, schema object, where string) (own map[string]string, cha
 	c.references(schema)
 	wider = c.clean(schema)
 	if c.changed {
-		c.references(schema) // some may lead to what was left out
+		c.references(schema) // some may lead to a part that was left out
 	}
 	changed = c.changed
 	v := schema.get("$schema")

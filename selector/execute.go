@@ -24,5 +24,5 @@ type Execution = execute.Execution
 // A Script is a program in JavaScript that calls tools.
 type Script = script.Script
 
-// A ScriptOutcome is what a script has given.
+// A ScriptOutcome is the outcome of a script.
 type ScriptOutcome = script.Outcome

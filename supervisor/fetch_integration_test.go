@@ -228,7 +228,7 @@ func TestFewFetchAtATime(t *testing.T) {
 	}
 }
 
-// A fetch that hangs ends with its startTimeout, and is tried again. A call says meanwhile what it waits for.
+// A fetch that hangs ends with its startTimeout, and is tried again. A call names meanwhile the step that it waits for.
 func TestFetchHangs(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()

@@ -55,7 +55,7 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 			c.Arguments, _ = schema.keys.Shown(schema.names, fixed) // with the server's keys they mean the same
 			c.Sent, c.Repaired = withFixed(t, fixed), how
 			c.compared(nil, schema.err)
-		} else if excused { // a default may not fit, and then the server knows what it means
+		} else if excused { // a default may not fit, and then the server knows its meaning
 			c.compared(nil, nil)
 		}
 	}

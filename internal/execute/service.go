@@ -279,7 +279,7 @@ func (s *Service) unmark(params json.RawMessage, key string) (replica string, _ 
 		return name, wire.SetMember(params, key, wire.AppendString(nil, rest)), nil
 	}
 	if s.Own == "" {
-		return "", nil, &session.Error{Code: session.CodeInvalidParams, Message: "the " + key + " is not valid: the node that gave it out is gone, or never did"}
+		return "", nil, session.InvalidParams("the " + key + " is not valid: the node that gave it out is gone, or never did")
 	}
 	return s.Own, params, nil
 }

@@ -12,18 +12,8 @@ func While(ctx context.Context, interval time.Duration, holds func(context.Conte
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		again := time.NewTicker(interval)
-		defer again.Stop()
-		for {
-			select {
-			case <-again.C:
-			case <-ctx.Done():
-				return
-			}
-			if !holds(ctx) {
-				cancel(why)
-				return
-			}
+		if !Within(ctx.Done(), interval) && Poll(ctx, interval, func() bool { return !holds(ctx) }) {
+			cancel(why)
 		}
 	})
 	return ctx, func() {

@@ -26,7 +26,7 @@ type Writer struct {
 	published
 	Saves    saver
 	onDemand bool
-	lists    *zap.Logger // of faults in what servers list
+	lists    *zap.Logger // of faults in the lists of servers
 
 	// Also guarded by published.mu:
 	others map[string]config.Server // servers of other nodes, of which nothing is stored

@@ -1,4 +1,4 @@
-// Package budget bounds what clients hold at once, in number and in bytes, each client and all together.
+// Package budget bounds the things that clients hold at once, in number and in bytes, each client and all together.
 //
 // The servers of all profiles of a router share one [Budget] of its clients, and one of other nodes.
 package budget
@@ -23,7 +23,7 @@ const (
 // A Bound is how many things there may be, and their bytes; 0 is any number.
 type Bound struct{ Each, All, EachBytes, AllBytes int }
 
-// A Budget counts what clients hold.
+// A Budget counts the things that clients hold.
 type Budget struct {
 	bounds [kinds]Bound
 
@@ -99,7 +99,7 @@ func (b *Budget) Release(k Kind, owner any, bytes int) {
 	b.add(k, owner, -1, -bytes)
 }
 
-// add adds to what the owner holds, and everyone. b.mu must be held.
+// add adds to the things of the owner, and of everyone. b.mu must be held.
 func (b *Budget) add(k Kind, owner any, things, bytes int) {
 	for _, h := range []holder{{k, owner}, {k, everyone{}}} {
 		now := count{b.held[h].things + things, b.held[h].bytes + bytes}

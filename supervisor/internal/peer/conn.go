@@ -54,7 +54,7 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, e
 		_, err = wire.ParseObject(r.Meta) // whose members stamp has copied one by one
 	}
 	if err != nil {
-		return nil, &session.Error{Code: session.CodeInvalidParams, Message: "params: " + err.Error()}
+		return nil, session.InvalidParams("params: " + err.Error())
 	}
 	if err := c.Cause(); err != nil {
 		return nil, notSent(c, err)

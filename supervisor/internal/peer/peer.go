@@ -76,7 +76,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 			return raw, nil
 		}
 		if round == maxRounds {
-			return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("server %q asked for input %d times", p.host.Server, maxRounds)}
+			return nil, session.Internal(fmt.Sprintf("server %q asked for input %d times", p.host.Server, maxRounds))
 		}
 		if r.Params, err = p.Questions.answerRound(ctx, r, raw, &declined); err != nil {
 			return nil, err

@@ -116,7 +116,7 @@ func (q *Questions) refuse(method string, rule error) (json.RawMessage, error) {
 	q.conn.host.Limits.note(rule)
 	switch {
 	case !errors.Is(rule, errDeclined):
-		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.conn.host.Server, rule)}
+		return nil, session.Internal(fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.conn.host.Server, rule))
 	case method == "elicitation/create":
 		return json.RawMessage(`{"action":"decline"}`), nil
 	}
@@ -254,8 +254,8 @@ func asMessage(m wire.Message) session.Message {
 
 // refusal is the error for a question to an unknown client.
 func refusal(server, why string) error {
-	return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf(
-		"the router can't pass this request of server %q on: %s; from its next session on, each client gets a process of its own", server, why)}
+	return session.Internal(fmt.Sprintf(
+		"the router can't pass this request of server %q on: %s; from its next session on, each client gets a process of its own", server, why))
 }
 
 // isDeclined reports whether a client, or the person who uses it, has declined a

@@ -111,7 +111,7 @@ func (q *Questions) answerRound(ctx context.Context, r session.Request, result j
 	for key, value := range wire.All(requests) {
 		method, _ := wire.String(wire.Member(value, "method"))
 		if !session.IsAsk(method) {
-			return nil, &session.Error{Code: session.CodeInternal, Message: "the server asked the client for " + strconv.Quote(method) + ", which no client answers"}
+			return nil, session.Internal("the server asked the client for " + strconv.Quote(method) + ", which no client answers")
 		}
 		var answer json.RawMessage
 		var err error

@@ -141,7 +141,7 @@ func (l *Lines) understand(line []byte) bool {
 // number matches numbers and times in a quoted pattern: they may differ from one text before a message to the next, as blanks may.
 var number, blanks = lazy.Regexp(`(?:[\w:,-]|\\[.+])*\d(?:[\w:,-]|\\[.+])*`), lazy.Regexp(`\s+`)
 
-// likeBanner returns what matches a text at the beginning of a line, and the same one with other times, numbers and blanks.
+// likeBanner returns a pattern for a text at the beginning of a line, and the same one with other times, numbers and blanks.
 func likeBanner(text []byte) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(string([]rune(string(text))))
 	pattern = number().ReplaceAllLiteralString(pattern, `[\w.:,+-]+`)

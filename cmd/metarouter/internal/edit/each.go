@@ -65,7 +65,7 @@ func (in *Installation) record(result []byte) error {
 	return nil
 }
 
-// undo puts back what --each and --replace have replaced. records is the file that has the records.
+// undo puts back the entries that --each and --replace have replaced. records is the file that has the records.
 func (in *Installation) undo(records string) error {
 	if in.was.Empty() {
 		return console.Usage(fmt.Errorf("neither --each nor --replace has changed %s", in.source.Path))

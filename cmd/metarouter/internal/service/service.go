@@ -158,7 +158,7 @@ func (s *service) pipeline(record *editRecord) reload.Pipeline {
 	}
 }
 
-// servers returns the MCP servers of the router. A router of several processes leaves it to their clients what they see.
+// servers returns the MCP servers of the router. A router of several processes lets their clients choose a view.
 func (s *service) servers(r *adapter.Router) *server.Servers {
 	always, view := chosen(s.flags.Profile, s.flags.Only), s.flags.View
 	if s.flags.Host != "" {
