@@ -42,7 +42,8 @@ func flat(definition hujson.Value, tool object, description string) (packed json
 //
 //   - the root has properties;
 //   - a list of texts has a type;
-//   - references stand alone, and lead to definitions of the root, or to the root.
+//   - a required property is one of the properties;
+//   - references stand alone, and lead to definitions of the root.
 func forAPIs(schema object) (changed bool) {
 	if schema.get("properties") == nil {
 		schema.put("properties", &hujson.Object{})
@@ -54,6 +55,7 @@ func forAPIs(schema object) (changed bool) {
 			o.put("type", hujson.String("string"))
 			changed = true
 		}
+		changed = declare(o) || changed
 		changed = d.define(o) || changed
 		changed = isolate(o) || changed
 	})
@@ -65,6 +67,31 @@ func forAPIs(schema object) (changed bool) {
 			o.remove("$anchor")
 			o.remove("$dynamicAnchor")
 		})
+	}
+	return changed
+}
+
+// declare adds the properties that a schema requires and does not have, of any value. Names that APIs refuse are no longer required.
+func declare(o object) (changed bool) {
+	names, _ := texts(o.get("required"))
+	properties, ok := asObject(o.get("properties"))
+	if !ok {
+		properties = object{&hujson.Object{}}
+	}
+	known := properties.index()
+	required := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, declared := known[name]
+		if !declared && goodKey.MatchString(name) {
+			properties.add(name, &hujson.Object{})
+			known[name] = 0
+			o.put("properties", properties.Object)
+			declared, changed = true, true
+		}
+		return !declared
+	})
+	if len(required) < len(names) {
+		o.put("required", array(required))
+		changed = true
 	}
 	return changed
 }
@@ -108,7 +135,7 @@ type definer struct {
 func (d *definer) define(o object) (changed bool) {
 	ref, ok := text(o.get("$ref"))
 	target, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
-	if !ok || err != nil || target == "" || target == "/$defs" || strings.HasPrefix(target, "/$defs/") && strings.Count(target, "/") == 2 {
+	if !ok || err != nil || target == "/$defs" || strings.HasPrefix(target, "/$defs/") && strings.Count(target, "/") == 2 {
 		return false
 	}
 	if d.names[target] == "" && !d.add(target) {
@@ -140,7 +167,13 @@ func (d *definer) add(target string) (added bool) {
 	for n := len(d.names); !goodKey.MatchString(name) || definitions.get(name) != nil; n++ {
 		name = fmt.Sprintf("schema%d", n)
 	}
-	definitions.add(name, found.Value)
+	schema := found.Value
+	if target == "" {
+		root := object{&hujson.Object{Members: d.root.Members}}
+		root.keep(func(i int) bool { return root.name(i) != "$defs" && root.name(i) != "definitions" })
+		schema = root.Object
+	}
+	definitions.add(name, schema)
 	d.names[target] = name
 	return true
 }

@@ -112,10 +112,20 @@ func TestSSEEnds(t *testing.T) {
 // "type": "http" reaches a server that has the older transport alone.
 func TestSSEOfTypeHTTP(t *testing.T) {
 	t.Parallel()
-	srv := newFarSSE(t, "messages?session=1", nil)
-	f := supervise(t, at(srv.URL+"/sse", config.StreamableHTTP))
-	f.await("r", status.Ready)
-	f.mustCall("r", "x", "{}")
+	for _, refusal := range []int{400, 404, 405, 406, 415, 501} {
+		srv := newFarSSE(t, "messages?session=1", nil)
+		sse := srv.early
+		srv.early = func(w http.ResponseWriter, v visit) bool {
+			if v.Request.Method == "POST" && v.URL.Path != "/messages" {
+				w.WriteHeader(refusal)
+				return true
+			}
+			return sse(w, v)
+		}
+		f := supervise(t, at(srv.URL+"/sse", config.StreamableHTTP))
+		f.await("r", status.Ready)
+		f.mustCall("r", "x", "{}")
+	}
 }
 
 func TestSSERefused(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -202,9 +203,9 @@ type StatusError struct {
 
 // NotHere reports whether the server of this url has another transport or era. "400
 // Bad Request, 404 Not Found, or 405 Method Not Allowed" are how servers of one
-// transport answer the other (2026-07-28, transports/streamable-http).
+// transport answer the other (2026-07-28, transports/streamable-http); web servers that know no POST also answer 406, 415 or 501.
 func (e *StatusError) NotHere() bool {
-	return e.Status == 400 || e.Status == 404 || e.Status == 405
+	return slices.Contains([]int{400, 404, 405, 406, 415, 501}, e.Status)
 }
 
 // statusError returns the error of a response.
