@@ -142,7 +142,9 @@ func (q *query) notePartial(missing []string) {
 func whyNotRun(routed selector.Routed, yes bool) string {
 	t, lacks := routed.Selection.Tool, strings.Join(routed.Missing, ", ")
 	var reasons []string
-	if lacks != "" {
+	if len(routed.Missing) == 1 {
+		reasons = append(reasons, "it needs the argument "+lacks)
+	} else if lacks != "" {
 		reasons = append(reasons, "it needs the arguments "+lacks)
 	}
 	if routed.Ambiguous {

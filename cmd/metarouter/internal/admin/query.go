@@ -110,7 +110,7 @@ const (
 	maxReason = 120 // characters of an error that a note has
 	maxFailed = 10  // servers that a note names
 
-	maxEncoding = 10 * time.Second // of all tools, for one search
+	maxEncoding = 30 * time.Second // of all tools, for one search
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
