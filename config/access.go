@@ -76,7 +76,7 @@ func checkCertificates(d *decoder, r *Router) {
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
 		d.examineFile(at, func() error { return checkAuthorities(h.ClientCA) }, `'metarouter serve --http' does not start with this "clientCA"`,
 			"write the path of a PEM file with the certificates that sign those of clients")
-		if len(h.Certificates) == 0 {
+		if len(h.Certificates) == 0 && d.refused == nil { // else a mistake in them may be reported
 			d.mistake(at, `"clientCA" lets no client in without "certificates"; write "certificates": {"CN=NAME": "PROFILE"}, with the subject of a certificate and the profile that its clients get`)
 		}
 		if h.TLSCert == "" {

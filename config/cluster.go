@@ -157,6 +157,9 @@ func warnOfCluster(d *decoder, c Cluster, servers []Server) {
 	names := namesOf(servers)
 	d.at(atCluster + ".share")
 	for i, e := range d.last[atCluster+".share"].elements() {
+		if len(c.Share) <= i {
+			return // its mistake was reported
+		}
 		text := c.Share[i]
 		if strings.Trim(text, "*") == "" {
 			d.warn(e.StartOffset, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)

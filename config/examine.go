@@ -30,11 +30,10 @@ func (c Config) Examine() Config {
 		return c
 	}
 	c.env.examines = true
-	c.Problems = slices.Clone(c.Problems) // with problems of callers, such as that there is no file
-	if examined, err := assemble(c.sources, c.env); err == nil {
-		c.Problems = append(c.Problems, slices.DeleteFunc(examined.Problems, func(p Problem) bool { return slices.Contains(c.Problems, p) })...)
-		c.sortProblems()
-	}
+	c.Problems = slices.Clone(c.Problems)     // with problems of callers, such as that there is no file
+	examined, _ := assemble(c.sources, c.env) // its error was returned before
+	c.Problems = append(c.Problems, slices.DeleteFunc(examined.Problems, func(p Problem) bool { return slices.Contains(c.Problems, p) })...)
+	c.sortProblems()
 	return c
 }
 

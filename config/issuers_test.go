@@ -131,9 +131,9 @@ func TestOAuthFailsClosed(t *testing.T) {
 		`"oauth": {"issuers": ` + good + `}`:                        {",", `error: "issuers" must be an array`},
 		`"oauth": {"issuers": [` + good + `, "https://b.example"]}`: {"https://id.example,,", `error: an issuer must be an object, so this issuer`},
 		`"oauth": {"issuers": [` + good + `, {"url": 1}]}`:          {"https://id.example,,", `error: "url" must be a string, so this issuer`},
-		`"oauth": {"issuers": [` + good + `, {"url": "https://b.example"}, ` + good + `]}`: {",", `error: this issuer is here twice`},
-		`"oauth": {"issuers": [` + strings.Repeat(good+",", 21) + `]}`:                     {",", `error: "issuers" must have at most 20 elements`},
-		`"publicUrl": "", "oauth": {"issuers": [` + good + `]}`:                            {",", `error: "publicUrl" is here twice`},
+		`"oauth": {"issuers": [` + good + `, {"url": "https://b.example", "profiles": {"*": "ci"}}, ` + good + `]}`: {",", `error: this issuer is here twice`},
+		`"oauth": {"issuers": [` + strings.Repeat(good+",", 21) + `]}`:                                              {",", `error: "issuers" must have at most 20 elements`},
+		`"publicUrl": "", "oauth": {"issuers": [` + good + `]}`:                                                     {",", `error: "publicUrl" is here twice`},
 	} {
 		c := loadHTTP(t, text)
 		urls := ""

@@ -172,17 +172,15 @@ func assemble(sources []source, env environment) (Config, error) {
 			c.Servers = append(c.Servers, d.server(e, c.Router))
 		}
 	})
-	if d.refused == nil { // else their mistakes may follow from another one
-		addScripts(d, &c)
-		checkTLS(d, c.Router.HTTP)
-		examineOpen(d, c.Router.HTTP)
-		checkTokens(d, c)
-		checkIssuers(d, c)
-		checkCertificates(d, &c.Router)
-		checkLogs(d, c.Router)
-		checkProfiles(d, c)
-		checkCluster(d, &c)
-	}
+	addScripts(d, &c)
+	checkTLS(d, c.Router.HTTP)
+	examineOpen(d, c.Router.HTTP)
+	checkTokens(d, c)
+	checkIssuers(d, c)
+	checkCertificates(d, &c.Router)
+	checkLogs(d, c.Router)
+	checkProfiles(d, c)
+	checkCluster(d, &c)
 	c.Problems = d.problems
 	c.sortProblems()
 	last := c.Files[max(len(c.Files)-1, 0):] // empty without files
@@ -193,7 +191,7 @@ func assemble(sources []source, env environment) (Config, error) {
 		c.Problems = append(c.Problems, Problem{File: last[0], Severity: severityWarning, Message: fmt.Sprintf("and %d more warnings", more)})
 	}
 	if d.refused != nil {
-		return Config{Files: c.Files, Text: c.Text, Servers: c.Servers, Problems: c.Problems}, *d.refused
+		return Config{Files: c.Files, Text: c.Text, Servers: c.Servers, Problems: c.Problems, sources: sources, env: env}, *d.refused
 	}
 	return c, nil
 }

@@ -373,8 +373,8 @@ func TestProblems(t *testing.T) {
 // Each mistake is reported, also next to others that refuse the file.
 func TestMistakesAtOnce(t *testing.T) {
 	for oauth, says := range map[string]string{`{}`: `"oauth" has no issuers`, `{"issuers": [{"url": "https://a.example"}, {"url": "https://a.example"}]}`: "this issuer is here twice"} {
-		c := anyText(t, `{"metarouter": {"mode": "x", "http": {"oauth": `+oauth+`}, "cluster": {"urls": ["nats://a", "ws://b"]}}}`)
-		for _, want := range []string{`error: "mode" must be`, "error: " + says, `error: "urls" must be either`} {
+		c := anyText(t, `{"metarouter": {"mode": "x", "http": {"oauth": `+oauth+`, "tokens": [{"token": "0123456789abcdef", "profile": "gone"}]}, "cluster": {"urls": ["nats://a", "ws://b"], "share": ["gone"]}}}`)
+		for _, want := range []string{`error: "mode" must be`, "error: " + says, `error: "urls" must be either`, `error: there is no profile "gone"`, `warning: "share" has the server "gone"`} {
 			expect.Contains(t, saidOf(c), want)
 		}
 	}

@@ -106,8 +106,8 @@ func checkTokens(d *decoder, c Config) {
 	for i := range c.Router.HTTP.Tokens {
 		t := &c.Router.HTTP.Tokens[i]
 		same := cmp.Or(t.Hash, t.Secret.Text)
-		if same == "" {
-			continue
+		if same == "" || i >= len(elements) {
+			continue // its mistake was reported
 		}
 		at := elements[i].StartOffset
 		if !d.within(noToken, func() {

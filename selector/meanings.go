@@ -3,6 +3,7 @@ package selector
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"slices"
@@ -84,20 +85,20 @@ func sentences(c *index.Collection) []string {
 	return all
 }
 
-// Encode makes the vectors of all tools, prompts and resources, on one processor, and keeps them. Searches are
-// right without it, but go by words while many vectors are missing.
-func (s *Selector) Encode(ctx context.Context) error {
+// Encode makes the vectors of all tools, prompts and resources, on one processor, and keeps them, also if ctx ends
+// first. Searches are right without it, but go by words while many vectors are missing.
+func (s *Selector) Encode(ctx context.Context) (err error) {
 	var all []string
 	for _, of := range []func(context.Context) (*index.Collection, error){s.index.Tools, s.index.Others} {
-		c, err := of(ctx)
-		if err != nil {
-			return err
+		c, failed := of(ctx)
+		if failed != nil {
+			err = failed
+			break
 		}
-		if s.meanings.of(ctx, c, 1) != nil {
-			all = append(all, sentences(c)...)
-		}
+		all = append(all, sentences(c)...)
+		s.meanings.of(ctx, c, 1)
 	}
-	return s.meanings.store.Save(all)
+	return errors.Join(err, s.meanings.store.Save(all))
 }
 
 // nearness says how near items are to a task and to its steps.

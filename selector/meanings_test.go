@@ -2,7 +2,9 @@ package selector
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
@@ -100,6 +102,23 @@ func TestRunEncodes(t *testing.T) {
 	again.meanings.patience = 0
 	if found, err := again.Find(t.Context(), Query{Task: "commit"}); err != nil || found.By != byRanking {
 		t.Errorf("found by %s, %v", found.By, err)
+	}
+}
+
+// A process that ends after a search keeps the vectors that it made, so that the next one goes on.
+func TestEncodeKeepsWhatItHas(t *testing.T) {
+	folder := t.TempDir()
+	_, r := filled(t, git...)
+	once := New(r, Options{Vectors: encoder.OpenStore(encoder.Tool, folder)})
+	_, err := once.Find(t.Context(), Query{Task: "commit"})
+	expect.OK(t, errors.Join(err, once.Close()))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := once.Encode(ended); err == nil {
+		t.Error("no error of a closed index")
+	}
+	if files, err := os.ReadDir(folder); len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
 	}
 }
 

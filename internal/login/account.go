@@ -228,7 +228,7 @@ func (a *account) change(ctx context.Context, l *storedLogin, change func(*store
 		select {
 		case <-time.After(500 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("write the refreshed token: %w", err)
+			return nil, fmt.Errorf("keep the refreshed login: %w", err)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (s *Source) find(ctx context.Context, c oauth.Challenge, again bool) (*oaut
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, fmt.Errorf("find the issuer of its tokens: %w", err)
+		return nil, fmt.Errorf("find its issuer: %w", err)
 	case found.Issuer.TokenEndpoint == "":
 		return nil, ErrNoOAuth
 	}

@@ -176,7 +176,7 @@ func (e *NeedsAuthError) Error() string {
 	case e.NoLogin != nil:
 		return fmt.Sprintf(`needs a token, and none could be got: %v; if it takes tokens of another kind, put "Authorization": "Bearer ${TOKEN}" into the entry's headers`, e.NoLogin)
 	case e.HadToken:
-		return fmt.Sprintf("needs a token: the one in \"Authorization\" of the entry's headers is refused (HTTP %d)", e.Status)
+		return fmt.Sprintf("needs a token, since the one in \"Authorization\" of the entry's headers is refused (HTTP %d)", e.Status)
 	}
-	return `needs a token: put "Authorization": "Bearer ${TOKEN}" into the entry's headers`
+	return `needs a token; put "Authorization": "Bearer ${TOKEN}" into the entry's headers`
 }

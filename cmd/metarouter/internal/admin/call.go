@@ -88,6 +88,7 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
+	q.awaitMeaning()
 	client := &nonInteractiveClient{yes: in.Yes, agreed: in.Agreed}
 	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
 		Query:     selector.Query{Task: in.Task, Capabilities: in.Capabilities},
@@ -141,7 +142,9 @@ func (q *query) notePartial(missing []string) {
 func whyNotRun(routed selector.Routed, yes bool) string {
 	t, lacks := routed.Selection.Tool, strings.Join(routed.Missing, ", ")
 	var reasons []string
-	if lacks != "" {
+	if len(routed.Missing) == 1 {
+		reasons = append(reasons, "it needs the argument "+lacks)
+	} else if lacks != "" {
 		reasons = append(reasons, "it needs the arguments "+lacks)
 	}
 	if routed.Ambiguous {
@@ -371,6 +374,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 			if err := part(ctx).awaitTools(false); err != nil {
 				return selector.Ranking{}, err
 			}
+			part(ctx).awaitMeaning()
 			return q.view.Find(ctx, task)
 		},
 		Allow: allow,

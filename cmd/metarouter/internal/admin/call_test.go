@@ -24,8 +24,8 @@ func TestWhyNotRun(t *testing.T) {
 		want      string
 	}{
 		{selector.Routed{Unsure: unsure}, true, false, "a:b was not run: " + unsure + "; --yes permits it"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the arguments path; " + unsure + "; --yes permits it. For example:\n  metarouter call a:b path=some/path"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the arguments path. For example:\n  metarouter call a:b path=some/path"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the argument path; " + unsure + "; --yes permits it. For example:\n  metarouter call a:b path=some/path"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the argument path. For example:\n  metarouter call a:b path=some/path"},
 		{selector.Routed{Unsure: unsure}, false, false, "a:b was not run: " + unsure},
 		{selector.Routed{Unsure: unsure, Ambiguous: true}, true, false, "a:b was not run: several servers have this tool (a, c), and neither"},
 	} {

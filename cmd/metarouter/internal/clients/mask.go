@@ -67,10 +67,10 @@ type stretch struct {
 func (d stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
 
 // isBag reports whether every value in an object or array of that name may be a secret: env, environment, envs, headers,
-// http_headers, secrets, credentials.
+// http_headers, secrets, credentials; but inheritEnv has names.
 func isBag(name string) bool {
 	lower := strings.ToLower(name)
-	return strings.Contains(lower, "env") || strings.Contains(lower, "header") || secret.Maybe(name)
+	return lower != "inheritenv" && strings.Contains(lower, "env") || strings.Contains(lower, "header") || secret.Maybe(name)
 }
 
 // mask hides the secrets in v, which is the value of key. all says that every value is one.

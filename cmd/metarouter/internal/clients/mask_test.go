@@ -54,7 +54,7 @@ var maskedStrings = []string{
 
 // maskedDocuments are documents in the same way.
 var maskedDocuments = []string{
-	`{"env": {"SHOW": "hush", "show": 5, "e": "", "v": "${SHOW}", "w": "Bearer ${SHOW}", "x": "a${V}hush", "t": true}}`, `{"headers": {"Show": ["hush", {"show": "hush"}]}}`, `{"Env": {"A": "hush"}, "environment": {"A": "hush"}, "header": "show", "environment": "show"}`, `{"secrets": {"a": "hush", "b": {"c": ["hush"], "d": 5, "e": "${SHOW}"}}, "credentials": [{"a": "hush"}], "http_headers": {"X": "hush"}, "envs": ["A=hush"]}`,
+	`{"env": {"SHOW": "hush", "show": 5, "e": "", "v": "${SHOW}", "w": "Bearer ${SHOW}", "x": "a${V}hush", "t": true}}`, `{"headers": {"Show": ["hush", {"show": "hush"}]}}`, `{"Env": {"A": "hush"}, "environment": {"A": "hush"}, "header": "show", "environment": "show"}`, `{"secrets": {"a": "hush", "b": {"c": ["hush"], "d": 5, "e": "${SHOW}"}}, "credentials": [{"a": "hush"}], "http_headers": {"X": "hush"}, "envs": ["A=hush"], "inheritEnv": ["SHOW"]}`,
 	`{"mcpServers": {"env": {"command": "show", "args": ["show"], "env": {"A": "hush"}}, "headers": {"url": "show", "headers": {"A": "hush"}}, "token": "hush"}}`, `{"mcpServers": {"mcpServers": {"env": {"command": "hush"}}}}`,
 	`{"token": "hush", "tokens": ["hush", 1], "show": "show"}`, `{"primaryApiKey": "hush"}`, `{"api key": "hush"}`, `{"oauthAccount": {"accountUuid": "hush", "emailAddress": "hush", "x": "hush"}}`, `{"session": "hush", "email": "hush", "signature": "hush", "author": "hush"}`,
 	`{"my-pat": "hush", "key": "hush", "a.key": "hush", "pwd": "hush", "pw": "hush", "pass": "hush", "db_pass": "hush", "pin": "hush", "dsn": "hush"}`, `{"-u": "hush", "--user": "hush", "user": "show", "u": "show", "username": "show", "spin": "show"}`,

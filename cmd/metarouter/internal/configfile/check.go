@@ -31,6 +31,8 @@ func (s *Source) Check(ctx context.Context) error {
 	if p, ok := errors.AsType[config.Problem](err); ok {
 		if c.Problems == nil { // it is no JSON
 			c = config.Config{Files: paths, Problems: []config.Problem{p}}
+		} else {
+			c = c.Examine()
 		}
 		s.Console.Note("note: no router starts with this text; one that runs goes on with the last good one")
 		return printProblems(s.Console, c)
