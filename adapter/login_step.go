@@ -71,12 +71,21 @@ type notLoggedIn struct{ error }
 
 func (e notLoggedIn) Unwrap() []error { return []error{e.error, session.ErrNotSent} }
 
+// notListed is why the lists of a server whose users have sessions of their own can't be read. Only the login of the router's own user,
+// with which they are read, would help.
+type notListed struct{ error }
+
+func (e notListed) Unwrap() error { return e.error }
+
 // logIn is LogIn, but its errors need not wrap ErrNotSent.
 func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps bool, why error) {
 	who, ok := session.CallerOf(from)
 	needed := neededLogin(err)
 	if !ok || needed == nil {
 		return false, nil
+	}
+	if errors.As(err, new(notListed)) && who.Principal != "" {
+		return true, fmt.Errorf("the tools of server %q are not known yet, and a login of yours does not help: ask the administrator of this router to run 'metarouter login %s' on its machine, then send the request again", needed.Server, needed.Server)
 	}
 	if !who.MayLogIn && !a.current.load().entry(needed.Server).PerUser {
 		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())

@@ -92,6 +92,10 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 	waiting, _ := statusOf(r.accounts.supervisor, "s")
 	expect.Equal(t, len(r.Tools()), 0, "tools that are listed with a user's login")
 	expect.Contains(t, waiting.LastError, "the router's own user")
+	helps, why := r.View.LogIn(t.Context(), ann, r.View.Await(t.Context(), "s"))
+	if !helps || why == nil || !strings.Contains(why.Error(), "to run 'metarouter login s' on its machine") {
+		t.Errorf("a user, of tools that are not listed: %t, %v", helps, why)
+	}
 	stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
 		go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
 		return "accept", nil

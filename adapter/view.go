@@ -89,7 +89,10 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 		m.settled(ctx)
 	}
 	if c.router.current.load().entry(server).Personal() { // no one's session is meant
-		return c.router.supervisor.Await(ctx, server)
+		if err := c.router.supervisor.Await(ctx, server); err != nil {
+			return notListed{err}
+		}
+		return nil
 	}
 	_, err := c.router.sessions.Session(ctx, server, nil)
 	return err

@@ -108,18 +108,31 @@ func TestPrincipals(t *testing.T) {
 	if !ok {
 		t.Fatalf("no task: %s", answer)
 	}
-	get := rpc("tasks/get", `"taskId":"`+id+`",`+modernMeta)
-	if _, answer := w.text(http.MethodPost, "/mcp", get, append(modernHeaders("tasks/get", id), one...)...); !strings.Contains(answer, `"asked":{"taskId":"1"}`) {
-		t.Errorf("the task's owner: %s", answer)
-	}
-	if _, answer := w.text(http.MethodPost, "/mcp", get, append(modernHeaders("tasks/get", id), two...)...); !strings.Contains(answer, "no such task") {
-		t.Errorf("someone else: %s", answer)
-	}
-	if _, answer := w.text(http.MethodPost, "/mcp", strings.ReplaceAll(get, id, "s/1"), append(modernHeaders("tasks/get", "s/1"), two...)...); !strings.Contains(answer, "no such task") {
-		t.Errorf("a guess: %s", answer)
+	mine, theirs := w.session(one...), w.session(two...)
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list"} {
+		relayed := method != "tasks/result" && method != "tasks/list" // which are not of the extension
+		for _, guess := range []string{id, "s/1", "1", strings.Replace(id, "s:", "s:x", 1)} {
+			params := `"taskId":"` + guess + `"`
+			for who, how := range map[string]struct {
+				header []string
+				meta   string
+				owner  bool
+			}{
+				"the task's owner":           {append(modernHeaders(method, guess), one...), "," + modernMeta, true},
+				"someone else":               {append(modernHeaders(method, guess), two...), "," + modernMeta, false},
+				"the owner, in 2025":         {mine, "", false}, // whose tasks are others
+				"someone else, in 2025":      {theirs, "", false},
+				"someone else, as plain RPC": {two, "", false},
+			} {
+				_, answer := w.text(http.MethodPost, "/mcp", rpc(method, params+how.meta), how.header...)
+				passed := strings.Contains(answer, `"asked":{"taskId":"1"}`)
+				if want := how.owner && guess == id && relayed; passed != want || !passed && !strings.Contains(answer, `"error"`) {
+					t.Errorf("%s, %s of %q: %s", who, method, guess, answer)
+				}
+			}
+		}
 	}
 
-	mine, theirs := w.session(one...), w.session(two...)
 	r.say("s", nil, session.Message{Method: "notifications/message", Params: json.RawMessage(`{"level":"alert","data":"secret"}`)})
 	stream := reading(t, w.get(theirs))
 	defer stream.body.Close()

@@ -118,7 +118,8 @@ func TestExchangeRefusals(t *testing.T) {
 	for code, want := range map[string]string{
 		"invalid_target":         `an administrator must correct "exchange" in the server's entry`,
 		"invalid_scope":          `an administrator must correct "exchange" in the server's entry`,
-		"access_denied":          "log in to the issuer again",
+		"access_denied":          `add the router's "clientId" to the audience`,
+		"invalid_request":        "log in to the issuer again",
 		"unsupported_grant_type": `permit this client token exchange there`,
 		"invalid_client":         `an administrator must correct "clientId" and "clientSecret"`,
 	} {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -38,9 +40,10 @@ const (
 // A login is found by the URL of its server. The name of its issuer is in it: a server has one login
 // at a time.
 type Store struct {
-	folder string        // "" keeps the content in memory only
-	vault  *vault.Vault  // of the folder
-	wrote  signal.Change // of the content, by this store
+	folder string              // "" keeps the content in memory only
+	vault  *vault.Vault        // of the folder
+	wrote  signal.Change       // of the content, by this store
+	reads  *semaphore.Weighted // of 1, so that one read serves all who wait: the sessions of all users look at each change
 
 	mu   sync.Mutex  // guards the fields below
 	kept *content    // as it was read last, not changed any more; nil before
@@ -53,7 +56,7 @@ type Store struct {
 // NewStore returns the store of the folder, next to the user's own configuration; with "", one that ends with the process.
 // It reads nothing.
 func NewStore(folder string) *Store {
-	return &Store{folder: folder, vault: vault.Logins(folder), memory: make(map[string]string), turn: make(chan struct{}, 1)}
+	return &Store{folder: folder, vault: vault.Logins(folder), reads: semaphore.NewWeighted(1), memory: make(map[string]string), turn: make(chan struct{}, 1)}
 }
 
 // A content is everything in a store.
@@ -125,15 +128,16 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 		defer s.mu.Unlock()
 		return parse(s.memory[valueName])
 	}
-	file, err := s.vault.Stat() // before the file is read, so that a change between is seen
-	if err != nil {
-		return nil, err
+	if kept, _, err := s.unchanged(); err != nil || kept != nil && !fresh {
+		return kept, err
 	}
-	s.mu.Lock()
-	kept, same := s.kept, isSame(s.file, file)
-	s.mu.Unlock()
-	if kept != nil && same && !fresh {
-		return kept, nil
+	if s.reads.Acquire(ctx, 1) != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer s.reads.Release(1)
+	kept, file, err := s.unchanged()
+	if err != nil || kept != nil && !fresh {
+		return kept, err
 	}
 	data, err := s.vault.Get(ctx, valueName)
 	if err != nil && !errors.As(err, new(*vault.MissingError)) {
@@ -147,6 +151,18 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 	defer s.mu.Unlock()
 	s.kept, s.file = c, file
 	return c, nil
+}
+
+// unchanged returns the content that was read last if its file is the same; else nil, and the file before it is read, so that a change
+// between is seen.
+func (s *Store) unchanged() (*content, fs.FileInfo, error) {
+	file, err := s.vault.Stat()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || !isSame(s.file, file) {
+		return nil, file, err
+	}
+	return s.kept, file, nil
 }
 
 // isSame reports whether two descriptions are of one unchanged file; nil is no file.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,5 +25,34 @@ func TestIsSame(t *testing.T) {
 	one := stat(path)
 	if isSame(one, nil) || !isSame(one, stat(path)) || runtime.GOOS != "windows" && isSame(one, stat(path+"2")) {
 		t.Error("another file is taken for it, or it is for another file")
+	}
+}
+
+// TestOneReadServesAll checks that many who look at a changed file wait for one read of it, rather than each decrypting all logins.
+func TestOneReadServesAll(t *testing.T) {
+	t.Setenv("METAROUTER_KEYRING", "off")
+	folder := t.TempDir()
+	mine, other := NewStore(folder), NewStore(folder)
+	for round := range 20 {
+		expect.OK(t, other.edit(t.Context(), func(c *content) error {
+			c.Pins["round"] = strings.Repeat("x", round+1)
+			return nil
+		}))
+		var all sync.WaitGroup
+		var found sync.Map
+		for range 50 {
+			all.Go(func() {
+				c, err := mine.read(t.Context(), false)
+				expect.OK(t, err)
+				found.Store(c, nil)
+			})
+		}
+		all.Wait()
+		reads := 0
+		for c := range found.Range {
+			reads++
+			expect.Equal(t, len(c.(*content).Pins["round"]), round+1)
+		}
+		expect.Equal(t, reads, 1, "reads of one change")
 	}
 }

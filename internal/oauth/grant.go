@@ -146,8 +146,8 @@ func (g *Grantor) asking(form url.Values, scopes []string) url.Values {
 }
 
 // Revoke has the issuer forget the token (RFC 7009): the refresh token first, from which others
-// follow, and then the access token. It returns nil if the issuer has no way to revoke. An issuer
-// that revokes only one kind makes an error with the code unsupported_token_type.
+// follow, and then the access token. It returns nil if the issuer has no way to revoke, or says that a token is not valid any more. An
+// issuer that revokes only one kind makes an error with the code unsupported_token_type.
 func (g *Grantor) Revoke(ctx context.Context, t Token) error {
 	if g.Issuer.RevocationEndpoint == "" {
 		return nil
@@ -158,8 +158,12 @@ func (g *Grantor) Revoke(ctx context.Context, t Token) error {
 			continue
 		}
 		form := url.Values{"token": {one.token}, "token_type_hint": {one.kind}}
-		// A client ignores the body of a success (RFC 7009, section 2.2).
-		if _, err := g.form(ctx, "revocation", g.Issuer.RevocationEndpoint, form); err != nil && !errors.Is(err, errNoObject) {
+		_, err := g.form(ctx, "revocation", g.Issuer.RevocationEndpoint, form)
+		refusal, refused := errors.AsType[*Refusal](err)
+		switch {
+		case err == nil, errors.Is(err, errNoObject): // a client ignores the body of a success (RFC 7009, section 2.2)
+		case refused && refusal.Code == "invalid_token": // as Keycloak answers if the access token has ended with the refresh token
+		default:
 			failed = append(failed, fmt.Errorf("revoke the %s: %w", one.kind, err))
 		}
 	}

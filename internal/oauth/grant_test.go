@@ -491,6 +491,8 @@ func TestRevoke(t *testing.T) {
 		t.Errorf("asked %q, want %q", order, want)
 	}
 
+	g, _ = answers(`200 `, `400 {"error":"invalid_token"}`)
+	expect.OK(t, g.Revoke(t.Context(), token)) // the access token has ended with the refresh token
 	g, asked = answers(`200 OK`, `400 {"error":"unsupported_token_type"}`)
 	err := g.Revoke(t.Context(), token)
 	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Code != "unsupported_token_type" || len(asked.asked) != 2 {

@@ -86,7 +86,7 @@ func fits(kept Client, r Redirect) bool {
 // unknownClient advises a person if the issuer does not let clients register themselves.
 func unknownClient(s Settings, i Issuer, r Redirect, refused error) error {
 	entry := `"clientId": "…"`
-	if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
+	if u, err := url.Parse(r.URI); err == nil && u.Hostname() == "127.0.0.1" && u.Path == "/callback" && s.CallbackPort == 0 && s.CallbackURL == "" { // any free port
 		r.URI = fmt.Sprintf("http://localhost:%s/callback", u.Port())
 		entry += `, "callbackPort": ` + u.Port()
 	}
