@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -115,7 +117,7 @@ func TestCommandsAskTheRunningRouter(t *testing.T) {
 	state, pids := filepath.Join(t.TempDir(), "starts"), filepath.Join(t.TempDir(), "pids")
 	s := prepare(t, entries{
 		"s":      fake("-tools", "pid", "-pid-file", pids),
-		"broken": fake("-crash-at-start-times", "5", "-exit-on-unknown", "-state", state),
+		"broken": fake("-crash-at-start-times", "1000", "-exit-on-unknown", "-state", state),
 	}, nil)
 	c := s.serve("--mode", "direct")
 	pid := mustCall(t, c, "s__pid", "{}").text()
@@ -137,6 +139,7 @@ func TestCommandsAskTheRunningRouter(t *testing.T) {
 	if again := mustCall(t, c, "s__pid", "{}").text(); again == pid {
 		t.Error("the same process after a restart")
 	}
+	expect.OK(t, os.WriteFile(state, bytes.Repeat([]byte("start\n"), 1000), 0o600))
 	mcptest.WaitFor(t, "restarts to fix the broken server", func() bool {
 		_, _, code := s.run("restart", "broken")
 		return code == 0

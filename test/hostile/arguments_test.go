@@ -83,7 +83,7 @@ func TestForgedArguments(t *testing.T) {
 			continue
 		}
 		t.Run("validate "+validate, func(t *testing.T) {
-			r := prepare(t, map[string]any{"mode": "direct", "profiles": profiles})
+			r := prepare(t, map[string]any{"mode": "direct", "profiles": profiles, "scripts": map[string]any{"cpu": "1m", "timeout": "2m"}})
 			expect.OK(t, os.WriteFile(filepath.Join(r.dir, "server.sh"), []byte(noter), 0o600))
 			r.configure(map[string]any{"command": "sh", "args": []string{"server.sh"}, "cwd": r.dir, "validate": validate})
 			r.address = mcptest.FreeAddress(t)
