@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -101,6 +103,54 @@ func TestDisabledServerDrains(t *testing.T) {
 		}
 		if st := f.await("a", status.Disabled); st.LastError != "" || st.PID != 0 {
 			t.Errorf("disabled: %+v", st)
+		}
+	})
+}
+
+// A server that is enabled again while its last call ends takes calls then.
+func TestEnabledWhileItDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("a", "-tools", "pid,sleep")
+		f := supervise(t, entry)
+		f.mustCall("a", "pid", "{}")
+		slow := f.underWay("a", `{"ms":20000}`)
+		disabled := entry
+		disabled.Disabled = true
+		f.apply(disabled)
+		f.await("a", status.Stopping)
+		f.apply(entry)
+		f.await("a", status.Restarting)
+		f.mustCall("a", "pid", "{}")
+		expect.OK(t, <-slow, "the call under way")
+	})
+}
+
+// A call whose client's own session is being opened at an edit gets the session after it; after the last
+// edit, the error says that the server is disabled.
+func TestEditWhileClientsSessionOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "echo", "-start-delay", "2s")
+		f := supervise(t, entry)
+		f.await("r", status.Ready)
+		edited, disabled := fake("r", "-era", "legacy", "-tools", "echo", "-start-delay", "1500ms"), entry
+		disabled.Disabled = true
+		ann := clientOf("ann")
+		ann.capabilities = `{"elicitation":{}}`
+		for _, next := range []struct {
+			entry config.Server
+			want  string
+		}{{edited, ""}, {disabled, "disabled"}} {
+			for _, e := range []config.Server{entry, edited} {
+				f.launcher.Cache.Edit(e, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+			}
+			called := make(chan error, 1)
+			f.Release(ann)
+			go func() { called <- f.callAs(t.Context(), ann) }()
+			time.Sleep(time.Second)
+			f.apply(next.entry)
+			if err := <-called; next.want == "" && err != nil || next.want != "" && (err == nil || !strings.Contains(err.Error(), next.want)) {
+				t.Errorf("the call during an edit: %v", err)
+			}
 		}
 	})
 }

@@ -160,6 +160,9 @@ func (s *server) retire(in *instance, cause error, state status.State) {
 			})
 		}
 		in.drain(s.ending)
+		if errors.Is(cause, errEdited) && Startable(s.control.wanted()) { // enabled again meanwhile
+			state = status.Restarting
+		}
 	}
 	s.public.withdraw(in, state)
 	in.stop(cause)

@@ -138,7 +138,7 @@ func within(ctx context.Context, p *pool, shared *instance, of use, from session
 		switch {
 		case err == nil:
 			in = other
-		case !from.Modern() || ctx.Err() != nil:
+		case !from.Modern() || ctx.Err() != nil || isRenewed(err):
 			return nil, err
 		default: // it speaks older revisions only, or can't run twice
 			shared.otherEra.Store(false)
@@ -171,7 +171,8 @@ func (o *opener) asks(in *instance, capabilities json.RawMessage) []string {
 	return asked
 }
 
-// ofClient returns the session of the use for a client with this home, and opens it next to shared if there is none.
+// ofClient returns the session of the use for a client with this home, and opens it next to shared if there is none. If the
+// generation ended meanwhile, the error is the cause.
 func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, of use, on terms) (*instance, error) {
 	p.mu.Lock()
 	c := p.byUse[of]
@@ -199,10 +200,17 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 		}
 	}
 	if c.err != nil {
+		if why := context.Cause(c.life); isRenewed(why) {
+			return nil, why
+		}
 		return nil, p.opener.failed(c.err)
 	}
 	return c.in, nil
 }
+
+// isRenewed reports whether a session could not be opened because an edit or a restart began another generation
+// meanwhile, in which it can be.
+func isRenewed(err error) bool { return errors.Is(err, errEdited) || errors.Is(err, errRestarted) }
 
 // begin opens a session of the use next to shared, and keeps it until its life ends. It returns nil if the life of the server has
 // ended. p.mu must be held.

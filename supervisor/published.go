@@ -57,12 +57,15 @@ func (p *published) set(change func(*status.Status)) {
 	p.announce()
 }
 
-// edited forgets the failure of an entry that was replaced. It is no change that
-// others are woken for: the life follows it with one.
+// edited forgets the failure of an entry that was replaced. Calls wait for a server that is enabled again while it stops. It is
+// no change that others are woken for: the life follows it with one.
 func (p *published) edited(entry config.Server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Transport, p.state.LastError, p.state.Fault = string(entry.Transport), "", nil
+	if p.state.State == status.Stopping && Startable(entry) {
+		p.state.State = status.Restarting
+	}
 }
 
 // begin notes that a start begins. wanted is closed when someone waits for it.

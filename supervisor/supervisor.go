@@ -240,6 +240,16 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 	if err != nil {
 		return nil, err
 	}
+	for {
+		in, err := sessionWith(ctx, s, from)
+		if ctx.Err() != nil || !isRenewed(err) {
+			return in, err
+		}
+	}
+}
+
+// sessionWith is one attempt of [Supervisor.Session].
+func sessionWith(ctx context.Context, s *server, from session.Client) (session.Session, error) {
 	if entry := s.control.wanted(); entry.Personal() && Startable(entry) {
 		return personal(ctx, s.pool, entry, from)
 	}

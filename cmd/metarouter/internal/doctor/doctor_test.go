@@ -243,7 +243,7 @@ func TestOffer(t *testing.T) {
 		"slow itself":  {stdio("x"), status.Status{State: status.Ready, Took: 12 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, `it took 12 s to start; clients can use the other servers meanwhile.`},
 		"old protocol": {stdio("x"), status.Status{State: status.Ready, ProtocolVersion: "2024-11-05"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "2024-11-05"},
 		"shaky":        {stdio("x"), status.Status{State: status.Ready, Restarts: 2, LastError: "exited with status 3", Fault: &status.Fault{Kind: status.Exited}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "2 times. The last reason: exited with status 3"},
-		"reverted":     {stdio("x"), status.Status{State: status.Ready, Reverted: true, LastError: "the edit"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Broken, "edited entry does not start"},
+		"reverted":     {stdio("x"), status.Status{State: status.Ready, Reverted: true, LastError: "the edit"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Broken, "its last edit is not in use: the edit"},
 		"pinned":       {stdio("x"), ready, config.Router{Pinned: []string{"s:nope"}}, nil, []registry.NormalizedTool{plain}, Warning, `"pinned" has "s:nope"`},
 		"disabled":     {stdio("x"), status.Status{State: status.Disabled}, config.Router{}, nil, nil, Note, "metarouter enable s --write"},
 		"long call":    {stdio("x"), status.Status{State: status.Ready, Longest: 90 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "a call has been under way for 90 s. if it hangs: metarouter restart s"},

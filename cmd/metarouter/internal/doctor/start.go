@@ -47,7 +47,7 @@ func explainFailure(c Case, entry config.Server, s status.Status) (problem, fix 
 func checkRestarts(x *findings, entry config.Server, s status.Status) {
 	switch {
 	case s.Reverted:
-		x.add(Broken, "its edited entry does not start; the one before the edit is still running: "+s.LastError+".", "correct the entry, or undo the edit")
+		x.add(Broken, "its last edit is not in use: "+s.LastError+".", "correct the entry, or undo the edit")
 	case s.Fault != nil && s.Restarts > 0:
 		x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", prose.Count(s.Restarts, "time"), s.LastError), output{entry: entry}.rerun())
 	}
