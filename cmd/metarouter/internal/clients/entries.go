@@ -96,14 +96,10 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if object(&v) == nil {
 		return nil, errors.New(`the entry must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
-	var value any = excerpt{strings.TrimSpace(strings.ReplaceAll(entry, "\r\n", "\n")), "  "}
-	if d.compact {
-		value = v.Value
-	}
 	if m := entryOf(homes, keys, name); m != nil {
-		d.set(m, value)
+		d.set(m, v.Value)
 	} else {
-		err = d.putServers(keys, field{name, value})
+		err = d.putServers(keys, field{name, v.Value})
 	}
 	return d.bytes(), err
 }

@@ -3,7 +3,6 @@ package clients
 import (
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,16 +40,11 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 		return Imported{}, err
 	}
 	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
-	// Our file may have comments, unless Claude Code reads it too.
-	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
 	for _, e := range all {
 		theirs, err := e.convert(path)
 		if err != nil {
 			m.done.Notes = append(m.done.Notes, err.Error()+"; it is left out")
 			continue
-		}
-		if plain {
-			theirs.plain()
 		}
 		router := theirs.server.Self || e.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
@@ -108,7 +102,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
-	_ = m.doc.putServers(m.keys, field{theirs.name, excerpt{theirs.text, theirs.unit}}) // there is an object, or room for one
+	_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value}) // there is an object, or room for one
 	m.taken[theirs.name], done.Hashes[theirs.hash] = true, theirs.name
 	if MayNeedLogin(theirs.server) {
 		done.Login = append(done.Login, theirs.name)
