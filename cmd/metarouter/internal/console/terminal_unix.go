@@ -69,7 +69,5 @@ func readable(fd int, within time.Duration) (bool, error) {
 	return n > 0, err
 }
 
-// canDraw reports whether the terminal understands more than lines.
-func canDraw(_ *os.File, getenv func(string) string) bool {
-	return getenv("TERM") != "dumb" && getenv("TERM") != ""
-}
+// hasColours reports whether the terminal understands escape sequences.
+func hasColours(*os.File) bool { return os.Getenv("TERM") != "" }

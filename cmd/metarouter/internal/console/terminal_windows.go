@@ -32,11 +32,8 @@ func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) 
 	}
 }
 
-// canDraw has the console understand escape sequences, and reports whether it does.
-func canDraw(f *os.File, getenv func(string) string) bool {
-	if getenv("TERM") == "dumb" {
-		return false
-	}
+// hasColours has the console understand escape sequences, and reports whether it does.
+func hasColours(f *os.File) bool {
 	var mode uint32
 	console := windows.Handle(f.Fd())
 	if windows.GetConsoleMode(console, &mode) != nil {

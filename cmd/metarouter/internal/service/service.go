@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -50,7 +49,7 @@ type service struct {
 	config    config.Config
 	secrets   func(c config.Config, again bool) config.Config // gives a configuration the secrets to which "http" refers, read again or as they were read for the same text; nil without HTTP
 	hangup    chan os.Signal                                  // a value makes the router read the configuration again
-	screen    io.Writer                                       // shows how the servers start; nil for no terminal
+	shows     bool                                            // how the servers start, on the terminal
 	pages     *http.ServeMux                                  // routes for people and programs, in addition to MCP
 	listeners []listener
 	observers *observers // that the configuration asks for
@@ -106,8 +105,8 @@ func (s *service) run(ctx context.Context) (err error) {
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.pipeline(record).Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
-		if s.screen != nil {
-			g.Go(func() error { showStart(ctx, s.screen, r); return nil })
+		if s.shows {
+			g.Go(func() error { showStart(ctx, s.out, r); return nil })
 		}
 		for _, listen := range s.listeners {
 			g.Go(func() error { return listen(ctx, r, m) })
