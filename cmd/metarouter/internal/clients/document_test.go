@@ -240,7 +240,7 @@ func TestBounds(t *testing.T) {
 	} {
 		c, _ := Find(tt.client)
 		s := Source{Client: c, Path: tt.path, keys: c.keys, Data: []byte(tt.text)}
-		_, errI := Import([]Source{s}, "/m.json", nil, Ours{}, false)
+		_, errI := Import([]Source{s}, "/m.json", nil, Ours{})
 		_, errO := Others(s, "/m.json", Ours{})
 		for _, err := range []error{errI, errO} {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

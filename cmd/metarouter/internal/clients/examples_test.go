@@ -98,7 +98,7 @@ func TestImportLosesNothing(t *testing.T) {
 		for name, data := range e.variants(t) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Client: c, Path: e.file, Data: data, keys: e.keys}
-				done, err := Import([]Source{s}, path, nil, Ours{}, false)
+				done, err := Import([]Source{s}, path, nil, Ours{})
 				expect.OK(t, err)
 				expect.Deep(t, done.Added, e.servers, "added")
 				read, err := readExpanded(path, done.Data)
@@ -126,7 +126,7 @@ func TestImportLosesNothing(t *testing.T) {
 				}
 
 				own := Ours{Config: read, Files: []Source{{Path: path, Data: done.Data}}}
-				again, err := Import([]Source{s}, path, done.Data, own, false)
+				again, err := Import([]Source{s}, path, done.Data, own)
 				if err != nil || !bytes.Equal(again.Data, done.Data) || !reflect.DeepEqual(again.Same, e.servers) {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}

@@ -14,7 +14,6 @@ import (
 type Imported struct {
 	Data      []byte
 	Added     []string
-	Replaced  []string
 	Same      []string // our configuration had them already
 	Conflicts []string // our configuration has another server of that name, which stays
 	Routers   []string // they start metarouter itself
@@ -26,8 +25,8 @@ type Imported struct {
 }
 
 // Import puts the servers of the sources into our file, which is at path and has the
-// content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays, unless overwrite is set.
-func Import(sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
+// content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays.
+func Import(sources []Source, path string, data []byte, ours Ours) (Imported, error) {
 	all, notes, err := find(sources)
 	if err != nil {
 		return Imported{}, err
@@ -39,7 +38,7 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 	if _, err := d.serversAt(keys); err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
+	m := merge{doc: d, keys: keys, ours: ours, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	for _, e := range all {
 		theirs, err := e.convert(path)
 		if err != nil {
@@ -52,7 +51,7 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
 		}
 	}
-	if len(m.done.Added)+len(m.done.Replaced) > 0 {
+	if len(m.done.Added) > 0 {
 		m.done.Data = d.bytes()
 	}
 	return m.done, nil
@@ -60,10 +59,9 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 
 // A merge is the import of entries into our file.
 type merge struct {
-	doc       *document
-	keys      []string // from the root of doc to the servers
-	ours      Ours
-	overwrite bool
+	doc  *document
+	keys []string // from the root of doc to the servers
+	ours Ours
 
 	taken map[string]bool // names of imported entries
 	done  Imported
@@ -88,7 +86,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		}
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case !m.overwrite && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
+	case m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
 		return false
 	case isSetting(m.keys, theirs.name):
@@ -96,8 +94,6 @@ func (m *merge) put(theirs converted, router bool) bool {
 		return false
 	case !m.ours.has(theirs.name) && member(m.doc.at(m.keys...), theirs.name) == nil:
 		done.Added = append(done.Added, theirs.name)
-	case m.overwrite:
-		done.Replaced = append(done.Replaced, theirs.name)
 	default:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
