@@ -184,23 +184,3 @@ const maxValue = 128
 
 // value returns a name as the value of a label: valid UTF-8 of bounded length.
 func value(name string) string { return strings.ToValidUTF8(name, string(utf8.RuneError)) }
-
-// forget removes the series of servers that no longer exist. Otherwise they would add up
-// with each edit of the configuration.
-func (m *Metrics) forget(present map[string]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name, tools := range m.tools {
-		if name == ownServer || present[name] {
-			continue
-		}
-		delete(m.tools, name)
-		m.count -= len(tools)
-		at := prometheus.Labels{"server": value(name)}
-		m.calls.DeletePartialMatch(at)
-		m.durations.DeletePartialMatch(at)
-		for _, v := range m.ofServers() {
-			v.DeletePartialMatch(at)
-		}
-	}
-}

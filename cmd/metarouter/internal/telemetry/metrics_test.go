@@ -218,16 +218,6 @@ func TestMetricsAreBounded(t *testing.T) {
 			}
 		}
 	}
-
-	r.names = []string{"b"}
-	scrape(t, h, "")
-	text, _ = scrape(t, h, "")
-	if strings.Contains(text, `server="a"`) {
-		t.Error("series of a server are left that was removed")
-	}
-	call("b", "z")
-	text, _ = scrape(t, h, "")
-	expect.Equal(t, sample(parse(t, text), "metarouter_calls_total", "server", "b", "tool", "z", "outcome", "ok"), 1, "the tools of a removed server keep the place of others")
 }
 
 // Every metric that the dashboard asks for is there.
