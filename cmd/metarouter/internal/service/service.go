@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -33,9 +32,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/server"
 )
-
-// headStart is about as long as a client's first requests take.
-const headStart = 40 * time.Millisecond
 
 // A listener serves clients of one kind. It returns when it has ended, with
 // errClientLeft if the router is to end with it.
@@ -74,7 +70,6 @@ func (s *service) run(ctx context.Context) (err error) {
 	s.override(&c)
 	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
 	options, m := s.Options(s.log), (*server.Servers)(nil)
-	options.HeadStart = headStart
 	options.Sole = !s.flags.OverHTTP && s.flags.Host == ""
 	options.Legacy = func() bool { return !s.flags.OverHTTP && legacy(m.Clients()) } // called once the router runs
 	options.Audit = s.observers.audit.Record
