@@ -20,7 +20,8 @@ import (
 const (
 	// maxTools bounds the tools with their own series, and maxToolsOf the tools of one server.
 	// Calls of further tools are counted for the tool "other" of their server. So no
-	// catalog can create series without a bound, or use up the series of other servers.
+	// catalog can create series without a bound, or use up the series of other servers. A removed
+	// server keeps its series; servers beyond maxTools are counted as the server "other".
 	maxTools   = 1000
 	maxToolsOf = 250
 	other      = "other"
@@ -151,6 +152,9 @@ func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of, name := serverOf(t), cmp.Or(t.Name, other)
+	if m.tools[of] == nil && len(m.tools) >= maxTools {
+		of = other
+	}
 	known := m.tools[of]
 	if (m.count >= maxTools || len(known) >= maxToolsOf) && !known[name] {
 		name = other

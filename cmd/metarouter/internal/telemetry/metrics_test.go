@@ -218,6 +218,12 @@ func TestMetricsAreBounded(t *testing.T) {
 			}
 		}
 	}
+
+	for i := range 2 * maxTools {
+		call(fmt.Sprint("removed", i), "x")
+	}
+	text, _ = scrape(t, h, "")
+	expect.Equal(t, len(parse(t, text)["metarouter_call_retries_total"].GetMetric()), maxTools+1, "servers with series")
 }
 
 // Every metric that the dashboard asks for is there.

@@ -4,11 +4,13 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -158,10 +160,10 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Only a variable that names an endpoint turns traces on, and others turn them off.
+// Only a variable that names an endpoint or the exporter turns traces on, and others turn them off.
 func TestTracesAreOff(t *testing.T) {
 	for _, variables := range [][]string{
-		nil, {"OTEL_SERVICE_NAME=x"}, {"OTEL_TRACES_EXPORTER=otlp"},
+		nil, {"OTEL_SERVICE_NAME=x"}, {"OTEL_TRACES_EXPORTER=zipkin", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, {"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=otlp"},
 		{"OTEL_TRACES_EXPORTER=none", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:1"}, {"OTEL_SDK_DISABLED=true", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://localhost:1"},
 	} {
 		traces, logged := openTraces(t, variables...)
@@ -169,6 +171,28 @@ func TestTracesAreOff(t *testing.T) {
 			t.Errorf("%q: there are traces, or it says %v", variables, logged.All())
 		}
 		traces.Close(t.Context())
+	}
+	traces, _ := openTraces(t, "OTEL_TRACES_EXPORTER=otlp")
+	if traces.Tracer() == nil {
+		t.Error("the exporter's name turns no traces on")
+	}
+	traces.Close(t.Context())
+}
+
+// A collector may have a certificate of its own, and its redirects are not followed, since a header may contain a secret.
+func TestRedirect(t *testing.T) {
+	elsewhere, redirects := newCollector(t), 0
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		redirects++
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(s.Close)
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	expect.OK(t, os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, "OTEL_EXPORTER_OTLP_CERTIFICATE="+trusted, "OTEL_EXPORTER_OTLP_HEADERS=x-key=hush")
+	export(t, traces)
+	if redirects != 1 || len(elsewhere.requests) > 0 || !strings.Contains(fmt.Sprint(logged.All()), "the collector redirects") {
+		t.Errorf("%d redirects, %d requests elsewhere: %v", redirects, len(elsewhere.requests), logged.All())
 	}
 }
 

@@ -2,6 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -28,12 +31,17 @@ type Traces struct {
 // maxLoggedError bounds a logged error, in bytes.
 const maxLoggedError = 400
 
+const exporterVariable = "OTEL_TRACES_EXPORTER"
+
+// defaultEndpoint is the one of OpenTelemetry's specification, for traces without a variable that names one.
+const defaultEndpoint = "http://localhost:4318/v1/traces"
+
 const scope = "github.com/mcp-metarouter/metarouter"
 
 // OpenTraces returns the traces that OpenTelemetry's variables (OTEL_…) ask for, which OpenTelemetry reads itself. It
-// returns nil unless one of them names an endpoint. The result must be closed.
+// returns nil unless one of them turns traces on. The result must be closed.
 func OpenTraces(version string, log *zap.Logger) *Traces {
-	variable := endpointVariable()
+	variable := tracesVariable()
 	if variable == "" {
 		return nil
 	}
@@ -47,7 +55,11 @@ func OpenTraces(version string, log *zap.Logger) *Traces {
 			log.Warn("the collector did not accept spans; they are lost", zap.String("error", text[:min(len(text), maxLoggedError)]))
 		})
 	}))
-	client, err := otlptracehttp.New(context.Background())
+	options := []otlptracehttp.Option{otlptracehttp.WithProxy(proxyOf)}
+	if variable == exporterVariable {
+		options = append(options, otlptracehttp.WithEndpointURL(defaultEndpoint)) // the library's own is https
+	}
+	client, err := otlptracehttp.New(context.Background(), options...)
 	if err != nil {
 		log.Warn("no traces are sent", zap.Error(err))
 		return nil
@@ -60,19 +72,33 @@ func OpenTraces(version string, log *zap.Logger) *Traces {
 	if err != nil {
 		log.Warn("some attributes of this service are unknown", zap.Error(err))
 	}
-	log.Info("sending traces to the endpoint of " + variable)
+	log.Info("sending traces, which " + variable + " asks for")
 	return &Traces{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(exporter{client})), log}
 }
 
-// endpointVariable returns the variable that names the collector, "" if none does, or others turn traces off.
-func endpointVariable() string {
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+// proxyOf returns the proxy of the environment for a request, and refuses to follow a redirect: a header may contain a secret. It is the
+// one hook that keeps the certificates that the library reads.
+func proxyOf(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("the collector redirects")
+	}
+	return http.ProxyFromEnvironment(r)
+}
+
+// tracesVariable returns the variable that turns traces on; "" if none does, or others turn them off.
+func tracesVariable() string {
+	exporters := os.Getenv(exporterVariable)
+	isOTLP := strings.Contains(exporters, "otlp")
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || exporters != "" && !isOTLP {
 		return ""
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
 		if os.Getenv(name) != "" {
 			return name
 		}
+	}
+	if isOTLP {
+		return exporterVariable
 	}
 	return ""
 }
