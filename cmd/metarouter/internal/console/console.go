@@ -146,25 +146,19 @@ func (c *Console) Note(format string, args ...any) {
 	fmt.Fprintln(c.Err, plain.Line(fmt.Sprintf(format, args...)))
 }
 
-// Page returns how many columns stdout has and whether it shows colours. If stdout is
-// not a terminal, the number of columns is 0 for no limit.
+// Page returns how many columns stdout has and whether it shows colours: "when [NO_COLOR is] present and not an empty
+// string (regardless of its value)" it does not (https://no-color.org). If stdout is not a terminal, or one that can only print lines
+// (TERM=dumb), the number of columns is 0 for no limit.
 func (c *Console) Page() (columns int, colours bool) {
 	f, ok := c.Streams[1].(*os.File)
-	if !ok || !IsTerminal(f) {
+	if !ok || !IsTerminal(f) || isPlain(f, os.Getenv) {
 		return 0, false
 	}
 	columns, _, err := term.GetSize(int(f.Fd()))
 	if err != nil || columns < 1 {
 		columns = 80
 	}
-	return columns, wantsColours(os.Getenv) && hasColours(f)
-}
-
-// wantsColours reports whether a terminal is to be written to in colours: "when [NO_COLOR
-// is] present and not an empty string (regardless of its value)" it is not
-// (https://no-color.org).
-func wantsColours(getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	return columns, os.Getenv("NO_COLOR") == ""
 }
 
 // Logger returns a logger to stderr of LogLevel, else of the given level.

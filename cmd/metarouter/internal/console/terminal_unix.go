@@ -69,5 +69,7 @@ func readable(fd int, within time.Duration) (bool, error) {
 	return n > 0, err
 }
 
-// hasColours reports whether the terminal understands escape sequences.
-func hasColours(*os.File) bool { return os.Getenv("TERM") != "" }
+// isPlain reports whether the terminal understands nothing but lines.
+func isPlain(_ *os.File, getenv func(string) string) bool {
+	return getenv("TERM") == "dumb" || getenv("TERM") == ""
+}
