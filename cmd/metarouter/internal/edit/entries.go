@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailscale/hujson"
+
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -71,6 +73,9 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	s := c.Servers[0]
 	if s.Self {
 		return false, console.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
+	}
+	if v, err := hujson.Parse([]byte(entry)); err == nil && !v.IsStandard() {
+		e.Console.Note("note: the entry has comments or trailing commas, which are left out")
 	}
 	fatal := ""
 	for _, p := range c.Problems {
