@@ -80,7 +80,7 @@ func isSetting(keys []string, name string) bool {
 }
 
 // PutServer makes entry, an object as JSON, the entry of that name: it replaces the present
-// one, or adds it.
+// one, or adds it, without comments.
 func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	d, homes, keys, err := openOurs(path, data)
 	if err != nil {
@@ -102,6 +102,12 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 		err = d.putServers(keys, field{name, v.Value})
 	}
 	return d.bytes(), err
+}
+
+// HasComments reports whether an entry has comments or trailing commas, which [PutServer] leaves out.
+func HasComments(entry string) bool {
+	v, err := hujson.Parse([]byte(entry))
+	return err == nil && !v.IsStandard()
 }
 
 // RemoveServer takes the entries of that name out of our file.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
-
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -74,7 +72,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if s.Self {
 		return false, console.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
 	}
-	if v, err := hujson.Parse([]byte(entry)); err == nil && !v.IsStandard() {
+	if clients.HasComments(entry) {
 		e.Console.Note("note: the entry has comments or trailing commas, which are left out")
 	}
 	fatal := ""
