@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
@@ -58,10 +57,6 @@ type Options struct {
 	// Legacy reports whether the router has clients now, and all of them speak revisions up to
 	// 2025-11-25; nil if that is not known. A server that speaks newer ones too needs one process for them.
 	Legacy func() bool
-
-	// HeadStart delays the start of the servers if the tools of all are known, so that clients
-	// are answered first, and do not compete with them for the machine.
-	HeadStart time.Duration
 
 	// Bundled is the command line that runs a bundled server, with the server's name and
 	// arguments behind it. See [Open].
@@ -212,12 +207,6 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 // supply gives the supervisor each configuration that is in use.
 func supply(ctx context.Context, r *Router, configs chan<- config.Config) error {
 	r.members.follow(ctx, r.current.load().config.Router.Cluster)
-	if r.Complete() {
-		select {
-		case <-time.After(r.options.HeadStart):
-		case <-ctx.Done():
-		}
-	}
 	tags := r.current.load().config.Router.Capabilities
 	for {
 		now := r.current.load()

@@ -82,16 +82,13 @@ func newAuditCommand(files *configfile.Source) *cobra.Command {
 	})
 	verify.Flags().StringVar(&head, "head", "", "Check that the line with this `hash`, which 'metarouter audit verify' printed before, is still in the log. By default only the lines themselves are compared.")
 
-	last := 20
-	cmd := newCommand("audit", noArguments, func(ctx context.Context, _ []string) error {
+	cmd := newCommand("audit", noArguments, func(context.Context, []string) error {
 		file, err := files.AuditLog("")
 		if err != nil {
 			return err
 		}
-		return configfile.ShowAudit(ctx, files.Console, file, last)
+		return configfile.ShowAudit(files.Console, file)
 	})
-	cmd.Flags().IntVar(&last, "last", last, "Show this `number` of events.")
-	addJSONFlag(cmd, files.Console)
 	cmd.AddCommand(verify)
 	return cmd
 }

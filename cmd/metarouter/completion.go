@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -26,14 +25,14 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 	}
 	anyFile := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
-	serverNames, toolNames := names(configs, servers), names(configs, storedTools)
+	serverNames := names(configs, configfile.ServerNames)
 	arguments := map[string]cobra.CompletionFunc{ // of the first argument
 		"builtin": words("utilities\tconverts units, validates JSON", "files\tlists and reads the files of a folder"),
 		"import":  words(clients.Names()...), "install": words(clients.Names()...),
 		"login": names(configs, remoteServers), "logout": names(configs, remoteServers),
 		"remove": serverNames, "enable": serverNames, "disable": serverNames, "restart": serverNames, "servers": serverNames,
-		"call": toolNames, "why": toolNames, "tools": names(configs, servers, storedTools),
-		"man": cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs), "script": files("js"), "trust": files("json", "jsonc"),
+		"tools": serverNames,
+		"man":   cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs), "script": files("js"), "trust": files("json", "jsonc"),
 	}
 	flags := map[string]cobra.CompletionFunc{
 		"mode":   words("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
@@ -70,52 +69,28 @@ func first(values cobra.CompletionFunc) cobra.CompletionFunc {
 
 // names suggests names of the configuration, but for those that could be a command to the terminal. It needs no
 // trust: it shows names, and runs nothing of the file.
-func names(configs *[]string, of ...func(c config.Config, data string, usable bool) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
-		data, _ := cmd.Flags().GetString("data")
-		paths, named, err := configpath.Find(*configs)
+func names(configs *[]string, of func(c config.Config) []string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		paths, _, err := configpath.Find(*configs)
 		var c config.Config
 		if err == nil {
-			c, err = config.LoadText(paths...)
+			c, _ = config.LoadText(paths...)
 		}
-		usable := err == nil && (named || c.Text.Trusted(data) == nil)
-		for _, names := range of {
-			all = append(all, names(c, data, usable)...)
-		}
-		return slices.DeleteFunc(all, func(name string) bool {
+		return slices.DeleteFunc(of(c), func(name string) bool {
 			return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 		}), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func servers(c config.Config, _ string, _ bool) []string { return configfile.ServerNames(c) }
-
-func profiles(c config.Config, _ string, _ bool) []string {
+func profiles(c config.Config) []string {
 	return slices.Sorted(maps.Keys(c.Router.Profiles))
 }
 
-func remoteServers(c config.Config, _ string, _ bool) (names []string) {
+func remoteServers(c config.Config) (names []string) {
 	for _, s := range c.Servers {
 		if s.URL != "" {
 			names = append(names, s.Name)
 		}
-	}
-	return names
-}
-
-// storedTools returns the tools that are stored in the data folder.
-func storedTools(c config.Config, data string, usable bool) (names []string) {
-	if data == "" {
-		return nil
-	}
-	if usable {
-		c, _ = c.Expand() // entries are stored under their values
-	}
-	c.Router.Cluster = nil
-	r := adapter.New(c, adapter.Options{DataDir: data}) // which does not run
-	defer r.Close()
-	for _, t := range r.Tools() {
-		names = append(names, t.ID)
 	}
 	return names
 }

@@ -170,7 +170,6 @@ func newImportCommand(local *service.Runner) *cobra.Command {
 	cmd.Flags().StringVar(&o.File, "file", "", "Read the servers from this `file` of the client. (default the file that the client reads on this system)")
 	cmd.Flags().StringVar(&o.Project, "project", "", "Take the servers of the project in this `folder`. By default those of the user are taken.")
 	addWriteFlag(cmd, &e)
-	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "Where you have another server of the same name, take the client's. By default yours stays.")
 	_ = cmd.MarkFlagDirname("project")
 	cmd.MarkFlagsMutuallyExclusive("file", "project")
 	return cmd

@@ -52,7 +52,7 @@ func TestProcesses(t *testing.T) {
 		if _, err := Verify(t.Context(), path, ""); err != nil && !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "has no end") {
 			t.Fatal(err)
 		}
-		last, err := Last(t.Context(), path, 1<<20)
+		last, err := lastOf(t, path, 1<<20)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}

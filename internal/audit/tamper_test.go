@@ -149,7 +149,7 @@ func TestAfterCrash(t *testing.T) {
 	if _, err := Verify(t.Context(), o.File, ""); err == nil || !strings.HasSuffix(err.Error(), ".3:2: this is no event: the line was edited, or is damaged") {
 		t.Errorf("a damaged last line: %v", err)
 	}
-	if last, err := Last(t.Context(), o.File, 2); err != nil || last[0].Action != Tampered || last[1].Target != "again" {
+	if last, err := lastOf(t, o.File, 2); err != nil || last[0].Action != Tampered || last[1].Target != "again" {
 		t.Errorf("%+v, %v", last, err)
 	}
 }

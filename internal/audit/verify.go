@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -35,19 +34,6 @@ func Verify(ctx context.Context, path, hash string) (Report, error) {
 		err = fmt.Errorf("%s: no line has the hash %s: the log was cut or written again after the hash was noted, or its file is no longer kept", path, hash)
 	}
 	return v.Report, err
-}
-
-// Last returns the last entries of a log, at most n, the oldest first. Damaged lines are left out.
-func Last(ctx context.Context, path string, n int) (last []Entry, err error) {
-	err = read(ctx, path, func(l line) error {
-		if e, err := parse(l.text); err == nil {
-			if last = append(last, e); len(last) > 2*n {
-				last = slices.Clone(last[len(last)-n:])
-			}
-		}
-		return nil
-	})
-	return last[max(0, len(last)-n):], err
 }
 
 // A line is one of the log's files.

@@ -53,10 +53,10 @@ func Line(text string) string {
 }
 
 // Text is [Line] for a text of several lines: line ends and tabs stay.
-func Text(text string) string { return TextWith(text, nil) }
+func Text(text string) string { return textWith(text, nil) }
 
-// TextWith is [Text], but for the control sequences that keep returns true for: they stay.
-func TextWith(text string, keep func(sequence string) bool) string {
+// textWith is Text, but for the control sequences that keep returns true for: they stay.
+func textWith(text string, keep func(sequence string) bool) string {
 	if isPlain(text, true) {
 		return text
 	}

@@ -19,7 +19,7 @@ type Writer struct {
 // NewWriter returns a Writer of text for a person. own reports whether a control sequence is
 // one that the program itself writes, such as a colour, and stays; may be nil.
 func NewWriter(out io.Writer, own func(sequence string) bool) *Writer {
-	return &Writer{out: out, clean: func(p []byte) []byte { return []byte(TextWith(string(p), own)) }}
+	return &Writer{out: out, clean: func(p []byte) []byte { return []byte(textWith(string(p), own)) }}
 }
 
 // NewEscaper returns a Writer of lines with JSON in them, such as a log.

@@ -170,30 +170,6 @@ func TestNodesSeen(t *testing.T) {
 	says(desk, 2, []string{"servers of other nodes may be missing"}, "servers", "gpu@nas")
 }
 
-// TestNodesPage looks at the page of a router in a cluster, in a browser: testdata/nodes.mjs says how.
-func TestNodesPage(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	hub := natsserver.Start(t).URL()
-	desk, deskKey := newNode(t)
-	box, boxKey := newNode(t)
-	rogue, rogueKey := newNode(t)
-	desk.join(entries{"own": fake("-tools", "echo")}, hub, "desk", map[string]any{"use": []string{"gpu@*"}, "trusted": []string{boxKey}})
-	box.join(entries{"gpu": fake("-tools", "echo,pid"), "spare": fake("-tools", "echo")}, hub, "box",
-		map[string]any{"share": []string{"gpu", "spare"}, "trusted": []string{deskKey}})
-	rogue.join(entries{"github": fake("-tools", "echo")}, hub, "rogue", map[string]any{"share": []string{"github"}, "trusted": []string{deskKey, boxKey}})
-	url, _ := desk.serveHTTP("--mode", "direct")
-	_, running := box.serveHTTP()
-	rogue.serveHTTP()
-	mcptest.WaitFor(t, "the other nodes", func() bool {
-		all := desk.nodes()
-		return len(all) == 3 && len(all["box"].Servers) == 2
-	})
-	runPage(t, "nodes.mjs", map[string]any{
-		"url": strings.TrimSuffix(url, "/mcp"), "shots": t.TempDir(), "rogue": rogueKey, "box": running.Cmd.Process.Pid,
-	})
-}
-
 // TestClusterCells does the checks of TestCells with the server on another node of a cluster.
 func TestClusterCells(t *testing.T) {
 	t.Parallel()

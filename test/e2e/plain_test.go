@@ -106,10 +106,7 @@ func TestHostileResultOnTerminal(t *testing.T) {
 			}
 			mcptest.WaitFor(t, "the result", func() bool { return strings.Contains(p.shown(), "end\r\n") })
 			text := p.shown()
-			if i := strings.LastIndex(text, "\x1b[J"); i >= 0 { // what the live lines of this program drew
-				text = text[i+3:]
-			}
-			if want := "A\r\nmetarouter: all is wellB\tend\r\n"; strings.NewReplacer("        ", "\t").Replace(text) != want && text != want {
+			if want := "A\r\nmetarouter: all is wellB\tend\r\n"; !strings.HasSuffix(strings.NewReplacer("        ", "\t").Replace(text), want) { // before that may be lines about the progress
 				t.Errorf("%v %s: the terminal gets %q, want %q", env, alone, text, want)
 			}
 		}

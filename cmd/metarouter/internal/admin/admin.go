@@ -48,8 +48,6 @@ type API struct {
 	mu     sync.Mutex     // guards the fields below
 	shown  *configuration // replaced at each change
 	unused error          // why the files' present content is not in use; nil if it is
-	failed string         // the servers that the last note about failed ones named
-	noted  time.Time      // when it did
 }
 
 // New returns the API for a router of the configuration.
@@ -93,7 +91,6 @@ type route struct {
 var routes = []route{
 	{"GET /{$}", anyPage, nil, file(dashboard.Index)},
 	{"GET /dashboard/page/{file...}", anyPage, nil, file(dashboard.File)},
-	{"GET /schema.json", anyPage, nil, file(serveSchema)},
 	{"GET /dashboard/events", ownPage, nil, (*API).events}, // the calls of all clients
 
 	{"POST /dashboard/tools", ownPage, with(listTools), nil}, // of all profiles
@@ -133,12 +130,6 @@ func with[In any](answer func(*query, In) (any, error)) func(*query) (any, error
 // file returns the function of a route that answers the same for all routers.
 func file(serve http.HandlerFunc) func(*API, http.ResponseWriter, *http.Request) {
 	return func(_ *API, w http.ResponseWriter, r *http.Request) { serve(w, r) }
-}
-
-func serveSchema(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/schema+json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Write(config.Schema())
 }
 
 // maxBody bounds the body of a request, bytes. A command's script has an input, in which each byte may be escaped.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
-	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -25,7 +24,6 @@ type update struct {
 	Catalog *catalog        `json:"catalog,omitempty"`
 	Config  *configuration  `json:"config,omitempty"`
 	Clients *clientList     `json:"clients,omitempty"`
-	Cluster *clusterInfo    `json:"cluster,omitempty"` // with "in": false after the router has left it
 
 	Approvals []approval.Pending `json:"approvals,omitzero"` // the calls that wait for a person's approval, the oldest first
 }
@@ -41,30 +39,6 @@ type clientInfo struct {
 	server.Client
 	Era      string   `json:"era"`      // "legacy", "modern" or "", for plain JSON-RPC
 	Profiles []string `json:"profiles"` // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
-}
-
-type clusterInfo struct {
-	In        bool       `json:"in"` // the router is in a cluster
-	Connected bool       `json:"connected"`
-	JetStream bool       `json:"jetstream"` // the lists of servers can be read
-	URL       string     `json:"url,omitempty"`
-	Server    string     `json:"server,omitempty"`   // the version of NATS
-	Problems  []string   `json:"problems,omitempty"` // except problems of single nodes
-	Nodes     []nodeInfo `json:"nodes"`              // this one first; at most 200
-	Total     int        `json:"total"`
-}
-
-type nodeInfo struct {
-	clusternode.Info
-	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
-	Sent     traffic   `json:"sent"`               // calls of this router's clients that the node was asked to run
-	Received traffic   `json:"received"`           // calls of the node's clients that this router was asked to run
-}
-
-// A traffic counts calls since the router's start.
-type traffic struct {
-	Calls  uint64 `json:"calls"`
-	Failed uint64 `json:"failed"` // not run, or with an unknown result
 }
 
 type routerInfo struct {

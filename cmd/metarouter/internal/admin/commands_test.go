@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
@@ -153,34 +151,18 @@ func TestNoteOfEdit(t *testing.T) {
 	}
 }
 
-// A router that serves clients notes once an hour which servers do not work, and whenever a request needs it.
+// A router that serves clients notes which servers do not work if a request needs it, and one of a command always.
 func TestNoteFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := New(config.Config{}, Options{})
-		q := &query{API: a}
-		down := func(names ...string) (all []status.Server) {
-			for _, name := range names {
-				all = append(all, status.Server{Status: status.Status{Name: name, State: status.Failed, LastError: "x"}})
+	down := []status.Server{{Status: status.Status{Name: "a", State: status.Failed, LastError: "x"}}}
+	for _, serves := range []bool{false, true} {
+		for _, needed := range []bool{false, true} {
+			a := New(config.Config{}, Options{})
+			if serves {
+				a.mcp = new(server.Servers)
 			}
-			return all
+			q := &query{API: a}
+			q.noteFailed(down, needed)
+			expect.Equal(t, len(q.notes) == 1, needed || !serves, "serves %v, needed %v: %q", serves, needed, q.notes)
 		}
-		expect := func(want int, needed bool, names ...string) {
-			t.Helper()
-			q.notes = nil
-			if q.noteFailed(down(names...), needed); len(q.notes) != want {
-				t.Errorf("%q", q.notes)
-			}
-		}
-		expect(1, false, "a")
-		expect(1, false, "a") // it serves no client
-		a.mcp = new(server.Servers)
-		expect(0, false, "a")
-		expect(1, true, "a")
-		expect(1, false, "a", "b")
-		expect(0, false)
-		expect(1, false, "a")
-		time.Sleep(2 * time.Hour)
-		expect(1, false, "a")
-		expect(0, false, "a")
-	})
+	}
 }

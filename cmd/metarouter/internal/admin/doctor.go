@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -40,7 +39,6 @@ func runDoctor(q *query) (any, error) {
 	}
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
 	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, q.options.Version)
-	found.Traces = telemetry.CheckTraces()
 	if live, _, ok := r.ClusterReport(); ok && found.Cluster != nil {
 		found.Cluster.AddDenied(live)
 	}

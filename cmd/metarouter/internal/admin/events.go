@@ -106,11 +106,10 @@ func (p *pageState) next(now time.Time) (u update, news bool) {
 		shown, all := cost()
 		u.Router = &routerInfo{Version: p.options.Version, Node: execute.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
 	}
-	u.Servers, u.Config, u.Clients, u.Cluster, u.Approvals = p.allServers(u.Catalog != nil), p.configuration(), clientsOf(p.API), clusterOf(p.router), p.router.Approvals().List()
+	u.Servers, u.Config, u.Clients, u.Approvals = p.allServers(u.Catalog != nil), p.configuration(), clientsOf(p.API), p.router.Approvals().List()
 	news = isNew(&p.has.Servers, &u.Servers) || news
 	news = isNew(&p.has.Config, &u.Config) || news
 	news = isNew(&p.has.Clients, &u.Clients) || news
-	news = isNew(&p.has.Cluster, &u.Cluster) || news
 	news = isNew(&p.has.Approvals, &u.Approvals) || news
 	u.Calls, u.Skipped = p.since(p.call)
 	if n := len(u.Calls); n > 0 {

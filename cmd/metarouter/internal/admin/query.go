@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -138,24 +137,16 @@ func (q *query) awaitMeaning() {
 	}
 }
 
-// noteFailed notes which servers have no tools because they failed. Unless that explains why the
-// request fails, a router that serves clients repeats the note after an hour, or for other servers.
+// noteFailed notes which servers have no tools because they failed, if that explains why the request fails, or the router serves no client.
 func (q *query) noteFailed(servers []status.Server, needed bool) {
+	if !needed && !q.alone() {
+		return
+	}
 	var without []status.Server
 	for _, s := range servers {
 		if s.LastError != "" && s.Tools == 0 && s.State != status.Disabled && s.State != status.Self {
 			without = append(without, s)
 		}
-	}
-	failed := strings.Join(named(without), "\n")
-	q.mu.Lock()
-	repeated := failed == q.failed && time.Since(q.noted) < time.Hour
-	if !repeated {
-		q.failed, q.noted = failed, time.Now()
-	}
-	q.mu.Unlock()
-	if repeated && !needed && !q.alone() {
-		return
 	}
 	switch len(without) {
 	case 0:

@@ -123,9 +123,6 @@ type recorder struct {
 func (w *recorder) Header() http.Header  { return w.header }
 func (w *recorder) WriteHeader(code int) { w.code = code }
 
-// showAsking is how long a running router must take before a terminal shows that it is asked.
-const showAsking = time.Second
-
 type apiClient struct {
 	*Env
 	config   config.Config
@@ -146,12 +143,10 @@ func (c *apiClient) send(ctx context.Context, path string, in, answer any) (err 
 		}
 	}
 	if c.alone != nil {
-		service.ShowServers(c.Err, c.alone, work)
+		service.ShowServers(c.Console, c.alone, work)
 	} else {
 		began := time.Now()
-		console.Live(c.Err, work, showAsking, func(now time.Time) string {
-			return console.Spinner(now) + " asking the running router, " + console.Elapsed(now.Sub(began))
-		})
+		c.Progress(work, func(now time.Time) string { return "asking the running router, " + console.Elapsed(now.Sub(began)) })
 	}
 	if ctx.Err() != nil {
 		return console.Interrupted

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -21,10 +20,7 @@ func TestText(t *testing.T) {
 	for i := range 50 {
 		name := fmt.Sprintf("server-%d%s", i, strings.Repeat("y", 100))
 		for _, tool := range []string{"good_name", hostile, strings.Repeat("z", 65)} {
-			schema := fmt.Sprintf(`{"type":"object","properties":{"a":{"type":"string","default":%s}},"required":["a"]}`, wire.Marshal(hostile))
-			yes := true
-			tools = append(tools, admin.Tool{Candidate: admin.Candidate{ID: registry.ID(name, tool), Server: name, Name: tool, Description: hostile, Capabilities: []string{"mail", hostile}},
-				InputSchema: json.RawMessage(schema), Hints: registry.Hints{ReadOnly: &yes}})
+			tools = append(tools, admin.Tool{Candidate: admin.Candidate{ID: registry.ID(name, tool), Server: name, Name: tool, Description: hostile, Capabilities: []string{"mail", hostile}}})
 		}
 		servers = append(servers, name)
 	}

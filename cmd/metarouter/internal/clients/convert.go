@@ -66,9 +66,9 @@ func find(sources []Source) (all []clientEntry, notes []string, err error) {
 // A converted server is an entry as it would stand in our file.
 type converted struct {
 	name   string
-	text   string // of the object, indented as if it were alone
-	unit   string // of the indentation
-	hash   string // of the client's entry
+	value  hujson.ValueTrimmed // the object
+	text   string              // of the value
+	hash   string              // of the client's entry
 	server config.Server
 	notes  []string
 }
@@ -95,19 +95,21 @@ func (e clientEntry) convert(path string) (converted, error) {
 	return to, nil
 }
 
-// translate is convert without the server: it looks at nothing but the entry. Keys of the client's dialect are rewritten; everything
-// else, unknown keys and comments too, stays as it is.
+// translate is convert without the server: it looks at nothing but the entry. Keys of the client's dialect are rewritten, comments are
+// left out, and all other keys stay as they are, also unknown ones.
 func (e clientEntry) translate() (converted, error) {
 	f := e.file
-	to := converted{name: strings.ReplaceAll(e.name, ":", "-"), unit: f.unit, hash: e.hash()}
+	to := converted{name: strings.ReplaceAll(e.name, ":", "-"), hash: e.hash()}
 	if to.name != e.name {
 		to.note("is called %q here: names can't have a colon", to.name)
 	}
 	if object(e.value) == nil {
 		return to, fmt.Errorf("%s: server %q must be an object", f.Path, e.name)
 	}
-	indent, _ := f.indentAt(e.value.StartOffset)
-	d, err := open(f.Path, []byte(strings.ReplaceAll(strings.ReplaceAll(written(e.value), "\r\n", "\n"), "\n"+indent, "\n")))
+	if !e.value.IsStandard() {
+		to.note("has comments or trailing commas, which are left out")
+	}
+	d, err := open(f.Path, jsonc.Compact(*e.value))
 	if err != nil {
 		return to, err
 	}
@@ -122,23 +124,13 @@ func (e clientEntry) translate() (converted, error) {
 		return to, err
 	}
 	to.anchor(d, f.Source)
-	to.text = string(d.bytes())
+	to.value, to.text = d.root.Value, string(d.bytes())
 	return to, nil
 }
 
 // read reads the entry as the only one of our file at path.
 func (to *converted) read(path string) (config.Config, error) {
 	return config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
-}
-
-// plain makes the text JSON without comments and trailing commas.
-func (to *converted) plain() {
-	v, err := hujson.Parse([]byte(to.text))
-	if err != nil || v.IsStandard() {
-		return
-	}
-	to.text, to.unit = alone.write(v.Value), alone.unit
-	to.note("has comments, which were left out, because your file is plain JSON and other programs read it too")
 }
 
 func (to *converted) note(format string, args ...any) {

@@ -1,13 +1,12 @@
 package clients
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // A dialect turns the keys of a client's entry into ours.
@@ -16,21 +15,13 @@ type dialect func(entry map[string]any, note func(format string, args ...any))
 // order lists the keys of a translated entry in their order. Others come last.
 var order = []string{"type", "command", "args", "env", "inheritEnv", "cwd", "url", "headers", "oauth", "enabled", "disabled", "startTimeout", "timeout", "includeTools", "disabledTools"}
 
-// translate returns an entry in our dialect. indentation is as in a file of its own.
+// translate returns an entry, which is plain JSON, in our dialect.
 func (f dialect) translate(d *document, to *converted) (*document, error) {
 	if f == nil {
 		return d, nil
 	}
-	text := d.bytes()
-	plain, err := hujson.Standardize(slices.Clone(text))
-	if err != nil {
-		return nil, err
-	}
-	if string(plain) != string(text) {
-		to.note("has comments or trailing commas, which are left out")
-	}
 	var entry map[string]any
-	numbers := json.NewDecoder(strings.NewReader(string(plain)))
+	numbers := json.NewDecoder(bytes.NewReader(d.bytes()))
 	numbers.UseNumber()
 	if err := numbers.Decode(&entry); err != nil {
 		return nil, err
@@ -43,7 +34,6 @@ func (f dialect) translate(d *document, to *converted) (*document, error) {
 			delete(entry, key)
 		}
 	}
-	to.unit = alone.unit
 	return open(d.path, []byte(alone.write(all)))
 }
 

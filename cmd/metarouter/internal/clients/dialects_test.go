@@ -97,7 +97,7 @@ func TestImportDialects(t *testing.T) {
 		}, []string{"only Zed can start them: ext"}},
 	} {
 		c, _ := Find(tc.client)
-		done, err := Import([]Source{{Client: c, Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, false)
+		done, err := Import([]Source{{Client: c, Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{})
 		expect.OK(t, err)
 		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
@@ -184,7 +184,7 @@ func TestTOMLErrors(t *testing.T) {
 		"a = [sk-secret\n":                  "is no TOML that can be read (line",
 		"a = " + strings.Repeat("[", 1<<20): "brackets",
 	} {
-		_, err := Import([]Source{{Client: c, Path: "f", keys: c.keys, Data: []byte(data)}}, "/m.json", nil, Ours{}, false)
+		_, err := Import([]Source{{Client: c, Path: "f", keys: c.keys, Data: []byte(data)}}, "/m.json", nil, Ours{})
 		expect.Error(t, err, want)
 		if strings.Contains(err.Error(), "sk-secret") {
 			t.Error(err)
@@ -198,7 +198,7 @@ func FuzzTOML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, _ := Find("codex")
-		done, err := Import([]Source{{Client: c, Path: "f", keys: c.keys, Data: data}}, "/m.json", nil, Ours{}, false)
+		done, err := Import([]Source{{Client: c, Path: "f", keys: c.keys, Data: data}}, "/m.json", nil, Ours{})
 		if err == nil {
 			_, err = open("/m.json", done.Data)
 			expect.OK(t, err)

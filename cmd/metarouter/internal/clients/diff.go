@@ -3,31 +3,18 @@ package clients
 import (
 	"bytes"
 	"hash/maphash"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // Diff returns the difference of two texts in the unified format, with everything that may be a
 // secret hidden; "" if they are equal. Values that differ only where they are hidden are shown as
-// changed all the same. JSON with long lines is shown with more lines than the file has.
-func Diff(path string, old, new []byte) string {
-	a, b := lines(old), lines(new)
-	long := func(line string) bool { return len(line) > maxLine }
-	if from, toA, toB := changed(a, b); slices.ContainsFunc(a[from:toA], long) || slices.ContainsFunc(b[from:toB], long) {
-		x, errA := hujson.Format(bytes.TrimPrefix(old, bom))
-		y, errB := hujson.Format(bytes.TrimPrefix(new, bom))
-		if errA == nil && errB == nil {
-			old, new = x, y
-		}
-	}
-	return shownDiff(path, old, new, masked)
-}
+// changed all the same.
+func Diff(path string, old, new []byte) string { return shownDiff(path, old, new, masked) }
 
 // TextDiff is Diff for a text that is no configuration: nothing is hidden.
 func TextDiff(path string, old, new []byte) string {

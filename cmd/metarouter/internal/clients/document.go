@@ -41,16 +41,11 @@ func open(path string, data []byte) (*document, error) {
 	if d.root, d.serversKey, err = config.Parse(path, d.data); err != nil {
 		return nil, err
 	}
-	text := d.data[d.root.StartOffset:d.root.EndOffset]
 	if bytes.Contains(d.data, []byte("\r\n")) {
 		d.newline = "\r\n"
 	}
-	d.compact = !bytes.ContainsRune(text, '\n')
-	d.spaced = !d.compact
 	if members := object(&d.root).Members; len(members) > 0 {
-		first := members[0]
-		d.spaced = d.spaced || bytes.ContainsAny(d.data[first.Name.EndOffset:first.Value.StartOffset], " ")
-		if indent, alone := d.indentAt(first.Name.StartOffset); alone && indent != "" {
+		if indent, alone := d.indentAt(members[0].Name.StartOffset); alone && indent != "" {
 			d.unit = indent
 		}
 	}
@@ -144,7 +139,7 @@ func (d *document) add(v *hujson.Value, all ...field) {
 	if o == nil {
 		return
 	}
-	inLine := d.isOneLine(v) && (d.compact || !slices.ContainsFunc(all, func(f field) bool { _, isObject := f.value.(fields); return isObject }))
+	inLine := isOneLine(v) && !slices.ContainsFunc(all, func(f field) bool { return object(new(d.value(f.value, ""))) != nil })
 	for _, f := range all {
 		m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}}
 		name, last := &hujson.Value{}, &hujson.Value{} // of no member
@@ -153,7 +148,7 @@ func (d *document) add(v *hujson.Value, all ...field) {
 		}
 		var indent string
 		m.Name.BeforeExtra, m.Value.AfterExtra, indent = d.behind(v, string(name.BeforeExtra), last, &o.AfterExtra, inLine)
-		m.Value.BeforeExtra, m.Value.Value = d.gap(), d.value(f.value, indent).Value
+		m.Value.BeforeExtra, m.Value.Value = hujson.Extra(gap), d.value(f.value, indent).Value
 		o.Members = append(o.Members, m)
 	}
 }
@@ -164,13 +159,13 @@ func (d *document) addElement(v *hujson.Value, said string) {
 	if n := len(a.Elements); n > 0 {
 		last = &a.Elements[n-1]
 	}
-	e.BeforeExtra, e.AfterExtra, _ = d.behind(v, string(last.BeforeExtra), last, &a.AfterExtra, d.isOneLine(v))
+	e.BeforeExtra, e.AfterExtra, _ = d.behind(v, string(last.BeforeExtra), last, &a.AfterExtra, isOneLine(v))
 	a.Elements = append(a.Elements, e)
 }
 
-// isOneLine reports whether the next item of an object or an array may go into the line of the others.
-func (d *document) isOneLine(v *hujson.Value) bool {
-	return d.compact || len(items(v)) > 0 && !strings.Contains(written(v), "\n")
+// isOneLine reports whether an object or an array has items in one line.
+func isOneLine(v *hujson.Value) bool {
+	return len(items(v)) > 0 && !strings.Contains(written(v), "\n")
 }
 
 // behind returns the text before and behind the next item of an object or an array, and the indentation of the item's lines. last is the
@@ -186,7 +181,7 @@ func (d *document) behind(v *hujson.Value, beforeLast string, last *hujson.Value
 	said := string(*end)
 	comments, closing := said, d.newline+base
 	if inLine {
-		comments, lead, indent = strings.TrimRight(said, " \t"), string(d.gap()), base
+		comments, lead, indent = strings.TrimRight(said, " \t"), gap, base
 		closing = said[len(comments):]
 	} else if line := strings.LastIndexByte(said, '\n'); line >= 0 && strings.TrimSpace(said[line:]) == "" {
 		comments = strings.TrimSuffix(said[:line], "\r")
@@ -196,8 +191,6 @@ func (d *document) behind(v *hujson.Value, beforeLast string, last *hujson.Value
 	switch {
 	case last.AfterExtra != nil: // there is a comma behind the last item, and is again
 		after = hujson.Extra{}
-	case inLine && last.Value == nil:
-		lead = ""
 	case inLine:
 		comments, last.AfterExtra = "", hujson.Extra(comments)
 	}

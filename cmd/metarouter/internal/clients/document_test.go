@@ -95,11 +95,10 @@ func TestAddAndRemove(t *testing.T) {
 	for name, test := range map[string]struct{ old, want string }{
 		"empty file":        {"", "{\n  \"s\": {\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}\n"},
 		"only a mark":       {"\ufeff", "\ufeff{\n  \"s\": {\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}\n"},
-		"empty object":      {"{}", `{"s":{"new":{"a":["1","2"]}}}`},
-		"one line":          {`{"s":{"old":1}}`, `{"s":{"old":1,"new":{"a":["1","2"]}}}`},
-		"one line, spaced":  {`{"s": {"old": 1}}`, `{"s": {"old": 1, "new": {"a": ["1", "2"]}}}`},
-		"one line, comma":   {`{"s":{"old":1,},}`, `{"s":{"old":1,"new":{"a":["1","2"]},},}`},
-		"one line, comment": {`{"s":{"old":1/*c*/}}`, `{"s":{"old":1/*c*/,"new":{"a":["1","2"]}}}`},
+		"empty object":      {"{}", "{\n  \"s\": {\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
+		"one line":          {`{"s":{"old":1}}`, "{\"s\":{\"old\":1,\n  \"new\": {\n    \"a\": [\"1\", \"2\"]\n  }\n}}"},
+		"one line, comma":   {`{"s":{"old":1,},}`, "{\"s\":{\"old\":1,\n  \"new\": {\n    \"a\": [\"1\", \"2\"]\n  },\n},}"},
+		"one line, comment": {`{"s":{"old":1/*c*/}}`, "{\"s\":{\"old\":1,/*c*/\n  \"new\": {\n    \"a\": [\"1\", \"2\"]\n  }\n}}"},
 		"null":              {"{\n\t\"s\": null\n}", "{\n\t\"s\": {\n\t\t\"new\": {\n\t\t\t\"a\": [\"1\", \"2\"]\n\t\t}\n\t}\n}"},
 		"inline in lines":   {"{\n  \"s\": {}\n}", "{\n  \"s\": {\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
 		"after a comment":   {"{\n  \"s\": {\n    \"old\": 1 // one\n    // two\n  }\n}", "{\n  \"s\": {\n    \"old\": 1, // one\n    // two\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
@@ -241,7 +240,7 @@ func TestBounds(t *testing.T) {
 	} {
 		c, _ := Find(tt.client)
 		s := Source{Client: c, Path: tt.path, keys: c.keys, Data: []byte(tt.text)}
-		_, errI := Import([]Source{s}, "/m.json", nil, Ours{}, false)
+		_, errI := Import([]Source{s}, "/m.json", nil, Ours{})
 		_, errO := Others(s, "/m.json", Ours{})
 		for _, err := range []error{errI, errO} {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

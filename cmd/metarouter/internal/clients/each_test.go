@@ -63,7 +63,7 @@ func TestEach(t *testing.T) {
 		record.After += " " // as if another program had changed an entry
 		back, _, err = Undo(s, record)
 		expect.OK(t, err, name)
-		if name != "empty" && name != "null" && name != "deeper" {
+		if strings.Contains(tc.before, "\n") && name != "deeper" {
 			expect.Equal(t, string(back), tc.before, name+": undone entry by entry")
 		}
 	}

@@ -80,7 +80,7 @@ func isSetting(keys []string, name string) bool {
 }
 
 // PutServer makes entry, an object as JSON, the entry of that name: it replaces the present
-// one, or adds it.
+// one, or adds it, without comments.
 func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	d, homes, keys, err := openOurs(path, data)
 	if err != nil {
@@ -96,16 +96,18 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if object(&v) == nil {
 		return nil, errors.New(`the entry must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
-	var value any = excerpt{strings.TrimSpace(strings.ReplaceAll(entry, "\r\n", "\n")), "  "}
-	if d.compact {
-		value = v.Value
-	}
 	if m := entryOf(homes, keys, name); m != nil {
-		d.set(m, value)
+		d.set(m, v.Value)
 	} else {
-		err = d.putServers(keys, field{name, value})
+		err = d.putServers(keys, field{name, v.Value})
 	}
 	return d.bytes(), err
+}
+
+// HasComments reports whether an entry has comments or trailing commas, which [PutServer] leaves out.
+func HasComments(entry string) bool {
+	v, err := hujson.Parse([]byte(entry))
+	return err == nil && !v.IsStandard()
 }
 
 // RemoveServer takes the entries of that name out of our file.

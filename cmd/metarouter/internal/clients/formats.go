@@ -104,7 +104,7 @@ func Lines(c Client, e RouterEntry, places []Place) (lines []string) {
 		}
 		e.Only = p.Server
 		for _, one := range c.written(e, nil) { // a string or an array of JSON is one of TOML and of YAML too
-			lines = append(lines, indent+one.key+colon+oneLine.write(one.value))
+			lines = append(lines, indent+one.key+colon+alone.write(one.value))
 		}
 	}
 	return lines

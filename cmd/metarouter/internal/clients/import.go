@@ -3,7 +3,6 @@ package clients
 import (
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 type Imported struct {
 	Data      []byte
 	Added     []string
-	Replaced  []string
 	Same      []string // our configuration had them already
 	Conflicts []string // our configuration has another server of that name, which stays
 	Routers   []string // they start metarouter itself
@@ -27,8 +25,8 @@ type Imported struct {
 }
 
 // Import puts the servers of the sources into our file, which is at path and has the
-// content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays, unless overwrite is set.
-func Import(sources []Source, path string, data []byte, ours Ours, overwrite bool) (Imported, error) {
+// content data; data is empty if the file does not exist yet. Where ours has another server of the same name, that stays.
+func Import(sources []Source, path string, data []byte, ours Ours) (Imported, error) {
 	all, notes, err := find(sources)
 	if err != nil {
 		return Imported{}, err
@@ -40,17 +38,12 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 	if _, err := d.serversAt(keys); err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, keys: keys, ours: ours, overwrite: overwrite, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
-	// Our file may have comments, unless Claude Code reads it too.
-	plain := d.root.IsStandard() && filepath.Base(path) == ".mcp.json"
+	m := merge{doc: d, keys: keys, ours: ours, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	for _, e := range all {
 		theirs, err := e.convert(path)
 		if err != nil {
 			m.done.Notes = append(m.done.Notes, err.Error()+"; it is left out")
 			continue
-		}
-		if plain {
-			theirs.plain()
 		}
 		router := theirs.server.Self || e.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
@@ -58,7 +51,7 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
 		}
 	}
-	if len(m.done.Added)+len(m.done.Replaced) > 0 {
+	if len(m.done.Added) > 0 {
 		m.done.Data = d.bytes()
 	}
 	return m.done, nil
@@ -66,10 +59,9 @@ func Import(sources []Source, path string, data []byte, ours Ours, overwrite boo
 
 // A merge is the import of entries into our file.
 type merge struct {
-	doc       *document
-	keys      []string // from the root of doc to the servers
-	ours      Ours
-	overwrite bool
+	doc  *document
+	keys []string // from the root of doc to the servers
+	ours Ours
 
 	taken map[string]bool // names of imported entries
 	done  Imported
@@ -94,7 +86,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		}
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case !m.overwrite && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
+	case m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
 		return false
 	case isSetting(m.keys, theirs.name):
@@ -102,13 +94,11 @@ func (m *merge) put(theirs converted, router bool) bool {
 		return false
 	case !m.ours.has(theirs.name) && member(m.doc.at(m.keys...), theirs.name) == nil:
 		done.Added = append(done.Added, theirs.name)
-	case m.overwrite:
-		done.Replaced = append(done.Replaced, theirs.name)
 	default:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
-	_ = m.doc.putServers(m.keys, field{theirs.name, excerpt{theirs.text, theirs.unit}}) // there is an object, or room for one
+	_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value}) // there is an object, or room for one
 	m.taken[theirs.name], done.Hashes[theirs.hash] = true, theirs.name
 	if MayNeedLogin(theirs.server) {
 		done.Login = append(done.Login, theirs.name)

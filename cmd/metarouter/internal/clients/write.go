@@ -2,7 +2,6 @@ package clients
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -15,37 +14,23 @@ func quoted(s string) string { return string(wire.Marshal(s)) }
 // A field is a member of an object that is to be written.
 type field struct {
 	key   string
-	value any // fields, an excerpt, a value as package hujson reads it, or one that package json writes
+	value any // fields, a value as package hujson reads it, or one that package json writes
 }
 
 // fields is an object.
 type fields []field
 
-// An excerpt is a value as it was written elsewhere, without the indentation that it had there and
-// with lines indented by the unit.
-type excerpt struct{ text, unit string }
-
 // A style is how a document is written.
 type style struct {
 	newline string
 	unit    string // of indentation
-	compact bool   // all in one line
-	spaced  bool   // with a space after colons
 }
 
-// alone is the style of an entry in no file, and oneLine of one that is shown in a line.
-var (
-	alone   = style{newline: "\n", unit: "  ", spaced: true}
-	oneLine = style{compact: true, spaced: true}
-)
+// alone is the style of an entry in no file.
+var alone = style{newline: "\n", unit: "  "}
 
-// gap returns the space after a colon, and after a comma within a line.
-func (s style) gap() hujson.Extra {
-	if s.spaced {
-		return hujson.Extra(" ")
-	}
-	return nil
-}
+// gap is the space after a colon, and after a comma within a line.
+const gap = " "
 
 // write returns a value as JSON in the style of the document.
 func (s style) write(value any) string { return s.value(value, "").String() }
@@ -54,8 +39,6 @@ func (s style) write(value any) string { return s.value(value, "").String() }
 // after the first begin with indent, and arrays in one line.
 func (s style) value(value any, indent string) (v hujson.Value) {
 	switch said := value.(type) {
-	case excerpt:
-		return hujson.Value{Value: hujson.Literal(said.in(s, indent))} // any text of a literal is written as it is
 	case fields:
 		o := new(hujson.Object)
 		for _, f := range said {
@@ -72,40 +55,22 @@ func (s style) value(value any, indent string) (v hujson.Value) {
 	return v
 }
 
-// in returns the text in a document with a style.
-func (e excerpt) in(s style, indent string) string {
-	lines := strings.Split(e.text, "\n")
-	for i, line := range lines[1:] {
-		depth := 0
-		for e.unit != "" && strings.HasPrefix(line, e.unit) {
-			line, depth = line[len(e.unit):], depth+1
-		}
-		lines[i+1] = indent + strings.Repeat(s.unit, depth) + line
-	}
-	return strings.Join(lines, s.newline)
-}
-
 // space sets the white space in a value without comments.
 func (s style) space(v *hujson.Value, indent string) {
 	switch in := v.Value.(type) {
 	case *hujson.Object:
 		for i := range in.Members {
 			m := &in.Members[i]
-			if m.Value.BeforeExtra = s.gap(); !s.compact {
-				m.Name.BeforeExtra = hujson.Extra(s.newline + indent + s.unit)
-				in.AfterExtra = hujson.Extra(s.newline + indent)
-			} else if i > 0 {
-				m.Name.BeforeExtra = s.gap()
-			}
+			m.Name.BeforeExtra, m.Value.BeforeExtra = hujson.Extra(s.newline+indent+s.unit), hujson.Extra(gap)
 			s.space(&m.Value, indent+s.unit)
+			in.AfterExtra = hujson.Extra(s.newline + indent)
 		}
 	case *hujson.Array:
-		s.compact = true
 		for i := range in.Elements {
 			if i > 0 {
-				in.Elements[i].BeforeExtra = s.gap()
+				in.Elements[i].BeforeExtra = hujson.Extra(gap)
 			}
-			s.space(&in.Elements[i], "")
+			s.space(&in.Elements[i], indent)
 		}
 	}
 }

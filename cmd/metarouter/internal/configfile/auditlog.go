@@ -1,17 +1,18 @@
 package configfile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // AuditOptions returns where a router records the acts of its administrators and principals. The
@@ -42,9 +43,6 @@ func CheckAudit(c config.Config) error {
 	}
 	return nil
 }
-
-// maxShown bounds --last.
-const maxShown = 100_000
 
 // noAuditLog explains that a log does not exist.
 func noAuditLog(file string, err error) error {
@@ -81,25 +79,11 @@ func VerifyAudit(ctx context.Context, out *console.Console, file, head string) e
 	return nil
 }
 
-// ShowAudit prints the last events of the log in file.
-func ShowAudit(ctx context.Context, out *console.Console, file string, last int) error {
-	if last < 1 || last > maxShown {
-		return console.Usage(fmt.Errorf("--last must be from 1 to %d", maxShown))
-	}
-	entries, err := audit.Last(ctx, file, last)
-	if err != nil {
+// ShowAudit prints where the log is, and how to read it.
+func ShowAudit(out *console.Console, file string) error {
+	if _, err := os.Lstat(file); err != nil {
 		return noAuditLog(file, err)
 	}
-	if out.JSON {
-		return out.PrintJSON(append([]audit.Entry{}, entries...))
-	}
-	if len(entries) == 0 {
-		out.Note("%s has no event yet", file)
-		return nil
-	}
-	rows := []console.Row{console.Texts("TIME", "WHO", "FROM", "WHAT", "OUTCOME", "ON", "WHY")}
-	for _, e := range entries {
-		rows = append(rows, console.Texts(e.Time, cmp.Or(e.Principal, "-"), cmp.Or(e.From, "-"), e.Action, e.Outcome, cmp.Or(e.Target, "-"), cmp.Or(e.Reason, "-")))
-	}
-	return out.PrintRows(rows, nil)
+	out.Say("The audit log has a line of JSON for each event; to read the last ones, run: tail -n 20 %s", commandline.Quote(file))
+	return nil
 }

@@ -1,8 +1,7 @@
 // Package console is how commands print to the streams of the process, and ask the person at its
 // terminal. All that is printed is cleaned as package plain does.
 //
-// A [Screen] is a writer to a terminal. While [Live] runs, lines that are written to it scroll by above the live
-// one. An [Error] carries the exit code of the program.
+// An [Error] carries the exit code of the program.
 package console
 
 import (
@@ -27,7 +26,7 @@ import (
 // A Console is the streams of a command, and how it prints on them.
 type Console struct {
 	In       io.Reader
-	Out, Err io.Writer // clean their input; Err is a [Screen] where progress can be shown
+	Out, Err io.Writer // clean their input
 	Raw      io.Writer // stdout as it is, for messages of the protocol and for results that a program reads
 	Streams  [3]any    // stdin, stdout and stderr as the process has them
 
@@ -49,9 +48,6 @@ func New(stdin io.Reader, stdout, stderr io.Writer) *Console {
 	c.Raw, c.Out, c.Err = c.written, plain.NewWriter(c.written, nil), plain.NewWriter(stderr, nil)
 	if _, colours := c.Page(); colours {
 		c.Out = plain.NewWriter(c.written, IsPaint)
-	}
-	if screen, ok := Open(stderr, os.Getenv); ok {
-		c.Err = screen
 	}
 	return c
 }
@@ -150,13 +146,19 @@ func (c *Console) Note(format string, args ...any) {
 	fmt.Fprintln(c.Err, plain.Line(fmt.Sprintf(format, args...)))
 }
 
-// Page returns how many columns stdout has and whether it shows colours. If stdout is
-// not a terminal, the number of columns is 0 for no limit.
+// Page returns how many columns stdout has and whether it shows colours: "when [NO_COLOR is] present and not an empty
+// string (regardless of its value)" it does not (https://no-color.org). If stdout is not a terminal, or one that can only print lines
+// (TERM=dumb), the number of columns is 0 for no limit.
 func (c *Console) Page() (columns int, colours bool) {
-	if screen, ok := Open(c.Streams[1], os.Getenv); ok {
-		return screen.Width(), screen.Colours()
+	f, ok := c.Streams[1].(*os.File)
+	if !ok || !IsTerminal(f) || isPlain(f, os.Getenv) {
+		return 0, false
 	}
-	return 0, false
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns < 1 {
+		columns = 80
+	}
+	return columns, os.Getenv("NO_COLOR") == ""
 }
 
 // Logger returns a logger to stderr of LogLevel, else of the given level.

@@ -52,16 +52,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-func TestColours(t *testing.T) {
-	for _, tc := range []struct {
-		noColour, term string
-		want           bool
-	}{{"", "xterm", true}, {"1", "xterm", false}, {"", "dumb", false}} {
-		getenv := func(name string) string { return map[string]string{"NO_COLOR": tc.noColour, "TERM": tc.term}[name] }
-		if got := Colours(getenv); got != tc.want || tc.term == "dumb" && canDraw(nil, getenv) {
-			t.Errorf("NO_COLOR=%s TERM=%s: colours %v, or live lines", tc.noColour, tc.term, got)
-		}
-	}
+func TestPlainTerminal(t *testing.T) {
+	expect.Equal(t, isPlain(nil, func(string) string { return "dumb" }), true, "TERM=dumb is plain")
 }
 
 func TestElapsed(t *testing.T) {

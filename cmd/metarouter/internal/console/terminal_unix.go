@@ -69,7 +69,7 @@ func readable(fd int, within time.Duration) (bool, error) {
 	return n > 0, err
 }
 
-// canDraw reports whether the terminal understands more than lines.
-func canDraw(_ *os.File, getenv func(string) string) bool {
-	return getenv("TERM") != "dumb" && getenv("TERM") != ""
+// isPlain reports whether the terminal understands nothing but lines.
+func isPlain(_ *os.File, getenv func(string) string) bool {
+	return getenv("TERM") == "dumb" || getenv("TERM") == ""
 }

@@ -32,15 +32,10 @@ func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) 
 	}
 }
 
-// canDraw has the console understand escape sequences, and reports whether it does.
-func canDraw(f *os.File, getenv func(string) string) bool {
-	if getenv("TERM") == "dumb" {
-		return false
-	}
+// isPlain has the console understand escape sequences, and reports whether it understands nothing but lines.
+func isPlain(f *os.File, getenv func(string) string) bool {
 	var mode uint32
 	console := windows.Handle(f.Fd())
-	if windows.GetConsoleMode(console, &mode) != nil {
-		return false
-	}
-	return windows.SetConsoleMode(console, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
+	return getenv("TERM") == "dumb" || windows.GetConsoleMode(console, &mode) != nil ||
+		windows.SetConsoleMode(console, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) != nil
 }

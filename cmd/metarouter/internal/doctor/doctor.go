@@ -59,10 +59,6 @@ type Case struct {
 	Edit    error  // why the last edit of the configuration is not in use; nil if it is in use
 	Approve string // the command that approves it, if it waits for that
 
-	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
-	// they are sent or not asked for.
-	Traces error
-
 	Issuers []Issuer // of "http.oauth", that were asked
 	Cluster *Cluster // nil without one, or if it was not asked
 
@@ -217,18 +213,8 @@ func examineWhole(x *findings, c Case) {
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)
-	checkTraces(x, c.Traces)
 	checkPinned(x, c)
 	checkCost(x, c)
-}
-
-// checkTraces reports variables that ask for traces which can't be sent.
-func checkTraces(x *findings, err error) {
-	if err == nil {
-		return
-	}
-	why, fix, _ := strings.Cut(err.Error(), "; ")
-	x.add(Warning, "no traces are sent: "+why+".", "in the environment of the router, "+cmp.Or(fix, "correct the variable")+"; then start it again")
 }
 
 // addProblems adds the problems that were found when the entry was read.

@@ -363,20 +363,6 @@ func TestExposedDataFolder(t *testing.T) {
 }
 
 // An edit that waits for approval is named with the command; a wrong one with its mistake.
-// Variables that ask for traces which can't be sent are a warning, with the fix.
-func TestNoTraces(t *testing.T) {
-	for text, want := range map[string]Finding{
-		"V is grpc; write http/protobuf": {Severity: Warning, Problem: "no traces are sent: V is grpc.", Fix: "in the environment of the router, write http/protobuf; then start it again"},
-		"V: no such file":                {Severity: Warning, Problem: "no traces are sent: V: no such file.", Fix: "in the environment of the router, correct the variable; then start it again"},
-	} {
-		c := caseOf(config.Config{})
-		c.Traces = errors.New(text)
-		if r := Examine(c); !r.OK || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return reflect.DeepEqual(f, want) }) {
-			t.Errorf("got %+v, want %+v", r.Findings, want)
-		}
-	}
-}
-
 func TestEditNotInUse(t *testing.T) {
 	for _, tc := range []struct {
 		edit         error

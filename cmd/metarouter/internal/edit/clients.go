@@ -13,10 +13,7 @@ import (
 )
 
 // ImportOptions are the flags of import.
-type ImportOptions struct {
-	File, Project string
-	Overwrite     bool // the client's entry replaces ours of the same name
-}
+type ImportOptions struct{ File, Project string }
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
@@ -38,7 +35,7 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err != nil {
 		return err
 	}
-	done, err := clients.Import(sources, target.Path, target.Data, own, o.Overwrite)
+	done, err := clients.Import(sources, target.Path, target.Data, own)
 	if err != nil {
 		return err
 	}
@@ -118,7 +115,7 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 	return there, nil
 }
 
-// noteImported says which of the client's servers were added, replaced and left out.
+// noteImported says which of the client's servers were added and left out.
 func noteImported(e *Editor, done clients.Imported) {
 	say := func(what string, names []string) {
 		if len(names) > 0 {
@@ -126,15 +123,14 @@ func noteImported(e *Editor, done clients.Imported) {
 		}
 	}
 	say("new", done.Added)
-	say("replaced with the client's version", done.Replaced)
 	say("in your configuration already", done.Same)
-	say("not imported, because your configuration has a different server of this name (--overwrite replaces yours)", done.Conflicts)
+	say("not imported, because your configuration has a different server of this name (to take the client's, remove yours first)", done.Conflicts)
 	say("left out, because they start metarouter itself", done.Routers)
 	e.noteLogin(done.Login)
 	for _, note := range done.Notes {
 		e.Console.Note("note: %s", note)
 	}
-	if len(done.Added)+len(done.Replaced)+len(done.Same)+len(done.Conflicts)+len(done.Routers) == 0 {
+	if len(done.Added)+len(done.Same)+len(done.Conflicts)+len(done.Routers) == 0 {
 		e.Console.Note("the client has no servers")
 	}
 }

@@ -72,6 +72,9 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if s.Self {
 		return false, console.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
 	}
+	if clients.HasComments(entry) {
+		e.Console.Note("note: the entry has comments or trailing commas, which are left out")
+	}
 	fatal := ""
 	for _, p := range c.Problems {
 		if s.Misconfigured != "" && p.Unset == "" && p.Severity != "warning" {

@@ -199,7 +199,7 @@ func (in *Installation) noteOtherServers() {
 		case o.Router:
 			routers = append(routers, o.Name)
 		case o.Stays != "":
-			in.e.Console.Note("note: %q stays in %s's file: %s; %s --overwrite' takes the client's", o.Name, title, o.Stays, command)
+			in.e.Console.Note("note: %q stays in %s's file: %s; to take the client's, remove yours and import it again", o.Name, title, o.Stays)
 		case len(o.Differs) > 0 && (in.Replace || in.Each && (in.Only == nil || slices.Contains(in.Only, o.Ours))):
 			in.e.Console.Note("note: %q of %s goes, though yours has changed in %q since it was imported; yours is used", o.Name, title, o.Differs)
 		case o.Ours != "":

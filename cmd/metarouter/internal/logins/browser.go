@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"os/exec"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -36,12 +35,11 @@ func openBrowser(page string, getenv func(string) string) error {
 	if err := check(page); err != nil {
 		return err
 	}
-	all := openers(page, getenv)
-	i := slices.IndexFunc(all, func(words []string) bool { _, err := exec.LookPath(words[0]); return err == nil })
-	if i < 0 {
-		return fmt.Errorf("no program that opens pages is on the PATH, such as %s", all[len(all)-1][0])
+	words := opener()
+	if program := getenv("BROWSER"); program != "" {
+		words = []string{program}
 	}
-	cmd := exec.Command(all[i][0], all[i][1:]...)
+	cmd := exec.Command(words[0], append(words[1:], page)...)
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
@@ -64,23 +62,4 @@ func check(page string) error {
 		return errors.New("the address of the page has characters that no URL has")
 	}
 	return nil
-}
-
-// named returns the command lines of the variable BROWSER: programs with colons between them, in
-// which %s stands for the page.
-func named(page string, getenv func(string) string) (all [][]string) {
-	for command := range strings.SplitSeq(getenv("BROWSER"), ":") {
-		words := strings.Fields(command)
-		if len(words) == 0 {
-			continue
-		}
-		if !strings.Contains(command, "%s") {
-			words = append(words, page)
-		}
-		for i := range words {
-			words[i] = strings.ReplaceAll(words[i], "%s", page)
-		}
-		all = append(all, words)
-	}
-	return all
 }

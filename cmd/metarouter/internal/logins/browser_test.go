@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,16 +63,6 @@ func TestCheck(t *testing.T) {
 		"https://issuer.example/" + strings.Repeat("a", maxURL): false,
 	} {
 		expect.Equal(t, check(page) == nil, good, "%q", page)
-	}
-}
-
-// BROWSER names programs, with the place of the page or without.
-func TestNamed(t *testing.T) {
-	const page = "https://issuer.example/?a=b;c"
-	got := named(page, func(string) string { return "firefox: lynx -x  %s -y::w3m" })
-	want := [][]string{{"firefox", page}, {"lynx", "-x", page, "-y"}, {"w3m", page}}
-	if !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -156,7 +156,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name
 		where = fmt.Sprintf(" (issuer %s)", state.Issuer)
 	}
 	var failed error
-	if service.ShowServers(out.Err, r, func() { failed = r.Await(ctx, name) }); failed != nil {
+	if service.ShowServers(out, r, func() { failed = r.Await(ctx, name) }); failed != nil {
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
 	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))

@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// openers returns command lines that open the page, the best first.
-func openers(page string, getenv func(string) string) [][]string {
-	all := named(page, getenv)
+// opener returns the command that opens the page that follows it.
+func opener() []string {
 	if runtime.GOOS == "darwin" {
-		return append(all, []string{"/usr/bin/open", page})
+		return []string{"/usr/bin/open"}
 	}
-	return append(all, []string{"xdg-open", page}, []string{"x-www-browser", page})
+	return []string{"xdg-open"}
 }
 
 // detach gives the program a session of its own, so that Ctrl-C here does not end the browser.

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// openers returns command lines that open the page, the best first.
-func openers(page string, getenv func(string) string) [][]string {
+// opener returns the command that opens the page that follows it.
+func opener() []string {
 	system, err := windows.GetSystemDirectory()
 	if err != nil {
 		system = ""
 	}
-	return append(named(page, getenv), []string{filepath.Join(system, "rundll32.exe"), "url.dll,FileProtocolHandler", page})
+	return []string{filepath.Join(system, "rundll32.exe"), "url.dll,FileProtocolHandler"}
 }
 
 // detach keeps Ctrl-C here from ending the browser.

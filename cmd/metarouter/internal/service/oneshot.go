@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
-	"github.com/mcp-metarouter/metarouter/internal/plain"
 	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -128,9 +126,6 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	return err
 }
 
-// showAfter is how long servers must take to start before a terminal shows them.
-const showAfter = 400 * time.Millisecond
-
 // tally sums the servers up in a line, and counts those that do not work.
 func tally(all []status.Server) (line string, failed int) {
 	up, starting, wanted, tools := 0, 0, 0, 0
@@ -162,7 +157,7 @@ func tally(all []status.Server) (line string, failed int) {
 // those that are starting, with how long and what each waits for.
 func lineOf(all []status.Server, began, now time.Time) string {
 	sum, _ := tally(all)
-	line, before := console.Spinner(now)+" "+sum+", "+console.Elapsed(now.Sub(began)), ": "
+	line, before := sum+", "+console.Elapsed(now.Sub(began)), ": "
 	for _, s := range all {
 		if s.State == status.Starting {
 			line, before = line+before+s.Name+" "+console.Elapsed(now.Sub(s.Since)), ", "
@@ -171,24 +166,24 @@ func lineOf(all []status.Server, began, now time.Time) string {
 			}
 		}
 	}
-	return plain.Line(line)
+	return line
 }
 
 // ShowServers runs wait, and shows meanwhile how the router's servers start.
-func ShowServers(stderr io.Writer, r interface{ Servers() []status.Server }, wait func()) {
+func ShowServers(out *console.Console, r interface{ Servers() []status.Server }, wait func()) {
 	began := time.Now()
-	console.Live(stderr, wait, showAfter, func(now time.Time) string { return lineOf(r.Servers(), began, now) })
+	out.Progress(wait, func(now time.Time) string { return lineOf(r.Servers(), began, now) })
 }
 
 // showStart shows the servers until all have started or failed, and then sums them up in a
 // line.
-func showStart(ctx context.Context, stderr io.Writer, r *adapter.Router) {
-	ShowServers(stderr, r, func() { r.Started(ctx) })
+func showStart(ctx context.Context, out *console.Console, r *adapter.Router) {
+	ShowServers(out, r, func() { r.Started(ctx) })
 	if ctx.Err() == nil {
 		line, failed := tally(r.Servers())
 		if failed > 0 {
 			line += "; 'metarouter doctor' says what to do"
 		}
-		fmt.Fprintln(stderr, line)
+		out.Note("%s", line)
 	}
 }

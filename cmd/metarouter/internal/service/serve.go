@@ -185,9 +185,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		close(reachable)
 		s.listeners = append(s.listeners, s.listenForCommands)
 	}
-	if screen, ok := p.out.Err.(*console.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it
-		s.screen = screen
-	}
+	s.shows = console.IsTerminal(p.out.Streams[2]) && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) // it would stand among messages
 	return s.run(ctx)
 }
 

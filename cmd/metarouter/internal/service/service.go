@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -35,9 +33,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// headStart is about as long as a client's first requests take.
-const headStart = 40 * time.Millisecond
-
 // A listener serves clients of one kind. It returns when it has ended, with
 // errClientLeft if the router is to end with it.
 type listener func(ctx context.Context, r *adapter.Router, s *server.Servers) error
@@ -50,7 +45,7 @@ type service struct {
 	config    config.Config
 	secrets   func(c config.Config, again bool) config.Config // gives a configuration the secrets to which "http" refers, read again or as they were read for the same text; nil without HTTP
 	hangup    chan os.Signal                                  // a value makes the router read the configuration again
-	screen    io.Writer                                       // shows how the servers start; nil for no terminal
+	shows     bool                                            // how the servers start, on the terminal
 	pages     *http.ServeMux                                  // routes for people and programs, in addition to MCP
 	listeners []listener
 	observers *observers // that the configuration asks for
@@ -75,7 +70,6 @@ func (s *service) run(ctx context.Context) (err error) {
 	s.override(&c)
 	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
 	options, m := s.Options(s.log), (*server.Servers)(nil)
-	options.HeadStart = headStart
 	options.Sole = !s.flags.OverHTTP && s.flags.Host == ""
 	options.Legacy = func() bool { return !s.flags.OverHTTP && legacy(m.Clients()) } // called once the router runs
 	options.Audit = s.observers.audit.Record
@@ -106,8 +100,8 @@ func (s *service) run(ctx context.Context) (err error) {
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.pipeline(record).Run(ctx, c, edits) })
 		g.Go(func() error { return m.Run(ctx) })
-		if s.screen != nil {
-			g.Go(func() error { showStart(ctx, s.screen, r); return nil })
+		if s.shows {
+			g.Go(func() error { showStart(ctx, s.out, r); return nil })
 		}
 		for _, listen := range s.listeners {
 			g.Go(func() error { return listen(ctx, r, m) })

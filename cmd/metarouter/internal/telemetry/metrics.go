@@ -20,7 +20,8 @@ import (
 const (
 	// maxTools bounds the tools with their own series, and maxToolsOf the tools of one server.
 	// Calls of further tools are counted for the tool "other" of their server. So no
-	// catalog can create series without a bound, or use up the series of other servers.
+	// catalog can create series without a bound, or use up the series of other servers. A removed
+	// server keeps its series; servers beyond maxTools are counted as the server "other".
 	maxTools   = 1000
 	maxToolsOf = 250
 	other      = "other"
@@ -151,6 +152,9 @@ func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of, name := serverOf(t), cmp.Or(t.Name, other)
+	if m.tools[of] == nil && len(m.tools) >= maxTools {
+		of = other
+	}
 	known := m.tools[of]
 	if (m.count >= maxTools || len(known) >= maxToolsOf) && !known[name] {
 		name = other
@@ -184,23 +188,3 @@ const maxValue = 128
 
 // value returns a name as the value of a label: valid UTF-8 of bounded length.
 func value(name string) string { return strings.ToValidUTF8(name, string(utf8.RuneError)) }
-
-// forget removes the series of servers that no longer exist. Otherwise they would add up
-// with each edit of the configuration.
-func (m *Metrics) forget(present map[string]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name, tools := range m.tools {
-		if name == ownServer || present[name] {
-			continue
-		}
-		delete(m.tools, name)
-		m.count -= len(tools)
-		at := prometheus.Labels{"server": value(name)}
-		m.calls.DeletePartialMatch(at)
-		m.durations.DeletePartialMatch(at)
-		for _, v := range m.ofServers() {
-			v.DeletePartialMatch(at)
-		}
-	}
-}

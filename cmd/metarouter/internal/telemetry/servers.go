@@ -35,7 +35,7 @@ type Router interface {
 // the state of the router's servers and cluster at that moment. It may be called once.
 func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 	log = log.Named("metrics")
-	m.registry.MustRegister(stateCollector{m, r})
+	m.registry.MustRegister(stateCollector{r})
 	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: zap.NewStdLog(log), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 8,
 	})
@@ -46,10 +46,7 @@ func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 }
 
 // A stateCollector reads the state of the router's servers at each scrape, and of its cluster if it is in one.
-type stateCollector struct {
-	metrics *Metrics
-	router  Router
-}
+type stateCollector struct{ router Router }
 
 // Describe implements [prometheus.Collector]. It sends nothing: the registry then takes any metric.
 func (stateCollector) Describe(chan<- *prometheus.Desc) {}
@@ -76,9 +73,7 @@ func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 	calls := series(to, gauge, "server_calls_in_flight", "Calls that the server is working on.", "server")
 	waiting := series(to, gauge, "server_calls_waiting", "Calls that wait for their turn at the server.", "server")
 	strays := series(to, gauge, "server_stray_lines", "Lines on the server's stdout that were no messages, in its current session.", "server")
-	present := make(map[string]bool)
 	for _, info := range c.router.Servers() {
-		present[info.Name] = true
 		name := value(info.Name)
 		for _, one := range status.States {
 			state(number(info.State == one), name, string(one))
@@ -92,7 +87,6 @@ func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 	all := c.router.Snapshot().Tools()
 	series(to, gauge, "tools", "Tools that are known, of all servers.")(float64(len(all)))
 	series(to, gauge, "list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each.")(float64(exposure.Tokens(all)))
-	c.metrics.forget(present)
 }
 
 func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clusternode.Report, counters clusternode.Counters) {

@@ -9,7 +9,6 @@ import { tools } from "./tools.js";
 import { calls } from "./calls.js";
 import { approvals } from "./approvals.js";
 import { clients } from "./clients.js";
-import { nodes } from "./nodes.js";
 import { configuration } from "./config.js";
 
 const pages = {
@@ -18,7 +17,6 @@ const pages = {
   calls: { title: "Calls", draw: calls },
   approvals: { title: "Approvals", draw: approvals },
   clients: { title: "Clients", draw: clients },
-  nodes: { title: "Nodes", draw: nodes },
   configuration: { title: "Configuration", draw: configuration },
 };
 
@@ -63,7 +61,7 @@ function header() {
   return html`<header class="top">
     <a class="brand" href="#servers"><img src="dashboard/page/icon.svg" alt="" width="26" height="26"><span>metarouter</span></a>
     ${router ? html`<p class="about"><span>${router.version}</span><span title=${modeTitles[router.mode] ?? nothing}>${router.mode} mode</span>
-      <span class="node" title="The name of this router in traces and logs.">${state.cluster?.nodes.find((n) => n.self)?.node ?? router.node}</span><span title="The time since this router was started.">up ${ago(router.since, now())}</span></p>` : nothing}
+      <span class="node" title="The name of this router in traces and logs.">${router.node}</span><span title="The time since this router was started.">up ${ago(router.since, now())}</span></p>` : nothing}
     <p class="link ${l.tone}" id="link" title=${l.title}>${icon(l.icon, l.tone)}<span>${l.word}</span></p>
     <button type="button" class="bare theme" @click=${() => setTheme(themes[t].next)} title="The page uses the ${t} theme. Click for the ${themes[t].next} theme."
       aria-label="Theme: ${t}; change to ${themes[t].next}">${icon(themes[t].icon)}</button>
@@ -73,7 +71,7 @@ function header() {
 }
 
 function nav(view) {
-  const { config, catalog, cluster } = state;
+  const { config, catalog } = state;
   const wrong = [...state.servers.values()].filter((s) => look(s).tone === "bad").length;
   const warnings = (config?.problems ?? []).filter((p) => p.severity === "warning").length;
   const errors = (config?.problems?.length ?? 0) - warnings + (config?.rejected ? 1 : 0);
@@ -84,10 +82,9 @@ function nav(view) {
     calls: perSecond() >= 0.1 ? html`<span class="count">${perSecond().toFixed(1)}/s</span>` : nothing,
     approvals: state.approvals?.length ? html`<span class="count bad">${count(state.approvals.length)}<span class="sr"> waiting</span></span>` : nothing,
     clients: html`<span class="count">${count(state.clients?.total ?? 0)}</span>`,
-    nodes: html`<span class="count">${count(cluster?.nodes.filter((n) => n.alive && n.trusted).length ?? 0)}</span>`,
     configuration: errors ? alarm(errors, "errors") : warnings ? html`<span class="count">${count(warnings)}<span class="sr"> warnings</span></span>` : nothing,
   };
-  return html`<nav aria-label="Views"><ul>${Object.entries(pages).filter(([name]) => name !== "nodes" || cluster || view === "nodes").map(([name, p]) => html`<li>
+  return html`<nav aria-label="Views"><ul>${Object.entries(pages).map(([name, p]) => html`<li>
     <a href="#${name}" aria-current=${name === view ? "page" : nothing}>${icon(name)}<span class="label">${p.title}</span>${state.router ? counts[name] : nothing}</a>
   </li>`)}</ul></nav>`;
 }

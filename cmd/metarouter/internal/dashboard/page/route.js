@@ -1,7 +1,7 @@
 // Where the page is: #tools?q=words. The address bar is the only owner of that, so that
 // reload, back and links work.
 
-export const views = ["servers", "tools", "calls", "approvals", "clients", "nodes", "configuration"];
+export const views = ["servers", "tools", "calls", "approvals", "clients", "configuration"];
 
 /** route reads the address. */
 export function route() {

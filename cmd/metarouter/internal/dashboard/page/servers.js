@@ -178,7 +178,7 @@ function more(s) {
     ${s.node ? nothing : html`<h3>Last lines of stderr</h3>`}
     ${s.node ? nothing : s.stderr?.length ? html`<pre class="log" tabindex="0" role="region" aria-label="Last lines of stderr of ${s.name}">${s.stderr.join("\n")}</pre>`
       : html`<p class="muted">The server has written nothing to stderr.</p>`}
-    <p class="see"><a href=${link("tools", { server: s.name })}>Its tools</a><a href=${link("calls", { server: s.name })}>Its calls</a>${s.node ? html`<a href=${link("nodes")}>The nodes</a>` : html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`}</p>
+    <p class="see"><a href=${link("tools", { server: s.name })}>Its tools</a><a href=${link("calls", { server: s.name })}>Its calls</a>${s.node ? nothing : html`<a href=${link("configuration", { server: s.name })}>Its entry</a>`}</p>
   </div>`;
 }
 

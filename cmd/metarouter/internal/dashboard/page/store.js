@@ -16,7 +16,6 @@
  * @property {number} catalogs how often the catalog has changed
  * @property {object|undefined} config
  * @property {object|undefined} clients
- * @property {object|undefined} cluster undefined in no cluster
  * @property {object[]|undefined} approvals the calls that wait, the oldest first
  */
 
@@ -26,7 +25,7 @@ export const ratesKept = 300; // seconds
 /** @type {State} */
 export const state = {
   link: "connecting", refused: "", ahead: 0, router: undefined, order: [], servers: new Map(), calls: [],
-  rates: new Map(), catalog: undefined, catalogs: 0, config: undefined, clients: undefined, cluster: undefined, approvals: undefined,
+  rates: new Map(), catalog: undefined, catalogs: 0, config: undefined, clients: undefined, approvals: undefined,
 };
 
 let draw = () => {};
@@ -51,11 +50,10 @@ export const askers = [];
 /** take makes an update part of the state. */
 export function take(u) {
   if (u.full) {
-    Object.assign(state, { order: [], servers: new Map(), calls: [], rates: new Map(), cluster: undefined });
+    Object.assign(state, { order: [], servers: new Map(), calls: [], rates: new Map() });
   }
   state.ahead = new Date(u.now) - Date.now();
   for (const key of ["router", "config", "clients"]) if (u[key]) state[key] = u[key];
-  if (u.cluster) state.cluster = u.cluster.in ? u.cluster : undefined;
   if (u.catalog) { state.catalog = u.catalog; state.catalogs++; }
   if (u.approvals) {
     const before = new Set(state.approvals?.map((p) => p.id));

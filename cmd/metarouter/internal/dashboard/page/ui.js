@@ -21,7 +21,6 @@ const shapes = {
   calls: svg`<path class="line" d="M1 8.5h3l2-5.5 3.5 10 2-4.5H15"/>`,
   approvals: svg`<path class="line" d="M8 1.5 13.5 3.5v4c0 3.4-2.3 5.8-5.5 7-3.2-1.2-5.5-3.6-5.5-7v-4z"/><path class="line" d="m5.6 7.9 1.8 1.8 3.2-3.4"/>`,
   clients: svg`<circle class="line" cx="8" cy="5" r="3"/><path class="line" d="M2.2 14.2a5.8 5.8 0 0 1 11.6 0"/>`,
-  nodes: svg`<circle class="line" cx="8" cy="3.2" r="2"/><circle class="line" cx="3" cy="12.2" r="2"/><circle class="line" cx="13" cy="12.2" r="2"/><path class="line" d="M7 5 4 10.4M9 5l3 5.4M5 12.2h6"/>`,
   configuration: svg`<path class="line" d="M1.5 4.5h7m4 0h2M1.5 11.5h2m4 0h7"/><circle class="line" cx="10.5" cy="4.5" r="2"/><circle class="line" cx="5.5" cy="11.5" r="2"/>`,
   sun: svg`<circle cx="8" cy="8" r="3.2" fill="currentColor"/><path class="line" d="M8 1v1.5m0 11V15M1 8h1.5m11 0H15M3 3l1.1 1.1m7.8 7.8L13 13m0-10-1.1 1.1M4.1 11.9 3 13"/>`,
   auto: svg`<circle class="line" cx="8" cy="8" r="6.2"/><path fill="currentColor" d="M8 1.8a6.2 6.2 0 0 1 0 12.4z"/>`,
