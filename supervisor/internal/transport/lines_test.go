@@ -48,7 +48,7 @@ func pairHearing(t *testing.T, text func(first string)) (*peer.Peer, *script) {
 		Stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
 		Asked:  func(string) {},
 		Text:   text,
-		Owner:  func(context.Context) session.Client { return nil },
+		Owner:  func() session.Client { return nil },
 	}, func(c *peer.Conn) peer.Link {
 		link = NewLines(waits{toServer}, time.Minute, c)
 		return link
