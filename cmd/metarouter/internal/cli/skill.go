@@ -23,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -90,20 +89,6 @@ func isWord(word string) bool {
 	return word != "" && len(word) <= 64 && strings.Trim(word, safe) == ""
 }
 
-// isPlainSample reports whether a call of the tool only reads, and needs a few plain words.
-func isPlainSample(t admin.Tool) bool {
-	n, ok := 0, isWord(t.Server) && isWord(t.Name) && t.Hints.ReadOnly != nil && *t.Hints.ReadOnly && t.Doubt == ""
-	_ = wire.Members(schema.ExampleArguments(t.InputSchema, nil), func(key string, value []byte) bool {
-		text, isText := wire.String(value)
-		if !isText {
-			text = string(value)
-		}
-		n, ok = n+1, ok && isWord(key) && isWord(text)
-		return ok
-	})
-	return ok && n > 0 && n <= 4
-}
-
 const (
 	maxServers    = 20
 	maxServerList = 700 // bytes; readers of skills cut the description at 1024
@@ -112,18 +97,12 @@ const (
 //go:embed skill.md
 var skillTemplate string
 
-// skillText returns the SKILL.md that names the servers, with a call of one of the tools. flags follow each command that has them.
+// skillText returns the SKILL.md that names the servers. flags follow each command that has them.
 func skillText(servers []string, tools []admin.Tool, flags string) string {
 	data := struct {
-		Description, Tool, Task, Pairs, Object, Flags string
-		Servers                                       []skillServer
-	}{Tool: "SERVER:TOOL", Task: "what the tool should do", Pairs: `key=value text="two words"`, Object: `{"key": "value", "list": [1, 2]}`, Flags: flags}
-	if i := slices.IndexFunc(tools, isPlainSample); i >= 0 {
-		t := tools[i]
-		data.Tool, data.Task = t.ID, strings.NewReplacer("_", " ", "-", " ", ".", " ").Replace(t.Name)
-		data.Object = string(schema.ExampleArguments(t.InputSchema, nil))
-		data.Pairs = strings.TrimPrefix(admin.Sample(t.ID, t.InputSchema, nil), "metarouter call "+t.ID+" ")
-	}
+		Description, Flags string
+		Servers            []skillServer
+	}{Flags: flags}
 	list := ". Use when a task needs a service or tool that is not at hand, such as a browser, a database, an issue tracker, mail or a calendar; when the user names an MCP server or tool;"
 	for i, name := range servers[:min(len(servers), maxServers)] {
 		s, before := serverOf(name, tools), ", "
