@@ -74,7 +74,6 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 // run is the server's life. When it returns, no process and no goroutine of it is
 // left.
 func (s *server) run(ctx context.Context) {
-	defer s.opener.stderr.Close()
 	defer s.opener.running.Wait()
 	defer s.opener.running.Close(nil)
 	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
