@@ -30,11 +30,11 @@ func NewLogFile(dir, server string) *LogFile {
 	return &LogFile{file: logfile.File{Path: filepath.Join(dir, "logs", fileName(server)+".log"), MaxSize: logFileMax, MaxFiles: 2}}
 }
 
-// add writes a line. Once that fails, as on a full disk, nothing more is written.
-func (l *LogFile) add(line string) {
+// add writes whole lines. Once that fails, as on a full disk, nothing more is written.
+func (l *LogFile) add(lines []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file.Path == "" {
+	if l.file.Path == "" || len(lines) == 0 {
 		return
 	}
 	var err error
@@ -42,7 +42,7 @@ func (l *LogFile) add(line string) {
 		l.begun, err = true, l.file.Create()
 	}
 	if err == nil {
-		err = l.file.Append(context.Background(), []byte(line+"\n"))
+		err = l.file.Append(context.Background(), lines)
 	}
 	if err != nil {
 		l.file.Path = ""
