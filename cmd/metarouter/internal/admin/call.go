@@ -315,10 +315,13 @@ func Merge(schema, object json.RawMessage, pairs []string) (json.RawMessage, err
 const maxUsage = 20
 
 // Usage returns the command that calls the tool of the ID, with TEXT, NUMBER or JSON for the value of each argument that its schema
-// for the input requires.
+// for the input requires. If no KEY=VALUE pair can name an argument, the command has --args instead.
 func Usage(id string, input json.RawMessage) string {
 	command := "metarouter call " + commandline.Quote(id)
 	properties, required := wire.Member(input, "properties"), schema.ParametersOf(input).Required
+	if slices.ContainsFunc(required, func(name string) bool { return strings.HasPrefix(name, "-") || strings.Contains(name, "=") }) {
+		return command + " --args JSON"
+	}
 	for _, name := range required[:min(len(required), maxUsage)] {
 		value := "JSON"
 		switch kinds := string(wire.Member(wire.Member(properties, name), "type")); {

@@ -53,6 +53,7 @@ func TestMergeIsBounded(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for input, want := range map[string]string{
 		`{}`: "metarouter call a:b",
+		`{"properties":{"--config=x":{"type":"string"}},"required":["--config=x"]}`:                                                                   "metarouter call a:b --args JSON",
 		`{"properties":{"path":{"type":["string","null"]},"n":{"type":"integer"},"more":{"type":"string"},"it's":{}},"required":["path","n","it's"]}`: `metarouter call a:b path=TEXT n=NUMBER 'it'\''s=JSON'`,
 	} {
 		expect.Equal(t, Usage("a:b", json.RawMessage(input)), want, "%s", input)

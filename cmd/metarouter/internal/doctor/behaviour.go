@@ -36,7 +36,7 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 	x.when(s.Refused > 0, Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
 		`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
 	x.when(up && s.Unusable.Count > 0, Warning, fmt.Sprintf("it sent %s that could not be passed on: calls with such a result fail, and notifications are left out. The last came %s.", prose.Count(int(s.Unusable.Count), "message"), plain.Line(s.Unusable.Last)),
-		`for UTF-8, many servers need "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in the entry`)
+		`ask its tools for less, or report this to its authors; many servers write UTF-8 with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in the entry`)
 	x.when(up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(console.Cut(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
 		"set it to log less, if it has an option or a variable for that, or report this to its authors")
 	x.when(up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+entry.Name+` ends it, and "timeout" in its entry bounds such calls`)
