@@ -17,8 +17,9 @@ func TestCompleted(t *testing.T) {
 		`{}`:                                    `{"resultType":"complete","_meta":{` + info + `}}`,
 		`{"resultType":"task","_meta":{"a":1}}`: `{"resultType":"task","_meta":{"a":1,` + info + `}}`,
 		`{"_meta":{"io.modelcontextprotocol/serverInfo":"mine"}}`: `{"_meta":{"io.modelcontextprotocol/serverInfo":"mine"},"resultType":"complete"}`,
-		`{"_meta":1}`: `{"_meta":{` + info + `},"resultType":"complete"}`,
-		`[]`:          `[]`,
+		`{"_meta":1}`:                       `{"_meta":{` + info + `},"resultType":"complete"}`,
+		`{"_meta":{"a":1},"_meta":{"b":1}}`: `{"_meta":{"b":1,` + info + `},"_meta":{"b":1,` + info + `},"resultType":"complete"}`,
+		`[]`:                                `[]`,
 	} {
 		got := string(completed(json.RawMessage(result), func() json.RawMessage { return json.RawMessage(`{"name":"r"}`) }))
 		expect.Equal(t, got, want, "%s", result)
