@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
@@ -68,35 +67,6 @@ func (m messages) Subscribe(ctx context.Context, server, uri string, from Client
 		}
 	}()
 	return over, sync.OnceFunc(func() { close(stop); <-over }), nil
-}
-
-// Attach sets the only client of a router with [Options].Sole. Servers that the client may not see
-// can't ask it for anything.
-func (m messages) Attach(home Client) {
-	if m.router.options.Sole {
-		m.router.supervisor.Attach(&scopedClient{home, m.scope})
-	}
-}
-
-// A scopedClient is the only client of a router, to the servers that it may see.
-type scopedClient struct {
-	Client
-	scope *scope.Scope
-}
-
-// Ask implements [session.Client].
-func (c *scopedClient) Ask(ctx context.Context, server string, m Message) (json.RawMessage, error) {
-	if !c.scope.Limits().Server(server) {
-		return nil, session.Internal("the client's profile does not have this server")
-	}
-	return c.Client.Ask(ctx, server, m)
-}
-
-// Notify implements [session.Client].
-func (c *scopedClient) Notify(server string, m Message) {
-	if c.scope.Limits().Hears(server, m) {
-		c.Client.Notify(server, m)
-	}
 }
 
 // Release ends the sessions and tasks of a client that has left.

@@ -50,10 +50,6 @@ type Options struct {
 	// npx stays between servers and the router.
 	Reporter string
 
-	// Sole says that the router has one client only, which is passed to Attach.
-	// Servers may then ask it for anything without a session of its own.
-	Sole bool
-
 	// Legacy reports whether the router has clients now, and all of them speak revisions up to
 	// 2025-11-25; nil if that is not known. A server that speaks newer ones too needs one process for them.
 	Legacy func() bool
@@ -136,7 +132,7 @@ func New(c config.Config, o Options) *Router {
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Play: o.Play, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
+		DataDir: o.DataDir, Guard: o.Guard, Play: o.Play, Reporter: o.Reporter, Version: o.Version, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins, notices: loginNotices{life: signal.NewLife()}}
 	r.members = newMembership(r)

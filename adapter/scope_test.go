@@ -519,19 +519,6 @@ func TestLevels(t *testing.T) {
 	expect.Equal(t, l.least(one, "emergency"), "emergency", "after the other ended")
 }
 
-// A server that the only client may not see can't ask it for anything.
-func TestScopedClient(t *testing.T) {
-	r := stocked(t, map[string]config.Profile{"p": {Servers: []string{"a"}}}, "a", "b")
-	c := &scopedClient{&sink{}, r.Scope("p").calls.scope}
-	ask := func(server string) string {
-		_, err := c.Ask(t.Context(), server, session.Message{Method: "roots/list"})
-		return err.Error()
-	}
-	if ask("a") != "not asked" || ask("b") == "not asked" {
-		t.Errorf("a: %s; b: %s", ask("a"), ask("b"))
-	}
-}
-
 // A tool with fixed arguments is found, and runs with them on the server; a client that sends one
 // is told so.
 func TestScopeFixedArguments(t *testing.T) {

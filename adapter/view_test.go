@@ -11,7 +11,7 @@ import (
 // hides everything that their profiles hide: here and in the walk of package server.
 func TestMethodsOfView(t *testing.T) {
 	want := []string{
-		"Attach", "Await", "Changed", "Check", "Classifier", "Complete", "Execute", "Exists", "Explain", "Find", "IsScript",
+		"Await", "Changed", "Check", "Classifier", "Complete", "Execute", "Exists", "Explain", "Find", "IsScript",
 		"Listen", "LogIn", "Nodes", "Plan", "Relay", "Release", "RunScript", "Select", "Servers", "SetLevel", "Settled", "Snapshot", "Subscribe",
 		"Tell", "Unlisted",
 	}

@@ -243,8 +243,6 @@ type HTTP struct {
 	MaxBody        int64         `key:"maxBody"`                  // bytes of a body; default 16 MiB
 	MaxBodyMemory  int64         `key:"maxBodyMemory"`            // bytes that the bodies of all requests and long answers take together; default 256 MiB
 	MaxHeader      int64         `key:"maxHeader" edit:"restart"` // bytes of a request's line and headers; default 64 KiB
-	MaxBatch       int           `key:"maxBatch"`                 // messages of one batch; default 100
-	ReadTimeout    time.Duration `key:"readTimeout"`              // for a client to send a request; default 1m
 	MaxConnections int           `key:"maxConnections"`           // connections, and requests over HTTP/2, at a time; default 4096
 	MaxSessions    int           `key:"maxSessions"`              // of clients at the same time; default 1000
 	SessionTimeout time.Duration `key:"sessionTimeout"`           // after which an idle session ends; default 30m

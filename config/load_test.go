@@ -228,7 +228,7 @@ func TestWorkspaceFolder(t *testing.T) {
 func TestRouter(t *testing.T) {
 	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s", "pinned": ["files:read_file"], "findThreshold": 0.3, "routeThreshold": 0.75, "accessLog": "x.log",
 		"http": {"addr": "[::1]:1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "maxBodyMemory": "3KiB", "maxConnections": 7,
-			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
+			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxSessions": 4,
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},
 		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}, "scripts": {"timeout": "2m", "memory": "1GiB", "calls": 7}}}`)
 	want := Router{
@@ -236,7 +236,7 @@ func TestRouter(t *testing.T) {
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: "on", NewTools: "show",
 		FindThreshold: 0.3, RouteThreshold: 0.75, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5}, Audit: Audit{MaxSize: 10 << 20, MaxFiles: 10},
 		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{plainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
-			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
+			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxSessions: 4,
 			SessionTimeout: 6 * time.Second, Rate: Rate{PerSecond: 5, Burst: 9}},
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
 	}

@@ -42,7 +42,7 @@ const guarded = `{
 		"oauth": {"issuers": [{"url": "https://id.example", "audience": "a", "user": "email", "profiles": {"g=d": "work"}, "admins": ["g=ops"],
 			"scopeMap": {"r": "mcp:read"}, "jwksUrl": "https://id.example/k", "clientId": "i", "clientSecret": "s", "introspect": false}]},
 		"clientCA": "ca.pem", "certificates": {"CN=a": {"name": "a", "profile": "few", "role": "use", "rate": "1/m"}},
-		"rate": "1/m", "maxBody": 1, "maxBodyMemory": 1, "maxHeader": 1, "maxBatch": 1, "readTimeout": "1s", "maxConnections": 1, "maxSessions": 1, "sessionTimeout": "1s"
+		"rate": "1/m", "maxBody": 1, "maxBodyMemory": 1, "maxHeader": 1, "maxConnections": 1, "maxSessions": 1, "sessionTimeout": "1s"
 	}
 }}`
 
@@ -380,8 +380,8 @@ func permissions(c Config) map[string]float64 {
 		all["no TLS"] = 1
 	}
 	for what, amount := range map[string]float64{
-		"maxBody": float64(h.MaxBody), "maxBodyMemory": float64(h.MaxBodyMemory), "maxHeader": float64(h.MaxHeader), "maxBatch": float64(h.MaxBatch),
-		"readTimeout": h.ReadTimeout.Seconds(), "maxConnections": float64(h.MaxConnections), "maxSessions": float64(h.MaxSessions), "sessionTimeout": h.SessionTimeout.Seconds(),
+		"maxBody": float64(h.MaxBody), "maxBodyMemory": float64(h.MaxBodyMemory), "maxHeader": float64(h.MaxHeader),
+		"maxConnections": float64(h.MaxConnections), "maxSessions": float64(h.MaxSessions), "sessionTimeout": h.SessionTimeout.Seconds(),
 		"routeThreshold": 1 - r.RouteThreshold,
 	} {
 		all[what] = amount

@@ -17,7 +17,7 @@ func TestUnknownKeys(t *testing.T) {
 		{"nothing near", entry(`§"favouriteColour": 1`), `the key "favouriteColour" is not known and has no effect; remove it, or correct its name`},
 		{"nothing near in the router", `{"metarouter": {§"colour": 1}}`, `"colour" is not known`},
 		{"ended", `{"metarouter": {§"assist": "sampling"}}`, `assist ended: metarouter asks no model to choose a tool; remove the key`},
-		{"ended", `{"metarouter": {§"learning": true}}`, `learning ended: metarouter no longer learns from use; remove the key`},
+		{"ended", `{"metarouter": {"http": {§"maxBatch": 50}}}`, `maxBatch ended: a batch has at most 100 messages; remove the key`},
 		{"nothing near in the file", `{"mcpServers": {}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near without a root", `{"a": {"command": "x"}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near in tools", entry(`"tools": {§"colours": ["x"]}`), `"colours" is not known`},

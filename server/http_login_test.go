@@ -163,7 +163,7 @@ func TestPagesMayTakeLong(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		})
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Pages: pages, MaxBody: 100, ReadTimeout: time.Minute})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Pages: pages, MaxBody: 100})
 		if status, answer := w.text(http.MethodPost, "/slow", `{"x":1}`); status != 200 || answer != `{"x":1}` {
 			t.Errorf("after an hour: %d %s", status, answer)
 		}

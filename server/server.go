@@ -16,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -41,9 +40,6 @@ type Router interface {
 
 	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
 	Nodes() []clusternode.Info
-
-	// Attach says which client is the router's only one.
-	Attach(home session.Client)
 
 	// SetLevel has servers send log messages from the level on. It waits until
 	// they do, but not for long.
@@ -199,7 +195,7 @@ func (s *Server) Shown() (mode string, cost func() (shown, all int)) {
 // still does not return, as of a terminal. from is the [supervisor.Place] of a client whose folder and variables need
 // processes of their own of some servers; it may be nil.
 func (s *Server) Serve(ctx context.Context, from any, in io.Reader, out io.Writer) error {
-	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
+	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Resumed: s.notifier.touchAll}, in, out)
 }
 
 // run notifies clients of changes, until ctx ends. It must run while clients are

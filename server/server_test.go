@@ -177,7 +177,6 @@ func (r *fakeRouter) Listen(f func(string, session.Client, session.Message)) fun
 	r.hear.Store(&f)
 	return func() {}
 }
-func (r *fakeRouter) Attach(session.Client)                        {}
 func (r *fakeRouter) Release(session.Client)                       {}
 func (r *fakeRouter) Tell(session.Client, string, json.RawMessage) {}
 func (r *fakeRouter) SetLevel(_ context.Context, level string)     { r.level.Store(level) }

@@ -335,8 +335,8 @@ func TestRouteTask(t *testing.T) {
 			if p.Confidence != test.confidence || p.Sure != test.want.Sure || p.Abstained || p.By != "ranking" {
 				t.Errorf("confidence %v, sure %v, abstained %v, by %q", p.Confidence, p.Sure, p.Abstained, p.By)
 			}
-			if p.Alternatives[0].InputSchema != nil || (len(p.Missing) > 0) != strings.Contains(string(p.Example), `"path":"some/path"`) {
-				t.Errorf("alternatives %+v, example %s", p.Alternatives, p.Example)
+			if p.Alternatives[0].InputSchema != nil {
+				t.Errorf("alternatives %+v", p.Alternatives)
 			}
 			if faulty := len(p.Problems) > 0; faulty != (p.InputSchema != nil) || len(test.want.Problems) > 0 && !strings.HasPrefix(p.Problems[0], test.want.Problems[0]) {
 				t.Errorf("problems %v, schema %s", p.Problems, p.InputSchema)

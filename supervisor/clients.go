@@ -14,19 +14,12 @@ type clients struct {
 	servers *servers
 }
 
-// Attach says which client the router's only one is, see [Options]. It may be called
-// once.
-func (c *clients) Attach(only session.Client) { c.attached <- only }
-
 // Notify sends a notification to all servers that have a session for the client alone.
 // It does not wait for them.
 func (c *clients) Notify(home session.Client, method string, params json.RawMessage) {
 	for _, s := range c.servers.all() {
 		if own := s.pool.of(home); own != nil {
 			own.NotifyLater(method, params)
-		}
-		if shared, _ := s.public.now(); c.options.Sole && shared != nil {
-			shared.NotifyLater(method, params)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"runtime"
 	"sync/atomic"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
@@ -26,7 +24,6 @@ type common struct {
 	issuers  oauth.Issuers             // that exchange tokens
 	turns    turns
 	ending   chan struct{}          // closed when Run is to return
-	attached chan session.Client    // holds the router's only client once that is attached
 	level    atomic.Pointer[string] // of the log messages that servers are to send; may be nil
 	changed  signal.Change          // of any status
 }
@@ -52,19 +49,4 @@ func (t turns) of(entry config.Server) *signal.Turns {
 		return t.processes
 	}
 	return t.remote
-}
-
-// soleClient returns the router's only client, nil if the router may have several. It waits
-// for that client until ctx ends.
-func (c *common) soleClient(ctx context.Context) session.Client {
-	if !c.options.Sole {
-		return nil
-	}
-	select {
-	case only := <-c.attached:
-		c.attached <- only
-		return only
-	case <-ctx.Done():
-		return nil
-	}
 }

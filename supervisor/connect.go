@@ -53,7 +53,7 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 		},
 		Asked:  func(string) {},
 		Limits: peer.NewLimits(func() int { return questionsPerMinute }),
-		Owner:  func(context.Context) session.Client { return o.Owner },
+		Owner:  func() session.Client { return o.Owner },
 	}, func(c *peer.Conn) peer.Link {
 		lines = transport.NewLines(conn, defaultStall, c)
 		return lines

@@ -26,14 +26,11 @@ const (
 	turnTime = 3 * time.Second
 	// learnTimeout bounds a listing after the first. A server's announcements
 	// lead to one after relistSoon, and then to one every relistEvery at most, and
-	// every relistMax if they continue. All listings together, but for relistFree, take at
-	// most one part in relistShare of the time.
+	// every relistMax if they continue.
 	learnTimeout = 30 * time.Second
 	relistSoon   = 50 * time.Millisecond
 	relistEvery  = 200 * time.Millisecond
 	relistMax    = 10 * time.Second
-	relistShare  = 10
-	relistFree   = 2 * time.Second
 	// never is longer than anything runs.
 	never = 100 * 365 * 24 * time.Hour
 )
@@ -77,7 +74,6 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 // run is the server's life. When it returns, no process and no goroutine of it is
 // left.
 func (s *server) run(ctx context.Context) {
-	defer s.opener.stderr.Close()
 	defer s.opener.running.Wait()
 	defer s.opener.running.Close(nil)
 	defer s.public.set(func(st *status.Status) { st.State, st.PID = status.Stopped, 0 })
@@ -239,7 +235,6 @@ func isPermanent(err error) bool {
 func (s *server) attend(ctx context.Context, in *instance) (served int, err error) {
 	var relist <-chan time.Time
 	var listed time.Time
-	var spent time.Duration // on listings, in excess of their share of the time
 	every := relistEvery
 	idle := time.After(s.unusedIn(in))
 	for {
@@ -262,12 +257,9 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 				relist = time.After(max(relistSoon, time.Until(listed.Add(every))))
 			}
 		case <-relist:
-			began := time.Now()
 			s.relist(ctx, in)
-			spent = max(0, spent-began.Sub(listed)/relistShare)
 			relist, listed = nil, time.Now()
-			spent += listed.Sub(began)
-			every = max(min(2*every, relistMax), (spent-relistFree)*relistShare)
+			every = min(2*every, relistMax)
 		case <-idle:
 			wait := s.unusedIn(in)
 			if wait <= 0 && !s.pool.renewIfUnused(in) {

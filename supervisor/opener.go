@@ -234,12 +234,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })
 		},
-		Owner: func(ctx context.Context) session.Client {
-			if c := in.owner.get(); c != nil {
-				return c
-			}
-			return o.soleClient(ctx)
-		},
+		Owner: in.owner.get,
 	}, open)
 	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
 	o.began(in)

@@ -144,7 +144,7 @@ func within(ctx context.Context, p *pool, shared *instance, of use, from session
 			shared.otherEra.Store(false)
 		}
 	}
-	if p.opener.options.Sole || in.Modern() {
+	if in.Modern() {
 		return in, nil
 	}
 	asked := p.opener.asks(in, from.Capabilities())

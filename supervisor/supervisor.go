@@ -63,10 +63,6 @@ type Options struct {
 	// Logins give remote servers their tokens; may be nil. The caller closes it.
 	Logins *login.Logins
 
-	// Sole says that the router has one client only, which is passed to
-	// [Supervisor.Attach]: all servers' requests are for it.
-	Sole bool
-
 	// Legacy reports whether the router has clients, all of the legacy era; nil if that is not
 	// known. A server of both eras is then started in that era.
 	Legacy func() bool
@@ -140,7 +136,6 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 		sources:  sources(o.Logins),
 		turns:    newTurns(),
 		ending:   ending,
-		attached: make(chan session.Client, 1),
 	}
 	return &Supervisor{common: c, starter: starter, applied: make(chan struct{}), clients: clients{c, &servers{byName: make(map[string]*server)}}}
 }

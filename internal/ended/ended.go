@@ -15,10 +15,12 @@ func Commands() map[string]string {
 // Keys returns the lines of the keys, by path in a configuration file, such as "metarouter.http.addr".
 func Keys() map[string]string {
 	all := map[string]string{
-		"metarouter.assist":        "assist ended: metarouter asks no model to choose a tool; remove the key",
-		"metarouter.embeddings":    "embeddings ended: metarouter always uses the sentence encoder in the program; remove the key",
-		"metarouter.fillArguments": "fillArguments ended: route_task names the missing arguments and asks nobody; remove the key",
-		"metarouter.learning":      "learning ended: metarouter no longer learns from use; remove the key",
+		"metarouter.assist":           "assist ended: metarouter asks no model to choose a tool; remove the key",
+		"metarouter.embeddings":       "embeddings ended: metarouter always uses the sentence encoder in the program; remove the key",
+		"metarouter.fillArguments":    "fillArguments ended: route_task names the missing arguments and asks nobody; remove the key",
+		"metarouter.learning":         "learning ended: metarouter no longer learns from use; remove the key",
+		"metarouter.http.maxBatch":    "maxBatch ended: a batch has at most 100 messages; remove the key",
+		"metarouter.http.readTimeout": "readTimeout ended: a body has 10 s and 1 s for each 8 KiB, at most 1 minute; remove the key",
 	}
 	for _, key := range []string{"type", "server", "url", "headers", "tools", "timeout", "max_retries", "cache_categories", "refresh_interval", "num_categories"} {
 		all["metarouter.classification."+key] = key + " ended: the built-in classifier sorts all texts; write \"categories\" with examples, and remove the key"

@@ -87,7 +87,7 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 		}
 	}
 
-	x.targets, x.more = e.targets(&c, d.policy)
+	x.targets = e.targets(&c, d.policy)
 	x.addReplicas()
 	var err error
 	// After a failure, nextAttempt does more than decide: it pauses before a retry on the
@@ -182,7 +182,6 @@ type execution struct {
 	cached   bool            // the result is from the cache
 
 	targets  []target
-	more     bool     // there are targets that were not looked for yet
 	only     string   // the replica of a service that must take the call; "" is any
 	loggedIn bool     // LogIn of the call was called
 	tried    int      // targets that were tried, the one in use included

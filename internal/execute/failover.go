@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -28,78 +27,55 @@ const shortWait = time.Second
 const maxPlaces = 3
 
 // targets returns the tools that may answer a call, in the order in which they are tried: the
-// tool itself, and if there are stand-ins, those and then the tool again. While there are stand-ins, a
-// call waits only briefly for each server to start; the last target has the usual wait. A
+// tool itself, and if there are stand-ins, those that can take the call best, and then the tool again. While
+// there are stand-ins, a call waits only briefly for each server to start; the last target has the usual wait. A
 // read-only tool on a server that is down comes after tools on servers that are up.
-//
-// While the server is up, only the tool itself is returned, and more is true if there are
-// stand-ins: few calls need them, and [Executor.others] finds them then.
-func (e *Executor) targets(c *Call, p Policy) (all []target, more bool) {
+func (e *Executor) targets(c *Call, p Policy) []target {
 	t := c.Tool
-	hasStandIn := false
-	for range e.standIns(c, p) {
-		hasStandIn = true
-		break
+	standIns := e.standIns(c, p)
+	if len(standIns) == 0 {
+		return []target{{t, p, StartWait}}
 	}
-	if !hasStandIn {
-		return []target{{t, p, StartWait}}, false
-	}
-	all = []target{{t, p, shortWait}}
-	own := e.standingOf(t.Server, p).state
-	if own == up {
-		return all, true
-	}
-	all = append(all, e.others(c, p)...)
-	if t.Reads() && own == down {
-		slices.SortStableFunc(all[:len(all)-1], func(a, b target) int {
-			return cmp.Compare(e.standingOf(a.tool.Server, a.policy).state, e.standingOf(b.tool.Server, b.policy).state)
-		})
-	}
-	return all, false
-}
-
-// others returns the targets after the tool itself: its stand-ins, those that can take the call best
-// first, so that they are maxPlaces with the tool, and then the tool again.
-func (e *Executor) others(c *Call, p Policy) (all []target) {
-	standIns := slices.Collect(e.standIns(c, p))
 	e.Sort(standIns)
+	all := []target{{t, p, shortWait}}
 	for _, other := range standIns[:min(len(standIns), maxPlaces-1)] {
 		all = append(all, target{other, e.Sessions.Policy(other.Server), shortWait})
 	}
-	return append(all, target{c.Tool, p, StartWait})
+	if t.Reads() && e.standingOf(t.Server, p).state == down {
+		slices.SortStableFunc(all, func(a, b target) int {
+			return cmp.Compare(e.standingOf(a.tool.Server, a.policy).state, e.standingOf(b.tool.Server, b.policy).state)
+		})
+	}
+	return append(all, target{t, p, StartWait})
 }
 
-// standIns yields the tools of the same name on the servers that may stand in for the server of the call's
+// standIns returns the tools of the same name on the servers that may stand in for the server of the call's
 // tool, as the call's catalog has them; nothing after a person has approved the tool. A read-only tool is
 // replaced only by a read-only one.
-func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool] {
-	return func(yield func(*registry.NormalizedTool) bool) {
-		t := c.Tool
-		others, reads := p.StandIns, t.Reads()
-		if reads {
-			others = slices.Concat(p.StandIns, p.Twins)
-		}
-		if len(others) == 0 || c.Approve != nil {
-			return
-		}
-		known := c.Catalog
-		if known == nil {
-			known = e.Registry.Snapshot()
-		}
-		isSame := func(other *registry.NormalizedTool) bool {
-			return other.Name == t.Name || other.ServerName() == t.ServerName()
-		}
-		for _, server := range others {
-			tools := known.Offer(server).Tools
-			i := slices.IndexFunc(tools, isSame)
-			if i < 0 || reads && !tools[i].Reads() || c.Unfit != nil && c.Unfit(tools[i]) {
-				continue
-			}
-			if !yield(tools[i]) {
-				return
-			}
+func (e *Executor) standIns(c *Call, p Policy) (all []*registry.NormalizedTool) {
+	t := c.Tool
+	others, reads := p.StandIns, t.Reads()
+	if reads {
+		others = slices.Concat(p.StandIns, p.Twins)
+	}
+	if len(others) == 0 || c.Approve != nil {
+		return nil
+	}
+	known := c.Catalog
+	if known == nil {
+		known = e.Registry.Snapshot()
+	}
+	isSame := func(other *registry.NormalizedTool) bool {
+		return other.Name == t.Name || other.ServerName() == t.ServerName()
+	}
+	for _, server := range others {
+		tools := known.Offer(server).Tools
+		i := slices.IndexFunc(tools, isSame)
+		if i >= 0 && (!reads || tools[i].Reads()) && (c.Unfit == nil || !c.Unfit(tools[i])) {
+			all = append(all, tools[i])
 		}
 	}
+	return all
 }
 
 // mayTurn reports whether a call that ended with err turns to a stand-in at once: a
@@ -127,10 +103,6 @@ func isLate(err error) bool { return errors.As(err, new(*timeoutError)) }
 // last attempt ended.
 func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	if x.tried > 0 {
-		if x.more { // the targets after the tool itself were not looked for yet
-			x.more = false
-			x.targets = append(x.targets, x.e.others(&x.call, x.targets[len(x.targets)-1].policy)...)
-		}
 		turn := x.mayTurn(err)
 		if turn && isLate(err) && x.delivery.tool == x.call.Tool {
 			x.targets = x.targets[:len(x.targets)-1] // the tool itself is not tried again: its time is over

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,35 +50,6 @@ func reads(find *registry.NormalizedTool) { find.Hints.ReadOnly = new(true) }
 func twoServers(t *testing.T) *registry.Registry {
 	t.Helper()
 	return registered(t, map[string]string{"a": object, "b": object}, func(*registry.NormalizedTool) {})
-}
-
-// A call of a server that is up does not look at how its stand-ins are, unless the call fails.
-func TestNoLookAtStandIns(t *testing.T) {
-	for fails, want := range map[error][]string{nil: {"a"}, fmt.Errorf("it has gone: %w", session.ErrNotSent): {"a", "b"}} {
-		synctest.Test(t, func(t *testing.T) {
-			r := twoServers(t)
-			answer := answers(fine, nil)
-			seen := &looks{pool: pool{"a": {policy: Policy{StandIns: []string{"b"}}, absent: fails, call: answer}, "b": {call: answer}}}
-			find, _ := r.Snapshot().Tool("a:find")
-			result, err := newExecutor(r, seen).Execute(t.Context(), Call{Tool: find})
-			if err != nil || result.IsError {
-				t.Errorf("%s, %v", result.JSON, err)
-			}
-			slices.Sort(seen.servers)
-			expect.List(t, slices.Compact(seen.servers), want, "with the fault %v it looked at", fails)
-		})
-	}
-}
-
-// A looks is a pool that notes whose policies were looked at.
-type looks struct {
-	pool
-	servers []string
-}
-
-func (l *looks) Policy(server string) Policy {
-	l.servers = append(l.servers, server)
-	return l.pool.Policy(server)
 }
 
 // Where a server can't take a call, one of its group does, under its own names for

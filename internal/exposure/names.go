@@ -3,7 +3,6 @@ package exposure
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -148,33 +147,6 @@ func (n *Names[T]) Exposed(t T) string {
 		return n.exposed[i]
 	}
 	return ""
-}
-
-// Altered says why the exposed name of an item is not server, separator and its own
-// name, or its own name alone in the bare style: as the end of a sentence that begins
-// with "since". It is empty if the name is as expected.
-func (n *Names[T]) Altered(t T) string {
-	server, own := n.key(t)
-	exposed, name := n.Exposed(t), n.spelling.prefixed(server, own)
-	switch {
-	case exposed == "" || exposed == own:
-		return ""
-	case exposed == name && n.style != Bare:
-		return ""
-	case exposed == name && len(n.named(own)) > 1:
-		return fmt.Sprintf("several servers have a %s of that name", n.kind)
-	case n.style == Bare && len(n.named(own)) == 1 && n.spelling.isLegal(own):
-		return "one of metarouter's own tools is called that"
-	case exposed == name:
-		return "its own name can't stand alone"
-	case len(name) > maxName:
-		return fmt.Sprintf("server and %s together are longer than %d characters", n.kind, maxName)
-	case strings.ContainsFunc(name, n.spelling.isIllegal):
-		return "there are characters in it that clients refuse"
-	case !n.spelling.isPlain(server, own):
-		return fmt.Sprintf("its server's name has %q in it or at its end, so that it could be another server's", n.spelling.separator())
-	}
-	return "another one is called that"
 }
 
 // Resolve finds the item that a caller means: by its exposed name, by server:name,

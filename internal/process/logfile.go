@@ -1,26 +1,24 @@
 package process
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/logfile"
 )
 
-// logFileMax is the size from which the file is renamed to .1, and a new one begun.
+// logFileMax is the size in bytes from which a new file is begun. The one before is kept.
 const logFileMax = 1 << 20
 
 // A LogFile holds the stderr of a server. It is rotated.
 type LogFile struct {
-	mu   sync.Mutex // guards the fields below
-	path string     // "": nothing is written
-	file *os.File
-	size int64
+	mu    sync.Mutex   // guards the fields below
+	file  logfile.File // its path is "" if nothing is written
+	begun bool
 }
 
 // NewLogFile returns the log file of the named server in the data folder dir. With ""
@@ -29,52 +27,26 @@ func NewLogFile(dir, server string) *LogFile {
 	if dir == "" {
 		return &LogFile{}
 	}
-	return &LogFile{path: filepath.Join(dir, "logs", fileName(server)+".log")}
+	return &LogFile{file: logfile.File{Path: filepath.Join(dir, "logs", fileName(server)+".log"), MaxSize: logFileMax, MaxFiles: 2}}
 }
 
-// add writes a line. Once that fails, as on a full disk, nothing more is written.
-func (l *LogFile) add(line string) {
+// add writes whole lines. Once that fails, as on a full disk, nothing more is written.
+func (l *LogFile) add(lines []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.path == "" || l.file == nil && l.open() != nil {
+	if l.file.Path == "" || len(lines) == 0 {
 		return
 	}
-	n, err := fmt.Fprintln(l.file, line)
-	l.size += int64(n)
-	switch {
-	case err != nil:
-		l.file.Close()
-		l.file, l.path = nil, ""
-	case l.size >= logFileMax:
-		l.file.Close()
-		l.file = nil
-		os.Rename(l.path, l.path+".1")
+	var err error
+	if !l.begun {
+		l.begun, err = true, l.file.Create()
 	}
-}
-
-// open opens the file, but no link that somebody has put there; mu is held.
-func (l *LogFile) open() error {
-	err := os.MkdirAll(filepath.Dir(l.path), 0o700)
 	if err == nil {
-		l.file, err = safefile.Append(l.path, 0)
+		err = l.file.Append(context.Background(), lines)
 	}
 	if err != nil {
-		l.path = ""
-		return err
+		l.file.Path = ""
 	}
-	l.size = 0
-	if info, err := l.file.Stat(); err == nil {
-		l.size = info.Size()
-	}
-	return nil
-}
-
-// Close closes the file.
-func (l *LogFile) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.file.Close() // does nothing if it is not open
-	l.file = nil
 }
 
 // unusual matches a character that the name of a file may not have.

@@ -20,8 +20,7 @@ func TestLogFileFollowsNoLink(t *testing.T) {
 		os.Symlink(victim, filepath.Join(dir, "logs", "s.log")),
 	))
 	l := NewLogFile(dir, "s")
-	defer l.Close()
-	l.add("a line")
+	l.add([]byte("a line\n"))
 	if got, err := os.ReadFile(victim); err != nil || string(got) != "mine" {
 		t.Errorf("the file that the link leads to has %q, %v", got, err)
 	}

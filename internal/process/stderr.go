@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -34,10 +35,16 @@ type stderrLine struct {
 // secret; nil leaves them as they are.
 func NewTail(hide func(string) string) *Tail { return &Tail{hide: hide} }
 
-// Copy reads r to its end, into the tail and into the file.
+// Copy reads r to its end, into the tail and into the file. The file gets the lines that came at once in one piece, since a write
+// to it takes as long as many lines do.
 func (t *Tail) Copy(r io.Reader, file *LogFile) {
 	lines := bufio.NewReaderSize(r, 4<<10)
+	var unwritten []byte // lines
 	for {
+		if next, _ := lines.Peek(lines.Buffered()); !bytes.Contains(next, []byte("\n")) { // the next line may be long in coming
+			file.add(unwritten)
+			unwritten = unwritten[:0]
+		}
 		line, prefix, err := lines.ReadLine()
 		if err != nil {
 			return
@@ -51,7 +58,7 @@ func (t *Tail) Copy(r io.Reader, file *LogFile) {
 			_, prefix, err = lines.ReadLine()
 		}
 		t.add(text)
-		file.add(text)
+		unwritten = append(append(unwritten, text...), '\n')
 	}
 }
 

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,21 @@ func TestTailIsPlain(t *testing.T) {
 	if got, want := words.Reason(), "; its last lines on stderr: bad token ${API_TOKEN} | key … ab"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// The file gets each line before the next one is complete.
+func TestCopyWaitsForNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		defer w.Close()
+		data := t.TempDir()
+		go NewTail(nil).Copy(r, NewLogFile(data, "s"))
+		io.WriteString(w, "one\ntwo\nthr")
+		synctest.Wait()
+		if log, err := os.ReadFile(filepath.Join(data, "logs", "s.log")); err != nil || string(log) != "one\ntwo\n" {
+			t.Errorf("log %q, %v", log, err)
+		}
+	})
 }
 
 // What a process printed long before it was killed is not the reason.

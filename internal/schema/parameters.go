@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -42,4 +43,20 @@ func Required(properties, required json.RawMessage) (names []string) {
 		optional[name] = wire.Member(property, "default") != nil
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return optional[name] })
+}
+
+// Target returns the part of a schema to which a reference such as "#/$defs/path" leads; nil if it leads elsewhere, or once
+// left, the bytes that may still be read, is used up.
+func Target(schema json.RawMessage, ref string, left *int) json.RawMessage {
+	steps := strings.Split(ref, "/")
+	if steps[0] != "#" {
+		return nil
+	}
+	for _, step := range steps[1:] {
+		if *left -= len(schema); schema == nil || *left < 0 {
+			return nil
+		}
+		schema = wire.Member(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+	}
+	return schema
 }

@@ -5,8 +5,6 @@
 // [Compile] rejects a schema that takes long to compile, or has references that unfold to very many
 // subschemas, and [Schema.Validate] first counts the steps that the comparison may take (meter.go).
 // An error for the cost matches [ErrCostly].
-//
-// [ExampleArguments] makes arguments as they may look.
 package schema
 
 import (

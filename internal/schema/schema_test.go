@@ -215,8 +215,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// TestRealServers checks that the schemas of real servers, which METAROUTER_REAL_SERVERS is a folder of, are cheap enough for
-// arguments as they may look.
+// TestRealServers checks that the schemas of real servers, which METAROUTER_REAL_SERVERS is a folder of, are cheap enough.
 func TestRealServers(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("METAROUTER_REAL_SERVERS"), "*.json"))
 	if len(files) == 0 {
@@ -239,7 +238,7 @@ func TestRealServers(t *testing.T) {
 					continue
 				}
 				expect.OK(t, err, "%s of %s", tool.Name, file)
-				_, err = s.Validate(t.Context(), "arguments", ExampleArguments(schema, nil))
+				_, err = s.Validate(t.Context(), "arguments", json.RawMessage("{}"))
 				expect.OK(t, err, "%s of %s", tool.Name, file)
 			}
 		}

@@ -27,10 +27,7 @@ type layout struct {
 	prelude          map[string]uint64 // functions
 	exception        uint64            // the value that stands for an exception
 	args, length     uint64            // three arguments of a function; the length of a text
-	buffer           uint64            // for short texts
 }
-
-const bufferSize = 4 << 10 // bytes
 
 // A failure is a panic.
 type failure struct{ error }
@@ -62,7 +59,7 @@ func (v *vm) prepare() {
 	v.do("qjs_init")
 	v.do("qjs_set_max_stack_size", maxStack)
 	v.layout = layout{undefined: v.do("qjs_get_undefined"), prelude: map[string]uint64{},
-		args: v.do("wasm_malloc", 12), length: v.do("wasm_malloc", 4), buffer: v.do("wasm_malloc", bufferSize)}
+		args: v.do("wasm_malloc", 12), length: v.do("wasm_malloc", 4)}
 	name := v.write("prelude")
 	v.layout.exception = v.read(v.do("qjs_eval", v.write("throw 0"), 7, name, 0))
 	v.do("qjs_get_exception")
@@ -119,21 +116,13 @@ func (v *vm) write(text string) uint64 {
 	if at == 0 {
 		panic(failure{errNoMemory})
 	}
-	v.put(at, text)
-	return at
-}
-
-func (v *vm) put(at uint64, text string) {
 	v.mod.Memory().WriteString(uint32(at), text)
 	v.mod.Memory().WriteByte(uint32(at)+uint32(len(text)), 0)
+	return at
 }
 
 // string makes a string of JavaScript.
 func (v *vm) string(text string) uint64 {
-	if len(text) < bufferSize {
-		v.put(v.layout.buffer, text)
-		return v.value("qjs_new_string", v.layout.buffer, uint64(len(text)))
-	}
 	at := v.write(text)
 	value := v.value("qjs_new_string", at, uint64(len(text)))
 	v.do("wasm_free", at)

@@ -154,10 +154,8 @@ func (s Status) Several() string {
 // Unusable counts messages of a server that could not be passed on. Requests that they answer
 // fail.
 type Unusable struct {
-	NotUTF8 int64
-	TooDeep int64 // nested deeper than wire.MaxLevels
-	TooLong int64 // longer than wire.MaxLine
-	Invalid int64 // answers that are no JSON-RPC
+	Count int64
+	Last  string // how the last one came, such as "with bytes that are not UTF-8 …"
 }
 
 // A Flood is about messages without a request that a server sent beyond the limit. The zero value

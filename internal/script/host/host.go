@@ -58,8 +58,8 @@ func Do(ctx context.Context, e *script.Engine, p Provider, limits script.Limits,
 	h := &host{p: p, run: &run}
 	outcome := e.Run(ctx, run.Script, h, o)
 	for i, made := range outcome.Calls {
-		t := h.written(made.Tool)
-		outcome.Calls[i].Reads = t != nil && t.Reads()
+		t, ok := p.Snapshot().Tool(made.Tool)
+		outcome.Calls[i].Reads = ok && t.Reads()
 	}
 	return outcome
 }
@@ -124,37 +124,8 @@ func (h *host) from(ctx context.Context) session.Client {
 	return &client{from, ctx}
 }
 
-// written returns the tool that a script writes so, with _ for each - where only one tool fits; nil if no tool does.
-func (h *host) written(name string) (found *registry.NormalizedTool) {
-	if t, ok := h.p.Snapshot().Tool(name); ok {
-		return t
-	}
-	for _, t := range h.p.Snapshot().Tools() {
-		switch {
-		case strings.ReplaceAll(t.ID, "-", "_") != strings.ReplaceAll(name, "-", "_"):
-		case found != nil:
-			return nil
-		default:
-			found = t
-		}
-	}
-	return found
-}
-
+// tool finds a tool by its name.
 func (h *host) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
-	t, err := h.named(ctx, name, from)
-	if err != nil {
-		if u := h.written(name); u != nil && u.ID != name {
-			if u, err := h.named(ctx, u.ID, from); err == nil {
-				return u, nil
-			}
-		}
-	}
-	return t, err
-}
-
-// named finds a tool by its name.
-func (h *host) named(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
 	if h.run.Tool != nil {
 		return h.run.Tool(ctx, name, from)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A scriptProvider answers calls with the result, or not without a person.
@@ -88,21 +89,17 @@ func (p *lateProvider) Await(_ context.Context, server string) error {
 	return err
 }
 
-// A script may write _ for each - of a tool's ID where only one tool fits. Its calls say whether the tool only reads.
-func TestScriptWritesUnderscores(t *testing.T) {
+// The calls of a script say whether the tool only reads.
+func TestCallsThatRead(t *testing.T) {
 	e := script.New("")
 	defer e.Close()
 	p := &lateProvider{scriptProvider: scriptProvider{result: `{"content":[]}`}, catalog: registry.New()}
-	for _, server := range []string{"one-by-one", "a-b", "a_b"} {
-		reads := server == "one-by-one"
-		if _, err := p.catalog.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{{ID: server + ":to-do", Server: server, Name: "to-do", Hints: registry.Hints{ReadOnly: &reads}}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for code, want := range map[string]string{"await tools.one_by_one.to_do()": "<nil> true", "await tools.a_b.to_do()": "ToolError", "await tools['a-b'].to_do()": "ToolError"} {
-		o := Do(t.Context(), e, p, script.Limits{}, Run{Script: script.Script{Code: code}, Call: selector.Call{From: typedYes{}}})
-		if got := fmt.Sprint(o.Err, " ", o.Calls[0].Reads); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s", code, got)
+	for server, reads := range map[string]bool{"a-b": true, "a_b": false} {
+		_, err := p.catalog.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{{ID: server + ":to-do", Server: server, Name: "to-do", Hints: registry.Hints{ReadOnly: &reads}}}})
+		expect.OK(t, err)
+		o := Do(t.Context(), e, p, script.Limits{}, Run{Script: script.Script{Code: "await tools['" + server + "']['to-do']()"}, Call: selector.Call{From: typedYes{}}})
+		if o.Err != nil || o.Calls[0].Reads != reads {
+			t.Errorf("%s: %+v", server, o)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -58,9 +57,8 @@ func Unsupported(version string) error {
 // lack: the type of the result, and the serverInfo of the router.
 func completed(result json.RawMessage, info func() json.RawMessage) json.RawMessage {
 	var kind, meta []byte
-	last := ""
 	if wire.Members(result, func(key string, value []byte) bool {
-		switch last = key; key {
+		switch key {
 		case "resultType":
 			kind = value
 		case "_meta":
@@ -71,16 +69,6 @@ func completed(result json.RawMessage, info func() json.RawMessage) json.RawMess
 		return result
 	}
 	hasInfo := wire.Member(meta, MetaServer) != nil
-	if kind == nil && !hasInfo && last == "_meta" && wire.IsObject(meta) { // as the router's own results are: one copy is enough
-		const space = " \t\r\n"
-		end := bytes.LastIndexByte(result, '}')
-		out := append(make([]byte, 0, len(result)+256), bytes.TrimSuffix(bytes.TrimRight(result[:end], space), []byte("}"))...)
-		if !bytes.HasSuffix(bytes.TrimRight(out, space), []byte("{")) {
-			out = append(out, ',')
-		}
-		out = append(append(out, `"`+MetaServer+`":`...), info()...)
-		return append(append(out, `},"resultType":"complete"`...), result[end:]...)
-	}
 	if kind == nil {
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}

@@ -42,7 +42,7 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 // entries returns the messages of a batch, which the handler's work admits. If it reports false, it has answered with an error.
 func (t *streamable) entries(w http.ResponseWriter, r *http.Request, body []byte) (entries [][]byte, ok bool) {
 	q := requestOf(r)
-	most := q.rules.MaxBatch
+	most := conversation.MaxBatch
 	if q.quota.limiter != nil {
 		most = min(most, q.quota.limiter.Burst) // a larger one could never be let in
 	}

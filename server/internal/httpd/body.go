@@ -25,6 +25,8 @@ const (
 	firstBytes = 10 * time.Second
 	slowest    = 8 << 10
 
+	readTimeout = time.Minute // for a client to send a body of any size
+
 	// retryBusy is after which time a client shall try again if its body has no room.
 	retryBusy = 5 * time.Second
 )
@@ -66,7 +68,7 @@ func message(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 func (p *response) expectBody(r *http.Request) {
 	p.began = time.Now()
 	if hasBody(r) { // net/http reads the rest of the body even if the handler does not
-		p.control.SetReadDeadline(p.began.Add(requestOf(r).rules.timeFor(smallBody)))
+		p.control.SetReadDeadline(p.began.Add(timeFor(smallBody)))
 	}
 }
 
@@ -115,7 +117,7 @@ func (p *response) grow(body []byte, announced int64, rules *rules) ([]byte, err
 		}
 		p.held += more
 	}
-	p.readUntil(p.began.Add(rules.timeFor(size)))
+	p.readUntil(p.began.Add(timeFor(size)))
 	grown := make([]byte, len(body), size)
 	copy(grown, body)
 	return grown, nil
@@ -135,8 +137,8 @@ func (p *response) releaseBody() {
 }
 
 // timeFor returns how long a client may take to send so many bytes.
-func (r *rules) timeFor(bytes int64) time.Duration {
-	return min(r.ReadTimeout, firstBytes+time.Duration(bytes)*time.Second/slowest)
+func timeFor(bytes int64) time.Duration {
+	return min(readTimeout, firstBytes+time.Duration(bytes)*time.Second/slowest)
 }
 
 // refuseBody answers a request with a body that could not be read.
@@ -148,7 +150,7 @@ func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch err {
 	case errTooSlow:
-		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most the %v of http.readTimeout", firstBytes, slowest, requestOf(r).rules.ReadTimeout)
+		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most %v", firstBytes, slowest, readTimeout)
 	case errNoMemory:
 		deny(w, r, nil, identity.Busy(http.StatusServiceUnavailable, retryBusy, fmt.Sprintf("busy: all requests together may take %d bytes; send less, or raise http.maxBodyMemory in the configuration", requestOf(r).rules.MaxBodyMemory)))
 		return

@@ -20,7 +20,6 @@ const (
 	defaultMaxBody        = 16 << 20
 	defaultSessionTimeout = 30 * time.Minute
 	defaultMaxSessions    = 1000
-	defaultReadTimeout    = time.Minute
 	defaultMaxBodyMemory  = 256 << 20
 )
 
@@ -33,8 +32,6 @@ type Options struct {
 	Tokens         []clientauth.Principal // requests must have the token of one of them; if empty, requests need no token
 	MaxBody        int64                  // bytes of one message or batch; default 16 MiB
 	MaxBodyMemory  int64                  // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
-	MaxBatch       int                    // messages of a batch, and at most the client's burst; default 100
-	ReadTimeout    time.Duration          // for a client to send a message; default 1 minute
 	Rate           float64                // requests a second that one client may make for long; 0 is any number
 	Burst          int                    // requests that one client may make at once; default the requests of a second
 	Rates          map[string]rate.Limit  // of principals, by Hash, instead of Rate and Burst

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/rate"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
@@ -33,8 +32,6 @@ func newRules(o *Options, before *rules, in *settings) *rules {
 	r.clients = identity.NewRules(o.Tokens, o.Issuers, o.Authenticator, o.PublicURL, before.clients)
 	r.MaxBodyMemory = cmp.Or(o.MaxBodyMemory, defaultMaxBodyMemory)
 	r.MaxBody = min(cmp.Or(o.MaxBody, defaultMaxBody), r.MaxBodyMemory) // a larger one could never be let in
-	r.MaxBatch = cmp.Or(o.MaxBatch, conversation.MaxBatch)
-	r.ReadTimeout = cmp.Or(o.ReadTimeout, defaultReadTimeout)
 	r.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
 	r.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSessionTimeout)
 	if before.Rate != o.Rate || before.Burst != o.Burst {

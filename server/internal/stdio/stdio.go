@@ -34,10 +34,9 @@ const (
 
 // Options say for which router Serve serves a client.
 type Options struct {
-	Clients  *conversation.Clients
-	Place    any                       // of the client; see [session.Caller]
-	Attached func(home session.Client) // called with the client before it is served
-	Resumed  func()                    // called when the client has messages that another router served before
+	Clients *conversation.Clients
+	Place   any    // of the client; see [session.Caller]
+	Resumed func() // called when the client has messages that another router served before
 
 	Node *Node // set if the client is another node; nil for any other
 }
@@ -71,7 +70,6 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		c.conversation = o.Clients.Open(nil, c, conversation.Node, o.Node.Identity)
 	} else {
 		c.conversation = o.Clients.Open(o.Place, c, conversation.Stdio, conversation.Identity{})
-		o.Attached(c.conversation)
 	}
 	go c.read(ctx, wire.NewReader(in, wire.MaxLine))
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -36,7 +35,6 @@ type Proposal struct {
 	Arguments           json.RawMessage `json:"arguments,omitempty"`    // left out if they are long
 	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
 	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
-	Example             json.RawMessage `json:"example,omitempty"`      // arguments as they may look; if some are missing
 	Output              string          `json:"output,omitempty"`       // the type of the structured content
 	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if the arguments do not fit
 	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
@@ -151,7 +149,6 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 	var reasons []string
 	if len(p.Missing) > 0 {
 		reasons = append(reasons, "arguments are missing: "+strings.Join(p.Missing, ", "))
-		p.Example = schema.ExampleArguments(tool.InputSchema, args)
 	} else if routed.Unchecked {
 		reasons = append(reasons, "the arguments could not be compared with the tool's schema; call_tool runs the tool all the same")
 	} else if len(p.Problems) > 0 {

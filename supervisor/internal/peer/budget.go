@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A server may send without a request passRate messages a second, and passBurst at once
@@ -124,16 +122,8 @@ func (b *Budget) Skip(line []byte, why error) {
 func (b *Budget) spoil(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	count := &b.unusable.Invalid
-	switch {
-	case errors.Is(cause, wire.ErrNotUTF8):
-		count = &b.unusable.NotUTF8
-	case errors.Is(cause, wire.ErrTooDeep):
-		count = &b.unusable.TooDeep
-	case errors.Is(cause, wire.ErrTooLong):
-		count = &b.unusable.TooLong
-	}
-	*count++
+	b.unusable.Count++
+	b.unusable.Last = problem(cause)
 }
 
 // Showable returns the beginning of a line that is no message. It returns false if

@@ -290,7 +290,7 @@ func TestRoutineQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := pair(t)
 		c := clientOf("c")
-		p.host.Owner = func(context.Context) session.Client { return c }
+		p.host.Owner = func() session.Client { return c }
 		ask := func(n int, wait time.Duration) {
 			t.Helper()
 			begun := time.Now()

@@ -19,10 +19,7 @@ type Host struct {
 	Asked  func(method string)          // called when the server sends its client the first request of a method
 	Limits *Limits                      // of its questions; nil for the default
 	Roots  Roots                        // that it gets
-
-	// Owner returns the only client that uses the session, nil if several may. It
-	// may wait for that client until ctx ends.
-	Owner func(ctx context.Context) session.Client
+	Owner  func() session.Client        // returns the only client that uses the session, nil if several may
 }
 
 // A Peer is a session with a server.

@@ -71,7 +71,7 @@ func pair(t *testing.T) (*Peer, *script) {
 		Server: "s",
 		Stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
 		Asked:  func(string) {},
-		Owner:  func(context.Context) session.Client { return nil },
+		Owner:  func() session.Client { return nil },
 	}, func(c *Conn) Link {
 		link.ended = c.Done()
 		return link

@@ -204,7 +204,7 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 		}
 	}
 	if m.Method == "roots/list" {
-		from := q.conn.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
+		from := q.conn.host.Owner() // nil if it serves several clients: the roots of one are not shown to the others
 		if from != nil {
 			from = cmp.Or(one.from, from)
 		}
@@ -216,7 +216,7 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	}
 	from := one.from
 	if from == nil {
-		from = q.conn.host.Owner(ctx)
+		from = q.conn.host.Owner()
 	}
 	if from == nil {
 		return nil, refusal(q.conn.host.Server, "requests of several clients are under way, so it is unknown which client is meant")

@@ -90,7 +90,7 @@ func TestAskAttributed(t *testing.T) {
 			p, s := pair(t)
 			var asked bool
 			p.host.Asked = func(string) { asked = true }
-			p.host.Owner = func(context.Context) session.Client { return tc.owner }
+			p.host.Owner = func() session.Client { return tc.owner }
 			var calls sync.WaitGroup
 			var origin int64
 			for i, from := range tc.callers {

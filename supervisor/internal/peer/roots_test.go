@@ -70,7 +70,7 @@ func TestFixedRoots(t *testing.T) {
 		p.host.Roots = tc.roots
 		c := clientOf("c")
 		for _, owner := range []session.Client{c, nil} {
-			p.host.Owner = func(context.Context) session.Client { return owner }
+			p.host.Owner = func() session.Client { return owner }
 			p.NotifyLater("notifications/roots/list_changed", nil)
 			p.Receive(wire.Message{ID: json.RawMessage("5"), Method: "roots/list", Params: json.RawMessage("{}")}, 0)
 			if m := s.read(); string(m.Result) != tc.want {

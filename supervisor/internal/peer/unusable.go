@@ -18,15 +18,20 @@ type AnswerError struct {
 }
 
 func (e *AnswerError) Error() string {
+	return fmt.Sprintf("server %q answered %s", e.Server, problem(e.Cause))
+}
+
+// problem says how an unusable message came.
+func problem(cause error) string {
 	switch {
-	case errors.Is(e.Cause, wire.ErrNotUTF8):
-		return fmt.Sprintf("server %q answered with bytes that are not UTF-8, which clients can't read; report this to the server's authors", e.Server)
-	case errors.Is(e.Cause, wire.ErrTooDeep):
-		return fmt.Sprintf("server %q answered with JSON nested deeper than %d levels, which many clients can't read; ask it for less", e.Server, wire.MaxLevels)
-	case errors.Is(e.Cause, wire.ErrTooLong):
-		return fmt.Sprintf("server %q answered with more than %d MiB, and the answer was skipped; ask it for less", e.Server, wire.MaxLine>>20)
+	case errors.Is(cause, wire.ErrNotUTF8):
+		return "with bytes that are not UTF-8, which clients can't read; report this to the server's authors"
+	case errors.Is(cause, wire.ErrTooDeep):
+		return fmt.Sprintf("with JSON nested deeper than %d levels, which many clients can't read; ask it for less", wire.MaxLevels)
+	case errors.Is(cause, wire.ErrTooLong):
+		return fmt.Sprintf("with more than %d MiB, and the answer was skipped; ask it for less", wire.MaxLine>>20)
 	}
-	return fmt.Sprintf("server %q answered with what is not a JSON-RPC message (%v), and the answer was skipped; report this to the server's authors", e.Server, e.Cause)
+	return fmt.Sprintf("with what is not a JSON-RPC message (%v), and the answer was skipped; report this to the server's authors", cause)
 }
 
 func (e *AnswerError) Unwrap() error { return e.Cause }

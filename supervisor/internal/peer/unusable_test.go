@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -26,20 +25,20 @@ func TestUnusableAnswers(t *testing.T) {
 		method, answer string // of which %s is the id
 		want           string // the result
 		err            error
-		counted        status.Unusable
+		counted        int64
 	}{
-		{"tools/call", `{"id":%s,"result":{"content":[]}}`, `{"content":[]}`, nil, status.Unusable{}},
-		{"tools/call", "{\"id\":%s,\"result\":{\"text\":\"caf\xe9\"}}", "", wire.ErrNotUTF8, status.Unusable{NotUTF8: 1}},
-		{"resources/read", "{\"id\":%s,\"error\":{\"code\":1,\"message\":\"caf\xe9\"}}", "", wire.ErrNotUTF8, status.Unusable{NotUTF8: 1}},
-		{"prompts/get", `{"id":%s,"result":{"text":"\ud800"}}`, `{"text":"\ufffd"}`, nil, status.Unusable{}},
-		{"tools/call", `{"id":%s,"result":` + deep + `}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
-		{"tasks/get", `{"id":%s,"error":{"code":1,"message":"","data":` + nested(wire.MaxLevels) + `}}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
-		{"tools/call", `{"id":%s,"result":` + nested(wire.MaxLevels) + `}`, nested(wire.MaxLevels), nil, status.Unusable{}},
-		{"tools/call", `{"jsonrpc":"2.0","id":%s,"result":` + nested(20_000) + `}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
-		{"tools/call", `{"result":` + nested(20_000) + `,"jsonrpc":"2.0","id":%s}`, "", wire.ErrTooDeep, status.Unusable{TooDeep: 1}},
-		{"tools/list", `{"id":%s,"result":` + deep + `}`, deep, nil, status.Unusable{}},
-		{"prompts/list", "{\"id\":%s,\"result\":{\"x\":\"caf\xe9\"}}", "{\"x\":\"caf\xe9\"}", nil, status.Unusable{}},
-		{"initialize", "{\"id\":%s,\"result\":{\"x\":\"caf\xe9\"}}", "{\"x\":\"caf\ufffd\"}", nil, status.Unusable{}},
+		{"tools/call", `{"id":%s,"result":{"content":[]}}`, `{"content":[]}`, nil, 0},
+		{"tools/call", "{\"id\":%s,\"result\":{\"text\":\"caf\xe9\"}}", "", wire.ErrNotUTF8, 1},
+		{"resources/read", "{\"id\":%s,\"error\":{\"code\":1,\"message\":\"caf\xe9\"}}", "", wire.ErrNotUTF8, 1},
+		{"prompts/get", `{"id":%s,"result":{"text":"\ud800"}}`, `{"text":"\ufffd"}`, nil, 0},
+		{"tools/call", `{"id":%s,"result":` + deep + `}`, "", wire.ErrTooDeep, 1},
+		{"tasks/get", `{"id":%s,"error":{"code":1,"message":"","data":` + nested(wire.MaxLevels) + `}}`, "", wire.ErrTooDeep, 1},
+		{"tools/call", `{"id":%s,"result":` + nested(wire.MaxLevels) + `}`, nested(wire.MaxLevels), nil, 0},
+		{"tools/call", `{"jsonrpc":"2.0","id":%s,"result":` + nested(20_000) + `}`, "", wire.ErrTooDeep, 1},
+		{"tools/call", `{"result":` + nested(20_000) + `,"jsonrpc":"2.0","id":%s}`, "", wire.ErrTooDeep, 1},
+		{"tools/list", `{"id":%s,"result":` + deep + `}`, deep, nil, 0},
+		{"prompts/list", "{\"id\":%s,\"result\":{\"x\":\"caf\xe9\"}}", "{\"x\":\"caf\xe9\"}", nil, 0},
+		{"initialize", "{\"id\":%s,\"result\":{\"x\":\"caf\xe9\"}}", "{\"x\":\"caf\ufffd\"}", nil, 0},
 	} {
 		p, s := pair(t)
 		go func() { s.write(tc.answer, s.read().ID) }()
@@ -50,7 +49,7 @@ func TestUnusableAnswers(t *testing.T) {
 		if bad, ok := errors.AsType[*AnswerError](err); tc.err != nil && (!ok || bad.Server != "s" || !strings.Contains(err.Error(), `server "s"`)) {
 			t.Errorf("%s: %v does not name the server", tc.method, err)
 		}
-		expect.Equal(t, reported(p).Unusable, tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
+		expect.Equal(t, reported(p).Unusable.Count, tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
 		expect.Equal(t, reported(p).StrayLines, 0, "%s, %.60q: lines of text", tc.method, tc.answer)
 	}
 }
@@ -76,10 +75,10 @@ func TestBrokenAnswer(t *testing.T) {
 					}()
 					began := time.Now()
 					raw, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
-					if again && (err != nil || string(raw) != "{}" || reported(p).Unusable != status.Unusable{}) {
+					if again && (err != nil || string(raw) != "{}" || reported(p).Unusable.Count != 0) {
 						t.Errorf("%s, %v", raw, err)
 					}
-					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || reported(p).Unusable != status.Unusable{Invalid: 1}) {
+					if _, ok := errors.AsType[*AnswerError](err); !again && (!ok || time.Since(began) != lastChance || reported(p).Unusable.Count != 1) {
 						t.Errorf("after %v: %v", time.Since(began), err)
 					}
 				})
@@ -128,8 +127,8 @@ func TestUnusableMessages(t *testing.T) {
 	if len(heard) != 1 || heard[0] != `{"data":"\ufffd"}` {
 		t.Errorf("heard %q", heard)
 	}
-	if got, want := reported(p).Unusable, (status.Unusable{NotUTF8: 3, TooDeep: 2}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
+	if got := reported(p).Unusable; got.Count != 5 || !strings.HasPrefix(got.Last, "with bytes that are not UTF-8") {
+		t.Errorf("counted %+v", got)
 	}
 }
 

@@ -48,7 +48,7 @@ func pairHearing(t *testing.T, text func(first string)) (*peer.Peer, *script) {
 		Stray:  func(line []byte, why error) { t.Logf("stray: %.40q %v", line, why) },
 		Asked:  func(string) {},
 		Text:   text,
-		Owner:  func(context.Context) session.Client { return nil },
+		Owner:  func() session.Client { return nil },
 	}, func(c *peer.Conn) peer.Link {
 		link = NewLines(waits{toServer}, time.Minute, c)
 		return link
@@ -147,7 +147,7 @@ func TestAnswerTooLong(t *testing.T) {
 	}()
 	_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
 	expect.OK(t, err)
-	if got, want := reported(p).Unusable, (status.Unusable{TooLong: 2}); got != want || reported(p).StrayLines != 1 {
+	if got := reported(p).Unusable; got.Count != 2 || !strings.HasPrefix(got.Last, "with more than 64 MiB") || reported(p).StrayLines != 1 {
 		t.Errorf("counted %+v and %d strays", got, reported(p).StrayLines)
 	}
 }

@@ -192,7 +192,6 @@ type Route struct {
 	Abstained    bool            `json:"abstained"`
 	By           string          `json:"by,omitempty"`
 	Missing      []string        `json:"missing,omitempty"` // required arguments that were not given
-	Example      json.RawMessage `json:"example,omitempty"` // arguments as they may look; if some are missing
 	Alternatives []Candidate     `json:"alternatives"`
 	Result       json.RawMessage `json:"result,omitempty"`
 }

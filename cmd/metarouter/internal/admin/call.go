@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +73,7 @@ func answerOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, res
 			a.Question = unasked[0]
 		}
 	} else if len(result.Mismatch) > 0 {
-		a.NotRun = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s", t.ID, strings.Join(result.Mismatch, "\n  "), Sample(t.ID, t.InputSchema, nil))
+		a.NotRun = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nWrite:\n  %s", t.ID, strings.Join(result.Mismatch, "\n  "), Usage(t.ID, t.InputSchema))
 	}
 	return a, nil
 }
@@ -120,9 +119,7 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 		route.Candidate = candidateOf(t)
 		route.Score, route.Confidence, route.Places, route.Ambiguous = s.Score, s.Confidence, serversOf(s.Places), routed.Ambiguous
 		if !routed.Ran && !in.DryRun {
-			if route.Missing = routed.Missing; len(routed.Missing) > 0 {
-				route.Example = schema.ExampleArguments(t.InputSchema, routed.Arguments)
-			}
+			route.Missing = routed.Missing
 			answer.NotRun = whyNotRun(routed, in.Yes)
 		}
 	}
@@ -162,7 +159,7 @@ func whyNotRun(routed selector.Routed, yes bool) string {
 		message += permission
 	}
 	if lacks != "" {
-		message += ". For example:\n  " + Sample(t.ID, t.InputSchema, routed.Arguments)
+		message += ". Write:\n  " + Usage(t.ID, t.InputSchema)
 	}
 	return message
 }
@@ -317,32 +314,28 @@ func Merge(schema, object json.RawMessage, pairs []string) (json.RawMessage, err
 	return object, nil
 }
 
-// Sample returns a command that calls the tool of the ID with args, completed by values such as
-// its schema for the input asks for. A shell can run it as it is.
-func Sample(id string, input, args json.RawMessage) string {
-	args = schema.ExampleArguments(input, args)
-	command := []string{"metarouter", "call", commandline.Quote(id)}
-	var pairs []string
-	for key, value := range wire.All(args) {
-		text, ok := wire.String(value)
-		if !ok {
-			text = string(value)
-		}
-		pairs = append(pairs, key+"="+text)
-	}
-	if again, err := Merge(input, json.RawMessage("{}"), pairs); err == nil && same(again, args) {
-		for _, pair := range pairs {
-			command = append(command, commandline.Quote(pair))
-		}
-	} else { // a pair would be read as another value, such as the text "5" as a number
-		command = append(command, "--args", commandline.Quote(string(args)))
-	}
-	return strings.Join(command, " ")
-}
+// maxUsage bounds the arguments of a command that [Usage] returns.
+const maxUsage = 20
 
-func same(a, b json.RawMessage) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+// Usage returns the command that calls the tool of the ID, with TEXT, NUMBER or JSON for the value of each argument that its schema
+// for the input requires. If no KEY=VALUE pair can name an argument, the command has --args instead.
+func Usage(id string, input json.RawMessage) string {
+	command := "metarouter call " + commandline.Quote(id)
+	properties, required := wire.Member(input, "properties"), schema.ParametersOf(input).Required
+	if slices.ContainsFunc(required, func(name string) bool { return strings.HasPrefix(name, "-") || strings.Contains(name, "=") }) {
+		return command + " --args JSON"
+	}
+	for _, name := range required[:min(len(required), maxUsage)] {
+		value := "JSON"
+		switch kinds := string(wire.Member(wire.Member(properties, name), "type")); {
+		case strings.Contains(kinds, `"string"`):
+			value = "TEXT"
+		case strings.Contains(kinds, `"number"`) || strings.Contains(kinds, `"integer"`):
+			value = "NUMBER"
+		}
+		command += " " + commandline.Quote(name+"="+value)
+	}
+	return command
 }
 
 func runScript(q *query, asked ScriptRequest) (any, error) {

@@ -24,8 +24,8 @@ func TestWhyNotRun(t *testing.T) {
 		want      string
 	}{
 		{selector.Routed{Unsure: unsure}, true, false, "a:b was not run: " + unsure + "; --yes permits it"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the argument path; " + unsure + "; --yes permits it. For example:\n  metarouter call a:b path=some/path"},
-		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the argument path. For example:\n  metarouter call a:b path=some/path"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, false, "a:b was not run: it needs the argument path; " + unsure + "; --yes permits it. Write:\n  metarouter call a:b path=TEXT"},
+		{selector.Routed{Unsure: unsure, Missing: []string{"path"}}, true, true, "a:b was not run: it needs the argument path. Write:\n  metarouter call a:b path=TEXT"},
 		{selector.Routed{Unsure: unsure}, false, false, "a:b was not run: " + unsure},
 		{selector.Routed{Unsure: unsure, Ambiguous: true}, true, false, "a:b was not run: several servers have this tool (a, c), and neither"},
 	} {
@@ -50,16 +50,13 @@ func TestMergeIsBounded(t *testing.T) {
 	}
 }
 
-func TestSample(t *testing.T) {
-	for _, test := range []struct{ schema, args, want string }{
-		{`{}`, ``, "metarouter call a:b"},
-		{`{"properties":{"value":{"type":"number"},"unit":{"enum":["km","mi"]}},"required":["value","unit"]}`, ``, "metarouter call a:b value=1 unit=km"},
-		{`{"properties":{"q":{"type":"string"},"n":{"type":"integer"}},"required":["q","n"]}`, `{"q":"it's here"}`, `metarouter call a:b 'q=it'\''s here' n=1`},
-		{`{"properties":{"l":{"type":"array","items":{"type":"string"}}},"required":["l"]}`, ``, `metarouter call a:b 'l=["text"]'`},
-		{`{"properties":{"id":{"type":"string","examples":["5"]}},"required":["id"]}`, ``, "metarouter call a:b id=5"},
-		{`{"properties":{"id":{"const":"5"}},"required":["id"]}`, ``, `metarouter call a:b --args '{"id":"5"}'`},
+func TestUsage(t *testing.T) {
+	for input, want := range map[string]string{
+		`{}`: "metarouter call a:b",
+		`{"properties":{"--config=x":{"type":"string"}},"required":["--config=x"]}`:                                                                   "metarouter call a:b --args JSON",
+		`{"properties":{"path":{"type":["string","null"]},"n":{"type":"integer"},"more":{"type":"string"},"it's":{}},"required":["path","n","it's"]}`: `metarouter call a:b path=TEXT n=NUMBER 'it'\''s=JSON'`,
 	} {
-		expect.Equal(t, Sample("a:b", json.RawMessage(test.schema), json.RawMessage(test.args)), test.want, "%s with %s", test.schema, test.args)
+		expect.Equal(t, Usage("a:b", json.RawMessage(input)), want, "%s", input)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestCommands(t *testing.T) {
 	if status, _ := s.command("POST", "/dashboard/call", `{"tool":"echo","pairs":["message=5"],"confirmed":true}`, &called); status != 200 || called.IsError || !strings.Contains(string(called.Result), "5") {
 		t.Errorf("a call: %d %+v", status, called)
 	}
-	if s.command("POST", "/dashboard/call", `{"tool":"a__echo","arguments":{"message":[]},"confirmed":true}`, &called); !strings.Contains(called.NotRun, "For example:\n  metarouter call a:echo") {
+	if s.command("POST", "/dashboard/call", `{"tool":"a__echo","arguments":{"message":[]},"confirmed":true}`, &called); !strings.Contains(called.NotRun, "Write:\n  metarouter call a:echo") {
 		t.Errorf("a call that does not fit: %+v", called)
 	}
 	var routed Answer

@@ -184,9 +184,6 @@ func (x *inquiry) explainTool(t *registry.NormalizedTool) {
 	if t.Original != "" {
 		x.say("the server calls it %q; \"tools\", \"rename\" in the entry %q makes that %q.", t.Original, t.Server, t.Name)
 	}
-	if why := x.names.Altered(t); why != "" {
-		x.say("clients see it under a changed name, because %s.", why)
-	}
 	x.explainDefinition(t)
 }
 

@@ -158,8 +158,8 @@ func describeTool(e *Env, t admin.Tool) error {
 			return err
 		}
 	}
-	e.Say("For example:")
-	e.Say("  %s", admin.Sample(t.ID, t.InputSchema, nil))
+	e.Say("Call it with:")
+	e.Say("  %s", admin.Usage(t.ID, t.InputSchema))
 	return nil
 }
 

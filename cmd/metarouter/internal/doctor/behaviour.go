@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
@@ -29,22 +28,15 @@ const (
 
 // checkBehaviour checks how a server behaves.
 func checkBehaviour(x *findings, entry config.Server, s status.Status) {
-	up, u, repaired := s.State == status.Ready || s.State == status.Idle, s.Unusable, s.Repaired("results")
-	sent := func(n int64, what string) string {
-		return fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what)
-	}
-	const failing = ": calls with such a result fail"
+	up, repaired := s.State == status.Ready || s.State == status.Idle, s.Repaired("results")
 	x.when(up && s.StrayLines > 0, Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s.StrayLine)),
 		"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
 	x.when(up && len(s.Notes) > 0, Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), toAuthors)
 	x.when(repaired != "", Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", repaired), toAuthors)
 	x.when(s.Refused > 0, Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
 		`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
-	x.when(up && u.NotUTF8 > 0, Warning, sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read"+failing+", and notifications are left out"),
-		`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`)
-	x.when(up && u.TooDeep > 0, Warning, sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read%s", wire.MaxLevels, failing)), "ask its tools for less, or report this to its authors")
-	x.when(up && u.TooLong > 0, Warning, sent(u.TooLong, fmt.Sprintf("longer than %d MiB%s", wire.MaxLine>>20, failing)), "ask its tools for less, or report this to its authors")
-	x.when(up && u.Invalid > 0, Warning, sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed"), reportIt)
+	x.when(up && s.Unusable.Count > 0, Warning, fmt.Sprintf("it sent %s that could not be passed on: calls with such a result fail, and notifications are left out. The last came %s.", prose.Count(int(s.Unusable.Count), "message"), plain.Line(s.Unusable.Last)),
+		`ask its tools for less, or report this to its authors; many servers write UTF-8 with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in the entry`)
 	x.when(up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(console.Cut(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
 		"set it to log less, if it has an option or a variable for that, or report this to its authors")
 	x.when(up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+entry.Name+` ends it, and "timeout" in its entry bounds such calls`)

@@ -70,7 +70,6 @@ func (s *service) run(ctx context.Context) (err error) {
 	s.override(&c)
 	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
 	options, m := s.Options(s.log), (*server.Servers)(nil)
-	options.Sole = !s.flags.OverHTTP && s.flags.Host == ""
 	options.Legacy = func() bool { return !s.flags.OverHTTP && legacy(m.Clients()) } // called once the router runs
 	options.Audit = s.observers.audit.Record
 	s.observers.observeRouter(&options)

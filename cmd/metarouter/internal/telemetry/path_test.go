@@ -39,7 +39,7 @@ func newPath(tb testing.TB) *path {
 	c, err := config.Load(file)
 	expect.OK(tb, err)
 	metrics := NewMetrics("") // which are counted whenever somebody can ask for them
-	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
+	r := adapter.New(c, adapter.Options{Observer: metrics})
 	options := server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
 	servers := server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Scope(), options }})
 	inR, inW, err := os.Pipe()

@@ -28,7 +28,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	return &server.HTTPOptions{
 		Bound:        l.bound(),
 		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
-		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory, MaxBatch: h.MaxBatch, ReadTimeout: h.ReadTimeout,
+		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory,
 		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
 		PublicURL: h.PublicURL, Issuers: issuers, Authenticator: known,
 	}
