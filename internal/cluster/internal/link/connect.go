@@ -19,9 +19,11 @@ const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 2 * time.Second
 
-	// A connection that does not answer for 3 s is lost, as a node is that is silent for 3 s.
+	// A connection that does not answer for 3 s is lost, as a node is that is silent for 3 s. Nor may a write
+	// take longer: nats.go holds a lock meanwhile, which all senders need.
 	pingInterval = time.Second
 	maxPings     = 2
+	writeTimeout = 3 * time.Second
 
 	maxCreds = 64 << 10 // bytes of a file with credentials
 )
@@ -53,7 +55,7 @@ func (l *Link) connect() (*nats.Conn, error) {
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(delay),
 		nats.ReconnectBufSize(-1), nats.ReconnectOnFlusherError(),
-		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings), nats.FlusherTimeout(writeTimeout),
 		nats.ConnectHandler(l.connected), nats.ReconnectHandler(l.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.disconnected(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.failed(err) }),
