@@ -23,7 +23,6 @@ type common struct {
 	launcher *launch.Launcher
 	resolver *resolve.Resolver
 	sources  func(oauth.Server) source // of tokens; nil without logins
-	issuers  oauth.Issuers             // that exchange tokens
 	turns    turns
 	ending   chan struct{}          // closed when Run is to return
 	attached chan session.Client    // holds the router's only client once that is attached
