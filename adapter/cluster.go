@@ -53,7 +53,6 @@ type membership struct {
 	changed func() <-chan struct{} // closed at the next change of the router
 
 	services *services
-	counts   clusternode.Counts
 
 	now atomic.Pointer[joined] // nil in no cluster
 }
@@ -175,7 +174,7 @@ func (m *membership) settled(ctx context.Context) error {
 // newMembership returns the membership of a router that is in no cluster yet.
 func newMembership(r *Router) *membership {
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.Next}
-	host := newClusterHost(r, &m.counts)
+	host := newClusterHost(r)
 	m.services = newServices(r, m.load)
 	m.services.forgotten = func(server string) {
 		if all := m.remotes(); all != nil {

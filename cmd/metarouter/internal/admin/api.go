@@ -57,14 +57,6 @@ type clusterInfo struct {
 type nodeInfo struct {
 	clusternode.Info
 	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
-	Sent     traffic   `json:"sent"`               // calls of this router's clients that the node was asked to run
-	Received traffic   `json:"received"`           // calls of the node's clients that this router was asked to run
-}
-
-// A traffic counts calls since the router's start.
-type traffic struct {
-	Calls  uint64 `json:"calls"`
-	Failed uint64 `json:"failed"` // not run, or with an unknown result
 }
 
 type routerInfo struct {

@@ -60,14 +60,14 @@ func profilesOf(chosen string, all map[string]config.Profile) []string {
 const maxNodes = 200
 
 func clusterOf(r *adapter.Router) *clusterInfo {
-	report, counters, in := r.ClusterReport()
+	report, in := r.ClusterReport()
 	if !in {
 		return &clusterInfo{Nodes: []nodeInfo{}}
 	}
-	return clusterInfoOf(report, counters, r.Nodes())
+	return clusterInfoOf(report, r.Nodes())
 }
 
-func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nodes []clusternode.Info) *clusterInfo {
+func clusterInfoOf(report clusternode.Report, nodes []clusternode.Info) *clusterInfo {
 	c := &clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
@@ -78,12 +78,12 @@ func clusterInfoOf(report clusternode.Report, counters clusternode.Counters, nod
 		}
 	}
 	for _, n := range nodes[:min(len(nodes), maxNodes)] {
-		c.Nodes = append(c.Nodes, nodeOf(n, counters))
+		c.Nodes = append(c.Nodes, nodeOf(n))
 	}
 	return c
 }
 
-func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
+func nodeOf(n clusternode.Info) nodeInfo {
 	for _, text := range []*string{&n.Node, &n.Key, &n.Version, &n.Problem} {
 		*text = plain.Text(*text)
 	}
@@ -99,20 +99,7 @@ func nodeOf(n clusternode.Info, counters clusternode.Counters) nodeInfo {
 	if !n.Alive {
 		info.LastSeen = n.LastSeen.Truncate(time.Second)
 	}
-	if n.Trusted && !n.Self {
-		info.Sent, info.Received = trafficOf(counters.To[n.Node]), trafficOf(counters.From[n.Node])
-	}
 	return info
-}
-
-func trafficOf(outcomes map[string]uint64) (t traffic) {
-	for outcome, n := range outcomes {
-		t.Calls += n
-		if outcome == "not_sent" || outcome == "unknown" {
-			t.Failed += n
-		}
-	}
-	return t
 }
 
 // GET /dashboard/approvals answers with the calls that wait for a person's approval. POST

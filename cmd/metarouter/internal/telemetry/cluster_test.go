@@ -15,9 +15,8 @@ import (
 
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
-	nodes    []clusternode.Info
-	report   clusternode.Report
-	counters clusternode.Counters
+	nodes  []clusternode.Info
+	report clusternode.Report
 }
 
 func (r *fakeRouter) Nodes() []clusternode.Info {
@@ -27,11 +26,11 @@ func (r *fakeRouter) Nodes() []clusternode.Info {
 	return r.cluster.nodes
 }
 
-func (r *fakeRouter) ClusterReport() (clusternode.Report, clusternode.Counters, bool) {
+func (r *fakeRouter) ClusterReport() (clusternode.Report, bool) {
 	if r.cluster == nil {
-		return clusternode.Report{}, clusternode.Counters{}, false
+		return clusternode.Report{}, false
 	}
-	return r.cluster.report, r.cluster.counters, true
+	return r.cluster.report, true
 }
 
 func TestClusterMetrics(t *testing.T) {
@@ -48,10 +47,6 @@ func TestClusterMetrics(t *testing.T) {
 			{Node: "box", Alive: true, Latency: 7}, // a rogue
 		},
 		report: clusternode.Report{Connected: true, RoundTrip: 2 * time.Millisecond},
-		counters: clusternode.Counters{
-			To:   map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
-			From: map[string]map[string]uint64{"nas": {"error": 2}},
-		},
 	}
 	text, _ := scrape(t, h, "text/plain")
 	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
@@ -74,9 +69,6 @@ func TestClusterMetrics(t *testing.T) {
 		{0.0015, "node_latency_seconds", []string{"node", "box"}},
 		{-1, "node_latency_seconds", []string{"node", "nas"}},
 		{-1, "node_alive", []string{"node", "desk"}},
-		{5, "calls_sent_total", []string{"node", "box", "outcome", "ok"}},
-		{1, "calls_sent_total", []string{"node", "box", "outcome", "unknown"}},
-		{2, "calls_received_total", []string{"node", "nas", "outcome", "error"}},
 	} {
 		expect.Equal(t, sample(families, "metarouter_cluster_"+tt.name, tt.labels...), tt.want, "%s%v", tt.name, tt.labels)
 	}
@@ -85,7 +77,7 @@ func TestClusterMetrics(t *testing.T) {
 // However many nodes there are, and whatever their names, the page stays short and correct.
 func TestMetricsOfManyNodes(t *testing.T) {
 	r := newFakeRouter("s")
-	r.cluster = &fakeCluster{counters: clusternode.Counters{To: map[string]map[string]uint64{"\xff": {"ok": 1}, "\xfe": {"ok": 2}}}}
+	r.cluster = new(fakeCluster)
 	for i := range 10 * maxNodes {
 		r.cluster.nodes = append(r.cluster.nodes, clusternode.Info{Node: fmt.Sprint("n", i), Trusted: true, Alive: true})
 	}
@@ -94,5 +86,4 @@ func TestMetricsOfManyNodes(t *testing.T) {
 	families := parse(t, text)
 	expect.Equal(t, len(families["metarouter_cluster_node_alive"].GetMetric()), maxNodes, "nodes have series")
 	expect.Equal(t, sample(families, "metarouter_cluster_nodes", "state", "alive"), 10*maxNodes+1, "nodes are alive")
-	expect.Equal(t, sample(families, "metarouter_cluster_calls_sent_total", "node", "\ufffd", "outcome", "ok"), 3, "calls of nodes without a proper name")
 }

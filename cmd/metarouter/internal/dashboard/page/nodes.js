@@ -1,4 +1,4 @@
-// Nodes: the routers of the cluster, what they share, and who calls whom.
+// Nodes: the routers of the cluster, and what they share.
 import { repeat } from "./vendor/lit-html/directives/repeat.js";
 import { state, now } from "./store.js";
 import { html, nothing, icon, count, plural, duration, ago, copyable, empty } from "./ui.js";
@@ -27,11 +27,6 @@ function serversOf(n) {
   return html`${n.servers.slice(0, maxNamed).map((name, i) => html`${i ? ", " : ""}${one(name)}`)}${more > 0 ? ` and ${count(more)} more` : ""}`;
 }
 
-function traffic(t, title) {
-  if (!t.calls) return html`<span class="muted">none</span>`;
-  return html`<span title=${title}>${count(t.calls)}</span>${t.failed ? html` <span class="warned" title="These calls were not run, or their results are unknown.">${count(t.failed)} failed</span>` : nothing}`;
-}
-
 function row(n) {
   const l = lookOf(n);
   return html`<tr role="row">
@@ -41,8 +36,6 @@ function row(n) {
     <td role="cell" class="sees">${serversOf(n)}</td>
     <td role="cell" class="version">${n.version}</td>
     <td role="cell" class="took num">${n.self || !n.alive || !n.trusted ? nothing : html`<span title="How long the node took to answer the last ping.">${duration(n.latency_ms)}</span>`}</td>
-    <td role="cell" class="sent num">${n.self || !n.trusted ? nothing : html`<span class="narrow">sent </span>${traffic(n.sent, "Calls of this router's clients that the node ran.")}`}</td>
-    <td role="cell" class="received num">${n.self || !n.trusted ? nothing : html`<span class="narrow">received </span>${traffic(n.received, "Calls of the node's clients that this router ran.")}`}</td>
   </tr>`;
 }
 
@@ -60,7 +53,7 @@ export function nodes() {
   return html`<section aria-label="Nodes of the cluster">${connection(c)}
     ${c.problems?.map((p) => html`<p class="warned">${icon("warn")} ${p}</p>`) ?? nothing}
     <table role="table" class="calls nodes"><caption class="sr">Nodes of the cluster, this one first</caption>
-      <thead role="rowgroup"><tr role="row">${["Node", "State", "Shares", "Version", "Latency", "Calls sent to it", "Calls received"].map((h) => html`<th role="columnheader" scope="col">${h}</th>`)}</tr></thead>
+      <thead role="rowgroup"><tr role="row">${["Node", "State", "Shares", "Version", "Latency"].map((h) => html`<th role="columnheader" scope="col">${h}</th>`)}</tr></thead>
       <tbody role="rowgroup">${repeat(c.nodes, (n) => n.key, row)}</tbody></table>
     ${c.total > c.nodes.length ? html`<p class="muted">These are ${count(c.nodes.length)} of ${plural(c.total, "node")}; <code>metarouter nodes</code> lists all.</p>` : nothing}
   </section>`;
