@@ -104,7 +104,7 @@ func TestOneName(t *testing.T) {
 	if one := ann.dial(t, "gpu@"+other); one.Key != keyC || one.Node != other {
 		t.Errorf("%+v", one.Stream)
 	}
-	expect.Equal(t, len(ann.Report().Conflicts), 1)
+	expect.Equal(t, len(ann.Report().Problems), 1)
 }
 
 // A bucket that is deleted is made again, and what others have removed is put again.

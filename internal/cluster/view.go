@@ -104,7 +104,6 @@ const (
 
 func (m *member) report() clusternode.Report {
 	r := m.link.State().Report
-	r.Versions = map[string]string{}
 	add := func(format string, arguments ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, arguments...))
 	}
@@ -125,36 +124,24 @@ func (m *member) report() clusternode.Report {
 		}
 	}
 	m.mu.Unlock()
-	m.reportNodes(&r, add)
+	m.reportNodes(add)
 	return r
 }
 
-// reportNodes adds the problems of nodes.
-func (m *member) reportNodes(r *clusternode.Report, add func(string, ...any)) {
-	conflict := func(format string, arguments ...any) {
-		r.Conflicts = append(r.Conflicts, fmt.Sprintf(format, arguments...))
-		add(format, arguments...)
-	}
+// reportNodes adds the problems of trusted nodes.
+func (m *member) reportNodes(add func(string, ...any)) {
 	named := map[string]bool{}
 	for _, p := range m.roster.Peers() {
 		if p.Name != p.Node && !named[p.Name] {
 			named[p.Name] = true
-			conflict("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
+			add("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
 		}
 	}
 	for _, i := range m.nodes() {
 		switch {
-		case i.Self:
-			if i.Node != m.name {
-				conflict("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, i.Node)
-			}
-		case i.Problem == old:
-		case !i.Trusted:
-			r.Untrusted = append(r.Untrusted, i.Key)
-		case i.Version != m.node.options.Version:
-			r.Versions[i.Node] = i.Version
-		}
-		if i.Problem != "" && (i.Alive || !i.Trusted) {
+		case i.Self && i.Node != m.name:
+			add("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, i.Node)
+		case i.Trusted && i.Alive && i.Problem != "":
 			add("The node %s (key %s): %s.", i.Node, i.Key, i.Problem)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
@@ -17,7 +16,7 @@ func TestCheckCluster(t *testing.T) {
 	box := clusternode.Info{Node: "box", Key: "U2", Trusted: true, Alive: true, Servers: []string{"gpu"}}
 	well := func() *Cluster {
 		return &Cluster{Nodes: []clusternode.Info{self, box}, Report: clusternode.Report{
-			Connected: true, URL: "nats://hub:4222", Server: "2.12.1", RoundTrip: 400 * time.Microsecond, MaxPayload: 1 << 20, JetStream: true,
+			Connected: true, URL: "nats://hub:4222", Server: "2.12.1", JetStream: true,
 		}}
 	}
 	for _, tt := range []struct {

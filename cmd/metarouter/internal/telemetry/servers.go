@@ -98,9 +98,6 @@ func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clusternode.Report) {
 	series(to, prometheus.GaugeValue, "cluster_connected", "1 while the router is connected to NATS.")(number(report.Connected))
 	series(to, prometheus.GaugeValue, "cluster_jetstream", "1 while the lists of servers can be read from NATS's JetStream.")(number(report.JetStream))
-	if report.Connected {
-		series(to, prometheus.GaugeValue, "cluster_nats_round_trip_seconds", "How long NATS took to answer the last ping.")(report.RoundTrip.Seconds())
-	}
 	c.collectNodes(to)
 }
 
