@@ -22,7 +22,7 @@ import (
 )
 
 // clusterWait is how long commands and the first lists wait for the servers of other nodes. It takes
-// 1.5 s to hear which nodes are alive; a slow machine needs the rest.
+// about a second to hear which nodes are alive; a slow machine needs the rest.
 const clusterWait = 8 * time.Second
 
 // A clusterNode is a router's part in a cluster, as [cluster.Node] is.

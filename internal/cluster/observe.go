@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// observeFor is how long Observe listens after it has connected: for nodes with an older version
-	// to have said that they live.
-	observeFor = 1500 * time.Millisecond
 	// observeWait is how long it waits for a connection, and the announcements.
 	observeWait = 5 * time.Second
 	// tryWait is how long it waits for streams to nodes, tryAtOnce of them at a time, and observeMost
@@ -26,7 +23,7 @@ const (
 	observeMost = 200
 )
 
-// Observe joins a cluster for about a second and a half, without announcing this node, and returns
+// Observe joins a cluster for a moment, without announcing this node, and returns
 // which nodes there are, this one first, and how the connection is. keyFile is the file of this node's
 // key, which is made if it does not exist. The error says why the cluster could not be asked at all;
 // the report is filled in as far as possible then.
@@ -37,14 +34,16 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 		return nil, clusternode.Report{Problems: []string{err.Error()}}, err
 	}
 	defer m.link.Close()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, observeWait)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { m.directory.Run(ctx) })
-	running.Go(func() { m.roster.Run(ctx) })
-	running.Go(func() { m.followLink(ctx) })
-	m.observe(ctx)
+	if m.connected(ctx) {
+		running.Go(func() { m.directory.Run(ctx) })
+		running.Go(func() { m.roster.Run(ctx) })
+		running.Go(func() { m.followLink(ctx) })
+		m.observe(ctx)
+	}
 	nodes, report := m.nodes(), m.report()
 	if !report.Connected {
 		err = errors.New("there is no connection to NATS")
@@ -55,27 +54,29 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	return nodes, report, err
 }
 
-// observe returns when all that can be seen was seen, or ctx ends.
-func (m *member) observe(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, observeWait)
-	defer cancel()
+// connected reports whether there is a connection to NATS before ctx ends.
+func (m *member) connected(ctx context.Context) bool {
 	for changed := m.link.Changed(); !m.link.State().Connected; changed = m.link.Changed() {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
-	for listened := time.After(observeFor); ; {
-		changed, heard := m.directory.Changed(), m.roster.Changed()
-		if watched, problem := m.directory.State(); listened == nil && (watched || problem != "") && !m.roster.Unproven() {
+	return true
+}
+
+// observe returns when all that can be seen was seen, or ctx ends.
+func (m *member) observe(ctx context.Context) {
+	for {
+		appeared, changed, heard := m.node.Changed(), m.directory.Changed(), m.roster.Changed()
+		if watched, problem := m.directory.State(); m.present.Load() != nil && (watched || problem != "") && !m.roster.Unproven() {
 			break
 		}
 		select {
+		case <-appeared:
 		case <-changed:
 		case <-heard:
-		case <-listened:
-			listened = nil
 		case <-ctx.Done():
 			return
 		}

@@ -43,7 +43,7 @@ func (m *member) status() []status.Status {
 	return all
 }
 
-// nodes returns the nodes that are known: this one, the trusted ones by name, and those that can't be used.
+// nodes returns the nodes that are known: this one, the trusted ones by name, and the others.
 func (m *member) nodes() []clusternode.Info {
 	nodes := []clusternode.Info{{
 		Node: m.roster.Name(m.key), Key: m.key, Self: true, Trusted: true, Alive: true,
@@ -78,12 +78,9 @@ func (m *member) nodes() []clusternode.Info {
 		}
 	}
 	for _, o := range m.roster.Others() {
-		problem := "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key
-		if o.Old {
-			problem = old
-		}
 		nodes = append(nodes, clusternode.Info{
-			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem,
+			Node: o.Node, Key: o.Key, Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen,
+			Problem: "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key,
 		})
 	}
 	for i := range nodes {
@@ -94,13 +91,10 @@ func (m *member) nodes() []clusternode.Info {
 	return nodes
 }
 
-// otherSilence is how long a node that can't be used counts as alive after it was seen.
+// otherSilence is how long a node that is not trusted counts as alive after it was seen.
 const otherSilence = 3 * time.Second
 
-const (
-	old        = "it runs an older version of metarouter, which this one can't call; update it"
-	untrusting = "it does not trust this node; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
-)
+const untrusting = "it does not trust this node; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
 
 func (m *member) report() clusternode.Report {
 	r := m.link.State().Report

@@ -42,8 +42,8 @@ func TestCheckCluster(t *testing.T) {
 			c.Report.Problems = []string{"The name box is that of several nodes; one is called box-abcd here. Give it another name: \"node\" in its configuration."}
 		}, Warning, "the name box is that of several nodes; one is called box-abcd here.", `Give it another name: "node"`},
 		{"problem", func(c *Cluster, _ *config.Cluster) {
-			c.Nodes[1].Problem = "it runs an older version of metarouter, which this one can't call; update it"
-		}, Warning, "node box: it runs an older version of metarouter, which this one can't call.", "update it"},
+			c.Nodes[1].Problem = "it does not trust this node; there, run x"
+		}, Warning, "node box: it does not trust this node.", "there, run x"},
 		{"server", func(c *Cluster, _ *config.Cluster) {
 			c.Report.Problems = []string{"The server gpu@box can't be used: its definitions are not known yet.", "The node box: x."}
 		}, Warning, "the server gpu@box can't be used: its definitions are not known yet.", ""},

@@ -91,8 +91,6 @@ func (l *Link) permission(subject string) string {
 		return streams + l.options.Key + ".>"
 	case strings.HasPrefix(subject, streams):
 		return streams + "*.*." + l.options.Key + ".>"
-	case strings.HasPrefix(subject, l.prefix+"beat."):
-		return l.prefix + "beat.*"
 	}
 	for _, all := range []string{"$JS.API.", "$JS.FC.", "_INBOX.", "$SRV."} {
 		if strings.HasPrefix(subject, all) {

@@ -101,10 +101,9 @@ type ServerLoad struct {
 	Waiting int    `json:"waiting,omitempty"`
 }
 
-// An Other is a node that can't be used: it is not trusted, or runs an older version.
+// An Other is a node that is not trusted.
 type Other struct {
 	Key, Node, Version string
-	Old                bool // it runs a version with another protocol
 	LastSeen           time.Time
 }
 
@@ -270,8 +269,8 @@ func (r *Roster) Trust() {
 			r.remove(address)
 		}
 	}
-	for key, o := range r.others {
-		if r.options.Trusted(key) && !o.Old {
+	for key := range r.others {
+		if r.options.Trusted(key) {
 			delete(r.others, key)
 		}
 	}
