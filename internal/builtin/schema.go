@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -73,6 +75,7 @@ func validate(schema, data any) (validation, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	compiler.AssertFormat()
+	compiler.RegisterFormat(&jsonschema.Format{Name: "uri", Validate: validateURI})
 	if err := compiler.AddResource(location, schema); err != nil {
 		return validation{}, fmt.Errorf("read schema: %w", err)
 	}
@@ -139,6 +142,34 @@ func pointer(path []string) string {
 		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
 	}
 	return b.String()
+}
+
+// validateURI fails for a string that is not an absolute URI of RFC 3986. The library's own check
+// lets pass spaces and other characters that a URI never has.
+func validateURI(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	const others = "-._~:/?#[]@!$&'()*+,;=%"
+	for _, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && !strings.ContainsRune(others, r) {
+			return jsonschema.LocalizableError("character %q is not allowed", r)
+		}
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return err
+	case !u.IsAbs():
+		return jsonschema.LocalizableError("it has no scheme")
+	case strings.Contains(u.Hostname(), ":"):
+		if ip, err := netip.ParseAddr(u.Hostname()); err != nil || !ip.Is6() || !strings.HasPrefix(u.Host, "[") {
+			return jsonschema.LocalizableError("invalid IPv6 address %q", u.Hostname())
+		}
+	}
+	return nil
 }
 
 // noLoader keeps $ref from reading files and from the network.

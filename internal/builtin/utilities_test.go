@@ -167,7 +167,7 @@ func TestValidateFormats(t *testing.T) {
 		"hostname":              {[]string{"example.com"}, []string{"-example.com", "a b"}},
 		"ipv4":                  {[]string{"127.0.0.1"}, []string{"127.0.0.256", "127.0.0", "1.2.3.04"}},
 		"ipv6":                  {[]string{"::1"}, []string{"127.0.0.1", ":::"}},
-		"uri":                   {[]string{"https://example.com/a?b=c#d", "urn:isbn:1", "http://[::1]:80/", "mailto:ann@example.com"}, []string{"example.com", "/a", "http://[:::]/", "http://::1/", "https://ex%mple.com/"}},
+		"uri":                   {[]string{"https://example.com/a?b=c#d", "urn:isbn:1", "http://[::1]:80/", "mailto:ann@example.com"}, []string{"example.com", "/a", "https://example.com/a b", `c:\\a`, "http://[:::]/", "http://::1/", "https://ex%mple.com/ä"}},
 		"uri-reference":         {[]string{"../a"}, []string{`\\a`}},
 		"uuid":                  {[]string{"2EB8AA08-AA98-11EA-B4AA-73B441D16380"}, []string{"2eb8aa08", "2eb8aa08-aa98-11ea-b4aa-73b441d1638g"}},
 		"json-pointer":          {[]string{"/a/0", ""}, []string{"a", "/~2"}},
