@@ -170,8 +170,11 @@ func (l *Listener) announce() {
 
 func (l *Listener) bound() string { return l.listener.Addr().String() }
 
-// mostConnections returns the bound on connections.
-func mostConnections(c config.HTTP) int { return cmp.Or(c.MaxConnections, math.MaxInt32) }
+// mostConnections returns the bound on connections: half of the files that this process may
+// open are for the servers.
+func mostConnections(c config.HTTP) int {
+	return min(cmp.Or(c.MaxConnections, math.MaxInt32), max(1, maxFiles()/2))
+}
 
 // Close stops listening.
 func (l *Listener) Close() error { return l.listener.Close() }
