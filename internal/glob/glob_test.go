@@ -5,7 +5,6 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -74,7 +73,7 @@ func TestItem(t *testing.T) {
 }
 
 func TestBadPatterns(t *testing.T) {
-	for _, bad := range []string{"[", "[]", "[]a]", "[^", "[^]", "[a", "[a-", "[a-]", "[-a]", `\`, `[\`, "a["} {
+	for _, bad := range []string{"[", "[]", "[]a]", "[^", "[^]", "[a", "[a-", "[a-]", "[-a]", `\`, `[\`, "a[", "\xff"} {
 		if _, err := Parse(bad); !errors.Is(err, path.ErrBadPattern) {
 			t.Errorf("Parse(%q): %v, want ErrBadPattern", bad, err)
 		}
@@ -102,21 +101,33 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// FuzzMatch checks that a pattern of a name's own characters matches the name, and that a slash is as any
-// other character of it.
+// FuzzMatch compares the matcher with path.Match, which is the same without slashes, and checks
+// that a pattern of a name's own characters matches the name.
 func FuzzMatch(f *testing.F) {
-	for _, seed := range []string{"axxb", "[a", "file:///srv/a*", `a\b?`} {
-		f.Add(seed)
+	for _, seed := range [][2]string{{"a*b", "axxb"}, {"[^a-c]?*", "xyz"}, {`\[*`, "[a"}, {"*a*b*", "ab"}, {"[a-]", "-"}, {"x*[", "y"}} {
+		f.Add(seed[0], seed[1])
 	}
 	quote := strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
-	f.Fuzz(func(t *testing.T, name string) {
-		for _, pattern := range []string{quote.Replace(name), "*", "*" + quote.Replace(name), strings.Repeat("?", utf8.RuneCountInString(name))} {
-			if p, err := Parse(pattern); err == nil && !p.Match(name) {
-				t.Errorf("the pattern %q does not match %q", p, name)
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		p, err := Parse(pattern)
+		if ascii(pattern + name) {
+			flat := strings.ReplaceAll(name, "/", "")
+			want, bad := path.Match(pattern, flat)
+			if (err != nil) != (bad != nil) && len(pattern) <= MaxLength {
+				t.Fatalf("Parse(%q): %v, and path.Match: %v", pattern, err, bad)
+			}
+			// Only stars and classes of path.Match tell a slash from other characters.
+			if err == nil && p.Match(flat) != want {
+				t.Errorf("%q matches %q: %t, want %t", pattern, flat, !want, want)
 			}
 		}
-		if own, err := Parse(quote.Replace(name)); err == nil && !own.IsName() {
-			t.Errorf("%q is no name", own)
+		own, err := Parse(quote.Replace(name))
+		if err == nil && (!own.IsName() || !own.Match(name)) {
+			t.Errorf("the pattern %q does not match %q", own, name)
 		}
 	})
+}
+
+func ascii(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
