@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 const (
-	// observeWait is how long it waits for a connection, and the announcements.
+	// observeWait is how long Observe waits for a connection, and the announcements; measureFor is how long
+	// it waits for the first latencies of nodes.
 	observeWait = 5 * time.Second
+	measureFor  = 1500 * time.Millisecond
 	// tryWait is how long it waits for streams to nodes, tryAtOnce of them at a time, and observeMost
 	// in all.
 	tryWait     = 2 * time.Second
@@ -34,15 +38,17 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 		return nil, clusternode.Report{Problems: []string{err.Error()}}, err
 	}
 	defer m.link.Close()
-	ctx, cancel := context.WithTimeout(ctx, observeWait)
+	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	if m.connected(ctx) {
+	waiting, stop := context.WithTimeout(ctx, observeWait)
+	defer stop()
+	if m.connected(waiting) {
 		running.Go(func() { m.directory.Run(ctx) })
 		running.Go(func() { m.roster.Run(ctx) })
 		running.Go(func() { m.followLink(ctx) })
-		m.observe(ctx)
+		m.observe(waiting)
 	}
 	nodes, report := m.nodes(), m.report()
 	if !report.Connected {
@@ -68,12 +74,15 @@ func (m *member) connected(ctx context.Context) bool {
 
 // observe returns when all that can be seen was seen, or ctx ends.
 func (m *member) observe(ctx context.Context) {
-	for {
+	for late := time.After(measureFor); ; {
 		appeared, changed, heard := m.node.Changed(), m.directory.Changed(), m.roster.Changed()
-		if watched, problem := m.directory.State(); m.present.Load() != nil && (watched || problem != "") && !m.roster.Unproven() {
+		watched, problem := m.directory.State()
+		if m.present.Load() != nil && (watched || problem != "") && !m.roster.Unproven() && (late == nil || m.measured()) {
 			break
 		}
 		select {
+		case <-late:
+			late = nil
 		case <-appeared:
 		case <-changed:
 		case <-heard:
@@ -82,6 +91,11 @@ func (m *member) observe(ctx context.Context) {
 		}
 	}
 	m.tryAll(ctx)
+}
+
+// measured reports whether the latency of each living node is known.
+func (m *member) measured() bool {
+	return !slices.ContainsFunc(m.roster.Peers(), func(p roster.Peer) bool { return p.Alive && p.Latency == 0 })
 }
 
 // tryAll opens a stream to each living node, and closes it: so a node that does not trust this one is

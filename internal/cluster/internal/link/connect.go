@@ -19,11 +19,11 @@ const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 2 * time.Second
 
-	// A connection that does not answer for 3 s is lost, as a node is that is silent for 3 s. Nor may a write
-	// take longer: nats.go holds a lock meanwhile, which all senders need.
+	// A connection that does not answer for 3 s is lost, as a node is that is silent for 3 s. A write takes
+	// less: nats.go holds a lock meanwhile, which all senders and its pings need.
 	pingInterval = time.Second
 	maxPings     = 2
-	writeTimeout = 3 * time.Second
+	writeTimeout = 2 * time.Second
 
 	maxCreds = 64 << 10 // bytes of a file with credentials
 )

@@ -204,6 +204,9 @@ func (r *Roster) Answered(token string, lives bool) {
 		now := time.Now()
 		switch {
 		case lives:
+			if one.Latency == 0 {
+				r.changed.Notify()
+			}
 			one.Latency = now.Sub(one.pinged)
 			r.lives(one, now)
 		case one.state == unproven || now.Sub(one.LastSeen) >= silence:
@@ -278,5 +281,5 @@ func (r *Roster) Trust() {
 }
 
 // Changed returns a channel that is closed at the next change of Peers or Others but for loads,
-// latencies and times.
+// latencies after the first one of a router, and times.
 func (r *Roster) Changed() <-chan struct{} { return r.changed.Next() }
