@@ -67,6 +67,7 @@ type Options struct {
 type Verifier struct {
 	Options
 	kept   cache
+	turns  turns
 	life   *signal.Life
 	asking singleflight.Group // questions about tokens, by their hash
 
@@ -82,7 +83,7 @@ func New(o Options) *Verifier {
 	if o.Client == nil {
 		o.Client = client
 	}
-	return &Verifier{Options: o, life: signal.NewLife(), known: map[Issuer]*issuer{}}
+	return &Verifier{Options: o, turns: newTurns(), life: signal.NewLife(), known: map[Issuer]*issuer{}}
 }
 
 // client returns the client for an issuer. Its URLs are the configuration's, so that they may have
@@ -170,7 +171,7 @@ func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*
 		}
 		return nil, invalid("its issuer is %s, %s", shown(j.issuer), why)
 	}
-	t, err := v.issuer(accepted[n], accepted).verify(ctx, j)
+	t, err := v.issuer(accepted[n], accepted).verify(ctx, j, v.turns)
 	if err != nil {
 		return nil, err
 	}

@@ -101,20 +101,21 @@ func (j *jwt) readHeader(fields map[string]json.RawMessage) error {
 }
 
 // verify verifies a token of this issuer, but for its audience.
-func (i *issuer) verify(ctx context.Context, j *jwt) (*verified, error) {
+func (i *issuer) verify(ctx context.Context, j *jwt, t turns) (*verified, error) {
 	keys, err := i.keys.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	key := keys.verify(j)
+	key, err := keys.verify(ctx, t, j)
 	// Twice, since a read that is under way may have begun before the issuer had the key.
-	for n := 0; n < 2 && key == nil && keys.mayBeNew(j); n++ {
-		if keys, err = i.keys.renewed(ctx, keys, j); err != nil {
-			return nil, err
+	for n := 0; n < 2 && err == nil && key == nil && keys.mayBeNew(j); n++ {
+		if keys, err = i.keys.renewed(ctx, keys, j); err == nil {
+			key, err = keys.verify(ctx, t, j)
 		}
-		key = keys.verify(j)
 	}
 	switch {
+	case err != nil:
+		return nil, err
 	case key != nil:
 		valid, err := newVerified(i, j.claims, true)
 		if err != nil {

@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"context"
 	"crypto"
 	"crypto/rsa"
 	_ "crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 
 	"github.com/go-jose/go-jose/v4"
@@ -122,8 +124,20 @@ func (s *keySet) mayBeNew(j *jwt) bool {
 	return j.kid == "" || !s.names(j.kid) && !s.gone[j.kid]
 }
 
-// verify returns the key that has signed the token; nil if no key did.
-func (s *keySet) verify(j *jwt) *key {
+// turns bounds how many tokens are verified at once, which takes long: tokens that are made up
+// leave half of the processors to other work.
+type turns chan struct{}
+
+func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+
+// verify returns the key that has signed the token; nil if no key did. It waits for its turn. The error comes from ctx.
+func (s *keySet) verify(ctx context.Context, t turns, j *jwt) (*key, error) {
+	select {
+	case t <- struct{}{}:
+		defer func() { <-t }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	left := maxUnnamed
 	for _, k := range s.all {
 		if left == 0 || !k.mayVerify(j) {
@@ -131,8 +145,8 @@ func (s *keySet) verify(j *jwt) *key {
 		}
 		left--
 		if _, err := j.signed.Verify(k.key); err == nil {
-			return k
+			return k, nil
 		}
 	}
-	return nil
+	return nil, nil
 }

@@ -2,6 +2,7 @@ package bearer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -137,6 +138,30 @@ func TestNewKeyAmongUnknownOnes(t *testing.T) {
 		s.want(t, token, "valid")
 		for range 2 * unknownBurst {
 			s.want(t, bad, "refused: no key")
+		}
+	})
+}
+
+// What is made up leaves processors to others, and good tokens wait for their turn.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.want(t, s.token, "valid")
+		turns := s.v.turns
+		for range cap(turns) {
+			turns <- struct{}{}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		fresh := sign(s.key, jose.ES256, nil, claims(nil))
+		if _, err := s.v.Verify(ctx, fresh, resource); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a turn: %v", err)
+		}
+		s.want(t, s.token, "valid") // it is kept
+		time.AfterFunc(time.Second, func() { <-turns })
+		s.want(t, fresh, "valid")
+		if len(turns) != cap(turns)-1 {
+			t.Errorf("%d of %d turns are taken", len(turns), cap(turns))
 		}
 	})
 }
