@@ -19,11 +19,9 @@ const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 2 * time.Second
 
-	// A connection that does not answer for 3 s is lost, as a node is that is silent for 3 s. A write takes
-	// less: nats.go holds a lock meanwhile, which all senders and its pings need.
+	// A connection that does not answer for 3 s is lost, as a node is that is silent for 3 s.
 	pingInterval = time.Second
 	maxPings     = 2
-	writeTimeout = 2 * time.Second
 
 	maxCreds = 64 << 10 // bytes of a file with credentials
 )
@@ -55,7 +53,7 @@ func (l *Link) connect() (*nats.Conn, error) {
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(delay),
 		nats.ReconnectBufSize(-1), nats.ReconnectOnFlusherError(),
-		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings), nats.FlusherTimeout(writeTimeout),
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
 		nats.ConnectHandler(l.connected), nats.ReconnectHandler(l.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.disconnected(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.failed(err) }),

@@ -1,16 +1,71 @@
 package link
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/nats-io/nkeys"
 )
+
+// pair returns a connection of the dialer, and the other end.
+func pair(t *testing.T) (near *conn, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	expect.OK(t, err)
+	defer l.Close()
+	d := &dialer{ctx: t.Context()}
+	c, err := d.Dial("tcp", l.Addr().String())
+	expect.OK(t, err)
+	if far, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close(); d.close() })
+	return c.(*conn), far
+}
+
+// Bytes that the network does not take at once are written in order, and Write does not wait for that.
+func TestWriteDoesNotWait(t *testing.T) {
+	near, far := pair(t)
+	var want bytes.Buffer
+	for i := range 200 {
+		b := bytes.Repeat([]byte{byte(i)}, 100_000+i)
+		want.Write(b)
+		if n, err := near.Write(b); n != len(b) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	far.SetReadDeadline(time.Now().Add(time.Minute))
+	got := make([]byte, want.Len())
+	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("the bytes differ, %v", err)
+	}
+	near.Write([]byte("last"))
+	if _, err := io.ReadFull(far, got[:4]); err != nil || string(got[:4]) != "last" {
+		t.Errorf("the last bytes are %q, %v", got[:4], err)
+	}
+}
+
+func TestBacklogIsBounded(t *testing.T) {
+	near, _ := pair(t)
+	b := make([]byte, 1<<20)
+	for range 2 * maxBacklog / len(b) {
+		if _, err := near.Write(b); err != nil {
+			if !errors.Is(err, errBacklog) {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Error("the backlog has no bound")
+}
 
 // A dialer closes a connection that nats.go has forgotten.
 func TestDialerClosesTheLast(t *testing.T) {
