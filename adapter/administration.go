@@ -55,15 +55,13 @@ func (a administration) ConfirmHints(server string, shown map[string]registry.Hi
 	return a.router.writer.ConfirmHints(server, shown)
 }
 
-// ClusterReport returns the state of the connection to the cluster, and counters. ok is false if the
-// router is in no cluster.
-func (a administration) ClusterReport() (r clusternode.Report, c clusternode.Counters, ok bool) {
-	m := a.router.members
-	node := m.node()
+// ClusterReport returns the state of the connection to the cluster. ok is false if the router is in no cluster.
+func (a administration) ClusterReport() (r clusternode.Report, ok bool) {
+	node := a.router.members.node()
 	if node == nil {
-		return r, c, false
+		return r, false
 	}
-	return node.Report(), m.counts.Now(), true
+	return node.Report(), true
 }
 
 // Address returns the address of this router for DialRouter of trusted nodes, "" if they can't reach it.

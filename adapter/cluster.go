@@ -22,7 +22,7 @@ import (
 )
 
 // clusterWait is how long commands and the first lists wait for the servers of other nodes. It takes
-// 1.5 s to hear which nodes are alive; a slow machine needs the rest.
+// about a second to hear which nodes are alive; a slow machine needs the rest.
 const clusterWait = 8 * time.Second
 
 // A clusterNode is a router's part in a cluster, as [cluster.Node] is.
@@ -53,7 +53,6 @@ type membership struct {
 	changed func() <-chan struct{} // closed at the next change of the router
 
 	services *services
-	counts   clusternode.Counts
 
 	now atomic.Pointer[joined] // nil in no cluster
 }
@@ -175,7 +174,7 @@ func (m *membership) settled(ctx context.Context) error {
 // newMembership returns the membership of a router that is in no cluster yet.
 func newMembership(r *Router) *membership {
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.Next}
-	host := newClusterHost(r, &m.counts)
+	host := newClusterHost(r)
 	m.services = newServices(r, m.load)
 	m.services.forgotten = func(server string) {
 		if all := m.remotes(); all != nil {

@@ -14,7 +14,6 @@ import (
 // A clusterHost is the router as its node in a cluster needs it. It is the [cluster.Host].
 type clusterHost struct {
 	router *Router
-	counts *clusternode.Counts
 
 	mu     sync.Mutex // guards the fields below
 	views  map[string]*View
@@ -25,10 +24,10 @@ type clusterHost struct {
 // maxViews is how many scopes and rules of other nodes' clients are kept.
 const maxViews = 256
 
-func newClusterHost(r *Router, counts *clusternode.Counts) *clusterHost {
+func newClusterHost(r *Router) *clusterHost {
 	return &clusterHost{
-		router: r, counts: counts,
-		views: make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]hostOffer),
+		router: r,
+		views:  make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]hostOffer),
 	}
 }
 

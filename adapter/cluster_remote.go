@@ -28,7 +28,6 @@ type remotes struct {
 	node    clusterNode
 	version string // of this router
 	log     *zap.Logger
-	counts  *clusternode.Counts
 	hear    func(server string, owner session.Client, m session.Message) // called with messages that belong to no request
 
 	life    context.Context // of all streams
@@ -85,7 +84,7 @@ var (
 func newRemotes(node clusterNode, r *Router) *remotes {
 	m := r.members
 	all := &remotes{
-		node: node, version: r.options.Version, log: m.log, counts: &m.counts, all: make(map[streamKey]*remoteStream),
+		node: node, version: r.options.Version, log: m.log, all: make(map[streamKey]*remoteStream),
 		hear: func(server string, owner session.Client, one session.Message) {
 			r.hear(m.services.grouping().name(server), owner, one)
 		},
@@ -113,7 +112,6 @@ func (r *remotes) Session(ctx context.Context, server string, from session.Clien
 	}
 	stream, err := r.open(ctx, key, capabilities)
 	if err != nil {
-		r.counts.To(nodeIn(server), clusternode.OutcomeOf(err))
 		return nil, err
 	}
 	return stream, nil

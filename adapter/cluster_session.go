@@ -22,9 +22,7 @@ func (s *remoteStream) Call(ctx context.Context, r session.Request) (json.RawMes
 	id := rand.Text()
 	r.Meta = requestMeta(ctx, id, r, s.remotes.level.Load())
 	result, err := s.send(ctx, r)
-	result, err = s.finish(r, id, result, err)
-	s.remotes.counts.To(s.to.Node, clusternode.OutcomeOf(err))
-	return result, err
+	return s.finish(r, id, result, err)
 }
 
 // send sends a request, unless the server was forgotten, and returns the result.

@@ -187,7 +187,7 @@ func (n *pairNode) Dial(ctx context.Context, server string) (clusternode.Stream,
 
 // use has the router use the servers of the other one, over pipes.
 func (n *pairNode) use(other *Router, its *pairNode) {
-	n.other, n.farNode = newClusterHost(other, new(clusternode.Counts)), its.farNode
+	n.other, n.farNode = newClusterHost(other), its.farNode
 	n.handle = func(r farRequest) (json.RawMessage, error) {
 		v := &NodeView{nodeStream{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}}
 		admitted, err := v.Admit(r.Method, wire.DeleteMember(r.Params, "_meta"), r.meta)

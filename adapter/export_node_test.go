@@ -38,6 +38,6 @@ func (o Options) Alone(identity *clusternode.Identity) Options {
 
 // HostOf returns functions of the [cluster.Host] of a router.
 func HostOf(r *Router) (serve func(context.Context, clusternode.Stream), offers func() map[string]clusternode.Offer) {
-	h := newClusterHost(r, new(clusternode.Counts))
+	h := newClusterHost(r)
 	return h.Serve, func() map[string]clusternode.Offer { all, _ := h.Offers(); return all }
 }

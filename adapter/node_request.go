@@ -224,15 +224,10 @@ func (r *NodeRequest) Do(ctx context.Context, as Request) (result json.RawMessag
 	} else {
 		result, err = r.view.Relay(ctx, r.node.stream.Server, as)
 	}
-	outcome := clusternode.OutcomeOf(err)
-	if err != nil && ctx.Err() != nil {
-		outcome = clusternode.Cancelled
-	}
-	r.node.host.counts.From(r.node.stream.Node, outcome)
 	switch {
 	case err == nil:
 		return result, nil
-	case outcome == clusternode.Unknown:
+	case ctx.Err() == nil && errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent):
 		return nil, outcomeError(err, "closed")
 	}
 	return nil, r.node.NotSent(err)

@@ -70,7 +70,7 @@ func TestHostAllows(t *testing.T) {
 	for _, name := range []string{"a", "b", "off"} {
 		replace(t, r, name, offerOf(name))
 	}
-	h := newClusterHost(r, new(clusternode.Counts))
+	h := newClusterHost(r)
 	theirs := map[string]config.Profile{
 		"dev": {}, "other": {Servers: []string{"a@box"}}, "wrong": {Servers: []string{"a"}}, "readers": {ReadOnly: true},
 		"one": {Allow: []string{"a@box:read_*"}}, "nothing": {},
@@ -139,7 +139,7 @@ func TestOffers(t *testing.T) {
 	}
 	o.Tools[1].Doubt = "its name says that it deletes"
 	replace(t, r, "a", o)
-	h := newClusterHost(r, new(clusternode.Counts))
+	h := newClusterHost(r)
 	first, _ := h.Offers()
 	tools := first["a"].Tools
 	if wire.Member(tools[0], "annotations") == nil || wire.Member(tools[1], "annotations") != nil {
@@ -160,7 +160,7 @@ func TestStandInsOfHost(t *testing.T) {
 	lost.Server, lost.ID = "gpu", "gpu:echo"
 	replace(t, r, "gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	for range 3 {
-		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
+		result, err := viewOf(newClusterHost(r), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if err != nil || string(wire.Member(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), "degraded")) != "true" {
 			t.Fatalf("got %s, %v", result, err)
 		}
@@ -177,7 +177,7 @@ func TestHostAsks(t *testing.T) {
 	r := runningAsNode(t, box)
 	for action, failed := range map[string]bool{"accept": false, "decline": true} {
 		client := says(action)
-		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{}}`, nil, client)
+		result, err := viewOf(newClusterHost(r), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{}}`, nil, client)
 		if is := string(wire.Member(result, "isError")) == "true"; err != nil || is != failed || client.asked.Load() != 1 {
 			t.Errorf("%s: %s, %v after %d questions", action, result, err, client.asked.Load())
 		}
@@ -191,7 +191,7 @@ func TestHostTellsNodesApart(t *testing.T) {
 	gpu := fake("gpu", "-tools", "echo")
 	gpu.ToolRates = map[string]config.Rate{"echo": {PerSecond: 1.0 / 3600, Burst: 1}}
 	r := runningAsNode(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"))
-	host := newClusterHost(r, new(clusternode.Counts))
+	host := newClusterHost(r)
 	for i, tt := range []struct {
 		key  string
 		runs bool
@@ -216,7 +216,7 @@ func TestHostBoundsPatterns(t *testing.T) {
 func TestNodeViewSigns(t *testing.T) {
 	r := runningAsNode(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo,crash")}}, "gpu"))
 	identity := r.members.node()
-	h := newClusterHost(r, new(clusternode.Counts))
+	h := newClusterHost(r)
 	v := viewOf(h, "gpu", "UA")
 	const params = `{"name":"echo","arguments":{"text" : "é"}}`
 	result, err := v.do(t.Context(), "tools/call", params, nil, new(sink))
@@ -259,10 +259,6 @@ func TestNodeViewSigns(t *testing.T) {
 	if outcomeIn(forged) != "" || !strings.Contains(string(forged.(*session.Error).Data), `"a":1`) {
 		t.Errorf("an error of the server became %+v", forged)
 	}
-	from := h.counts.Now().From["laptop"]
-	if from["ok"] != 1 || from["unknown"] != 1 || from["not_sent"] != 2 {
-		t.Errorf("counted %v", from)
-	}
 }
 
 // outcomeIn returns the outcome that an error for another node has.
@@ -292,7 +288,7 @@ func TestNodesOfScope(t *testing.T) {
 	if r.Nodes() != nil || r.Scope().Nodes() != nil {
 		t.Error("a router without a cluster has nodes")
 	}
-	if _, _, ok := r.ClusterReport(); ok {
+	if _, ok := r.ClusterReport(); ok {
 		t.Error("a router without a cluster has a report")
 	}
 	nodes := []clusternode.Info{
@@ -302,7 +298,7 @@ func TestNodesOfScope(t *testing.T) {
 		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
 	}
 	r.members.now.Store(&joined{node: fakeCluster{nodes: nodes}})
-	if _, _, ok := r.ClusterReport(); !ok {
+	if _, ok := r.ClusterReport(); !ok {
 		t.Error("no report")
 	}
 	desk := clusternode.Info{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}

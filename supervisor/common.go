@@ -21,7 +21,6 @@ type common struct {
 	launcher *launch.Launcher
 	resolver *resolve.Resolver
 	sources  func(oauth.Server) source // of tokens; nil without logins
-	issuers  oauth.Issuers             // that exchange tokens
 	turns    turns
 	ending   chan struct{}          // closed when Run is to return
 	level    atomic.Pointer[string] // of the log messages that servers are to send; may be nil

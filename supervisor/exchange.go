@@ -42,10 +42,9 @@ type exchange struct {
 }
 
 // newExchange returns the exchange of the user's token for one for the server of the entry.
-func newExchange(entry config.Exchange, s session.Subject, issuers *oauth.Issuers) *exchange {
+func newExchange(entry config.Exchange, s session.Subject) *exchange {
 	return &exchange{turn: semaphore.NewWeighted(1), proves: s.Proves, ask: oauth.Exchange{
-		Issuers: issuers,
-		Issuer:  s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, Subject: s.Token,
+		Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, Subject: s.Token,
 		Audience: entry.Audience, Resource: entry.Resource, Scopes: entry.Scopes,
 	}}
 }
@@ -123,5 +122,5 @@ func exchangeFor(ctx context.Context, o *opener, entry config.Server, who sessio
 		return nil, "", o.unavailable(status.NeedsAuth, `it takes tokens that are issued in exchange for the access token of its user, and you have none: stdio clients, fixed tokens, certificates and the dashboard can't use it; connect over HTTP with an access token of one of "issuers"`)
 	}
 	sum := sha256.Sum256([]byte(s.Issuer + "\x00" + s.ClientID + "\x00" + s.ClientSecret + "\x00" + s.Token))
-	return newExchange(*entry.Exchange, s, &o.issuers), "\x00" + hex.EncodeToString(sum[:]), nil
+	return newExchange(*entry.Exchange, s), "\x00" + hex.EncodeToString(sum[:]), nil
 }

@@ -104,10 +104,7 @@ func showNodes(ctx context.Context, files *configfile.Source, urls string) error
 		return err
 	}
 	for _, p := range report.Problems {
-		// Nodes that are not trusted are named already.
-		if !slices.ContainsFunc(report.Untrusted, func(key string) bool { return strings.Contains(p, key) }) {
-			out.Note("note: %s", p)
-		}
+		out.Note("note: %s", p)
 	}
 	return nil
 }

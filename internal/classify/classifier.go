@@ -143,7 +143,7 @@ func (k *Classifier) Categories() List {
 
 // An Outcome is the classification result of a text.
 type Outcome struct {
-	Class         int       `json:"class"`      // index of the category; -1 if there are no categories
+	Class         int       `json:"class"`      // index of the category
 	Category      string    `json:"category"`   // its name
 	Confidence    float64   `json:"confidence"` // its probability
 	Model         string    `json:"model"`      // the model that should answer the text

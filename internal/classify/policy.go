@@ -62,15 +62,11 @@ next:
 	return compiled
 }
 
-// decide returns the result for a text with these probabilities of the categories. They
-// need not sum to 1 exactly; an invalid one counts as 0. Class, Confidence and Entropy of
-// the result all come from its Probabilities.
-func (p *policy) decide(text string, probabilities []float64) Outcome {
-	q := normalize(probabilities, len(p.categories))
-	a := Outcome{Class: -1, Model: p.model, UseReasoning: p.reasoning, Probabilities: q, Entropy: entropy(q)}
-	if len(q) == 0 {
-		return a
-	}
+// decide returns the result for a text with these probabilities of the categories, of which there
+// is one at least. It changes the probabilities, from which Class, Confidence and Entropy of the
+// result come.
+func (p *policy) decide(text string, q []float64) Outcome {
+	a := Outcome{Model: p.model, UseReasoning: p.reasoning, Probabilities: q, Entropy: entropy(q)}
 	a.Class = slices.Index(q, slices.Max(q))
 	if q[a.Class] < p.threshold && p.fallback >= 0 {
 		fallBack(q, p.fallback)
@@ -136,26 +132,6 @@ func (r rule) applies(text string, words int, a *Outcome) bool {
 		words >= r.MinWords &&
 		(r.MaxWords == 0 || words <= r.MaxWords) &&
 		(len(r.patterns) == 0 || slices.ContainsFunc(r.patterns, func(x *regexp.Regexp) bool { return x.MatchString(text) }))
-}
-
-// normalize returns n probabilities that sum to 1: all equal if p has no positive one.
-func normalize(p []float64, n int) []float64 {
-	q := make([]float64, n)
-	sum := 0.0
-	for i, x := range p[:min(len(p), n)] {
-		if x > 0 && !math.IsInf(x, 0) {
-			q[i] = x / float64(n) // so that the sum is finite
-			sum += q[i]
-		}
-	}
-	for i := range q {
-		if sum > 0 {
-			q[i] /= sum
-		} else {
-			q[i] = 1 / float64(n)
-		}
-	}
-	return q
 }
 
 // entropy is Shannon's, in bits.

@@ -51,35 +51,6 @@ func TestService(t *testing.T) {
 	}
 }
 
-// A node with the protocol before this one is shown, and not used.
-func TestOldNode(t *testing.T) {
-	layer.Integration(t)
-	s := natsserver.Start(t)
-	fileA, keyA := newKey(t)
-	_, keyB := newKey(t)
-	ann := newRouter(t, zaptest.NewLogger(t), fileA, keyA)
-	ann.run(t, configOf(s, "ann", keyB))
-	conn := stranger(t, s)
-	problem := "it runs an older version of metarouter, which this one can't call; update it"
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for limit := time.After(time.Minute); ; {
-		expect.OK(t, conn.Publish("metarouter.metarouter.beat."+keyB, []byte("beat")))
-		nodes := ann.Nodes()
-		if len(nodes) == 2 && nodes[1].Key == keyB && nodes[1].Problem == problem && nodes[1].Trusted {
-			break
-		}
-		select {
-		case <-ticker.C:
-		case <-limit:
-			t.Fatalf("%+v", ann.Nodes())
-		}
-	}
-	if r := ann.Report(); !strings.Contains(strings.Join(r.Problems, "\n"), problem) {
-		t.Errorf("%+v", r)
-	}
-}
-
 // Of two nodes with one name, each has a name of its own here; calls reach the right one.
 func TestOneName(t *testing.T) {
 	layer.Integration(t)
@@ -104,7 +75,7 @@ func TestOneName(t *testing.T) {
 	if one := ann.dial(t, "gpu@"+other); one.Key != keyC || one.Node != other {
 		t.Errorf("%+v", one.Stream)
 	}
-	expect.Equal(t, len(ann.Report().Conflicts), 1)
+	expect.Equal(t, len(ann.Report().Problems), 1)
 }
 
 // A bucket that is deleted is made again, and what others have removed is put again.

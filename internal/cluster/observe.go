@@ -4,21 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 const (
-	// observeFor is how long Observe listens after it has connected: for nodes with an older version
-	// to have said that they live.
-	observeFor = 1500 * time.Millisecond
-	// observeWait is how long it waits for a connection, and the announcements.
+	// observeWait is how long Observe waits for a connection, and the announcements; measureFor is how long
+	// it waits for the first latencies of nodes.
 	observeWait = 5 * time.Second
+	measureFor  = 1500 * time.Millisecond
 	// tryWait is how long it waits for streams to nodes, tryAtOnce of them at a time, and observeMost
 	// in all.
 	tryWait     = 2 * time.Second
@@ -26,7 +27,7 @@ const (
 	observeMost = 200
 )
 
-// Observe joins a cluster for about a second and a half, without announcing this node, and returns
+// Observe joins a cluster for a moment, without announcing this node, and returns
 // which nodes there are, this one first, and how the connection is. keyFile is the file of this node's
 // key, which is made if it does not exist. The error says why the cluster could not be asked at all;
 // the report is filled in as far as possible then.
@@ -41,10 +42,14 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { m.directory.Run(ctx) })
-	running.Go(func() { m.roster.Run(ctx) })
-	running.Go(func() { m.followLink(ctx) })
-	m.observe(ctx)
+	waiting, stop := context.WithTimeout(ctx, observeWait)
+	defer stop()
+	if m.connected(waiting) {
+		running.Go(func() { m.directory.Run(ctx) })
+		running.Go(func() { m.roster.Run(ctx) })
+		running.Go(func() { m.followLink(ctx) })
+		m.observe(waiting)
+	}
 	nodes, report := m.nodes(), m.report()
 	if !report.Connected {
 		err = errors.New("there is no connection to NATS")
@@ -55,32 +60,42 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	return nodes, report, err
 }
 
-// observe returns when all that can be seen was seen, or ctx ends.
-func (m *member) observe(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, observeWait)
-	defer cancel()
+// connected reports whether there is a connection to NATS before ctx ends.
+func (m *member) connected(ctx context.Context) bool {
 	for changed := m.link.Changed(); !m.link.State().Connected; changed = m.link.Changed() {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
-	for listened := time.After(observeFor); ; {
-		changed, heard := m.directory.Changed(), m.roster.Changed()
-		if watched, problem := m.directory.State(); listened == nil && (watched || problem != "") && !m.roster.Unproven() {
+	return true
+}
+
+// observe returns when all that can be seen was seen, or ctx ends.
+func (m *member) observe(ctx context.Context) {
+	for late := time.After(measureFor); ; {
+		appeared, changed, heard := m.node.Changed(), m.directory.Changed(), m.roster.Changed()
+		watched, problem := m.directory.State()
+		if m.present.Load() != nil && (watched || problem != "") && !m.roster.Unproven() && (late == nil || m.measured()) {
 			break
 		}
 		select {
+		case <-late:
+			late = nil
+		case <-appeared:
 		case <-changed:
 		case <-heard:
-		case <-listened:
-			listened = nil
 		case <-ctx.Done():
 			return
 		}
 	}
 	m.tryAll(ctx)
+}
+
+// measured reports whether the latency of each living node is known.
+func (m *member) measured() bool {
+	return !slices.ContainsFunc(m.roster.Peers(), func(p roster.Peer) bool { return p.Alive && p.Latency == 0 })
 }
 
 // tryAll opens a stream to each living node, and closes it: so a node that does not trust this one is

@@ -21,9 +21,9 @@ const service = "metarouter"
 type presence struct {
 	conn     *nats.Conn
 	endpoint *stream.Endpoint
-	service  micro.Service // nil if the node only observes
-	inbox    string        // answers to pings come to this subject and a token
-	subs     []*nats.Subscription
+	service  micro.Service      // nil if the node only observes
+	inbox    string             // answers to pings come to this subject and a token
+	answers  *nats.Subscription // to pings; nil before
 	end      context.CancelFunc
 	ended    chan struct{} // closed when no stream is accepted or served any more
 }
@@ -47,12 +47,8 @@ func (m *member) appear(ctx context.Context, conn *nats.Conn) (_ *presence, err 
 		}
 	}()
 	own := p.endpoint.Address()
-	for subject, handle := range map[string]nats.MsgHandler{p.inbox + "*": p.answered(m), "metarouter." + m.config.Name + ".beat.*": m.heardOld} {
-		sub, err := conn.Subscribe(subject, handle)
-		if err != nil {
-			return nil, err
-		}
-		p.subs = append(p.subs, sub)
+	if p.answers, err = conn.Subscribe(p.inbox+"*", p.answered(m)); err != nil {
+		return nil, err
 	}
 	if m.node.options.Host == nil { // it only observes
 		return p, nil
@@ -79,8 +75,8 @@ func (p *presence) close() {
 	p.end()
 	p.endpoint.Close()
 	<-p.ended
-	for _, sub := range p.subs {
-		_ = sub.Unsubscribe() // fails for a closed connection only
+	if p.answers != nil {
+		_ = p.answers.Unsubscribe() // fails for a closed connection only
 	}
 	if p.service != nil {
 		_ = p.service.Stop() // likewise
@@ -113,11 +109,4 @@ func (m *member) ping(instance, token string) bool {
 	}
 	subject, err := micro.ControlSubject(micro.PingVerb, service, instance)
 	return err == nil && p.conn.PublishRequest(subject, p.inbox+token, nil) == nil
-}
-
-// heardOld notes the sign of life of a node with protocol 1.
-func (m *member) heardOld(msg *nats.Msg) {
-	if key := msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]; len(key) == len(m.key) && key != m.key {
-		m.roster.Old(key)
-	}
 }

@@ -43,7 +43,7 @@ func (m *member) status() []status.Status {
 	return all
 }
 
-// nodes returns the nodes that are known: this one, the trusted ones by name, and those that can't be used.
+// nodes returns the nodes that are known: this one, the trusted ones by name, and the others.
 func (m *member) nodes() []clusternode.Info {
 	nodes := []clusternode.Info{{
 		Node: m.roster.Name(m.key), Key: m.key, Self: true, Trusted: true, Alive: true,
@@ -78,12 +78,9 @@ func (m *member) nodes() []clusternode.Info {
 		}
 	}
 	for _, o := range m.roster.Others() {
-		problem := "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key
-		if o.Old {
-			problem = old
-		}
 		nodes = append(nodes, clusternode.Info{
-			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem,
+			Node: o.Node, Key: o.Key, Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen,
+			Problem: "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key,
 		})
 	}
 	for i := range nodes {
@@ -94,17 +91,13 @@ func (m *member) nodes() []clusternode.Info {
 	return nodes
 }
 
-// otherSilence is how long a node that can't be used counts as alive after it was seen.
+// otherSilence is how long a node that is not trusted counts as alive after it was seen.
 const otherSilence = 3 * time.Second
 
-const (
-	old        = "it runs an older version of metarouter, which this one can't call; update it"
-	untrusting = "it does not trust this node; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
-)
+const untrusting = "it does not trust this node; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
 
 func (m *member) report() clusternode.Report {
 	r := m.link.State().Report
-	r.Versions = map[string]string{}
 	add := func(format string, arguments ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, arguments...))
 	}
@@ -125,36 +118,24 @@ func (m *member) report() clusternode.Report {
 		}
 	}
 	m.mu.Unlock()
-	m.reportNodes(&r, add)
+	m.reportNodes(add)
 	return r
 }
 
-// reportNodes adds the problems of nodes.
-func (m *member) reportNodes(r *clusternode.Report, add func(string, ...any)) {
-	conflict := func(format string, arguments ...any) {
-		r.Conflicts = append(r.Conflicts, fmt.Sprintf(format, arguments...))
-		add(format, arguments...)
-	}
+// reportNodes adds the problems of trusted nodes.
+func (m *member) reportNodes(add func(string, ...any)) {
 	named := map[string]bool{}
 	for _, p := range m.roster.Peers() {
 		if p.Name != p.Node && !named[p.Name] {
 			named[p.Name] = true
-			conflict("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
+			add("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
 		}
 	}
 	for _, i := range m.nodes() {
 		switch {
-		case i.Self:
-			if i.Node != m.name {
-				conflict("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, i.Node)
-			}
-		case i.Problem == old:
-		case !i.Trusted:
-			r.Untrusted = append(r.Untrusted, i.Key)
-		case i.Version != m.node.options.Version:
-			r.Versions[i.Node] = i.Version
-		}
-		if i.Problem != "" && (i.Alive || !i.Trusted) {
+		case i.Self && i.Node != m.name:
+			add("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, i.Node)
+		case i.Trusted && i.Alive && i.Problem != "":
 			add("The node %s (key %s): %s.", i.Node, i.Key, i.Problem)
 		}
 	}

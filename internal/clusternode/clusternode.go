@@ -35,12 +35,3 @@ func NameAt(name, node string) string {
 	}
 	return name + "@" + node
 }
-
-// Counters count the calls of a router in its cluster since it was started.
-type Counters struct {
-	// Calls by the name of the other node and by outcome: To counts calls of own clients, From
-	// calls of clients of that node. Outcomes are "ok", "error" (of the server), "not_sent" (not
-	// run), "unknown" (may have run) and "cancelled". At most 200 nodes have a name; the others are
-	// counted as "(others)".
-	To, From map[string]map[string]uint64
-}

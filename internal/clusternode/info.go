@@ -23,19 +23,11 @@ type Info struct {
 
 // A Report says how a router's connection to its cluster is.
 type Report struct {
-	Connected  bool          `json:"connected"`
-	URL        string        `json:"url,omitempty"`    // of the NATS server, without credentials
-	Server     string        `json:"server,omitempty"` // the version of NATS, such as "2.12.1"
-	TLS        bool          `json:"tls"`
-	RoundTrip  time.Duration `json:"round_trip,omitempty"` // to the NATS server
-	MaxPayload int64         `json:"max_payload,omitempty"`
-	JetStream  bool          `json:"jetstream"`
+	Connected bool
+	URL       string // of the NATS server, without credentials
+	Server    string // the version of NATS, such as "2.12.1"
+	JetStream bool
 
-	Denied    []string          `json:"denied,omitempty"`    // operations that NATS's permissions refuse, such as "publish to $JS.API.INFO"
-	Versions  map[string]string `json:"versions,omitempty"`  // by node: versions of the router other than ours
-	Untrusted []string          `json:"untrusted,omitempty"` // keys of nodes that are not trusted
-	Conflicts []string          `json:"conflicts,omitempty"` // names that several nodes have
-
-	// Problems are sentences, each a problem and its solution. They include the problems above.
-	Problems []string `json:"problems,omitempty"`
+	// Problems are sentences, each a problem and its solution.
+	Problems []string
 }

@@ -30,7 +30,7 @@ type Model struct {
 	sizes
 	vocabulary map[string]int32 // numbers of pieces
 	word       matrix           // by piece
-	widen      dense            // from the width of words to the width of the layers; no rows if they are equal
+	widen      dense            // from the width of words to the width of the layers
 	place      matrix           // by position
 	role       matrix           // by Role
 	first      normal
@@ -107,9 +107,7 @@ func Decode(file string) (*Model, error) {
 		}
 	}
 	m.word = r.matrix(s.pieces, s.narrow)
-	if s.narrow != s.width {
-		m.widen.matrix = r.matrix(s.width, s.narrow)
-	}
+	m.widen.matrix = r.matrix(s.width, s.narrow)
 	m.place, m.role, m.first = r.matrix(s.places, s.width), r.matrix(2, s.width), r.normal(s.width)
 	for range s.layers {
 		m.stack = append(m.stack, r.layer(s.width, s.inner))

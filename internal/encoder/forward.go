@@ -35,17 +35,11 @@ func (m *Model) Encode(text string, role Role) Vector {
 // start writes to s.x the sums of piece, position and role.
 func (m *Model) start(s *scratch, role Role) {
 	n := len(s.tokens)
-	if m.widen.cols > 0 {
-		for t, piece := range s.tokens {
-			m.word.row(int(piece), s.up[t*m.narrow:])
-		}
-		s.quantize(s.up[:n*m.narrow], n)
-		m.widen.apply(s.x, s, n)
-	} else {
-		for t, piece := range s.tokens {
-			m.word.row(int(piece), s.x[t*m.width:])
-		}
+	for t, piece := range s.tokens {
+		m.word.row(int(piece), s.up[t*m.narrow:])
 	}
+	s.quantize(s.up[:n*m.narrow], n)
+	m.widen.apply(s.x, s, n)
 	roles, place := s.q[:m.width], s.k[:m.width]
 	m.role.row(int(role), roles)
 	for t := range n {

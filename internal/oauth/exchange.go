@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"sync"
-	"time"
 )
 
 // An Exchange gets a token in exchange for a user's (RFC 8693). Audience, Resource and Scopes say for what; "" and nil leave them out.
@@ -18,30 +15,6 @@ type Exchange struct {
 
 	Audience, Resource string
 	Scopes             []string
-
-	Issuers *Issuers // of all exchanges
-}
-
-// metadataTime is how long the metadata of an issuer are kept.
-const metadataTime = 5 * time.Minute
-
-// Issuers keep the metadata of issuers for several exchanges. The zero value is empty.
-type Issuers struct{ known sync.Map } // of described, by identifier
-
-type described struct {
-	*Issuer
-	until time.Time
-}
-
-func (k *Issuers) describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
-	if kept, ok := k.known.Load(id); ok && time.Now().Before(kept.(described).until) {
-		return kept.(described).Issuer, nil
-	}
-	i, err := Describe(ctx, c, id)
-	if err == nil {
-		k.known.Store(id, described{i, time.Now().Add(metadataTime)})
-	}
-	return i, err
 }
 
 // Token asks the issuer for the token. Its errors have neither token nor secret, and say who can do what after a refusal.
@@ -50,7 +23,7 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 		return Token{}, errors.New(`the router has no client there; an administrator must set "clientId" and "clientSecret" of this issuer in "http", "oauth"`)
 	}
 	c := NewHTTPClient(Server{URL: e.Issuer})
-	i, err := e.Issuers.describe(ctx, c, e.Issuer)
+	i, err := Describe(ctx, c, e.Issuer)
 	if err != nil {
 		return Token{}, err
 	}
@@ -67,7 +40,6 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 	if err == nil {
 		return t, nil
 	}
-	e.Issuers.known.Delete(e.Issuer) // its endpoint may be elsewhere now: some refuse where it was
 	refusal, refused := errors.AsType[*Refusal](err)
 	if !refused {
 		return Token{}, err

@@ -223,7 +223,6 @@ func (v *Vault) Edit(ctx context.Context, change func(map[string]string) error) 
 		return false, err
 	}
 	defer unlock()
-	v.removeTemporary()
 	f, err := v.read()
 	if err != nil {
 		return false, err
@@ -288,22 +287,6 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, err
 	}
 	return safefile.Read(path, maxFile)
-}
-
-// removeTemporary removes the files that a process left which was killed while it wrote: they
-// hold values that may be removed by now, or a key. The lock must be held. It keeps temporary
-// files of other programs, and ignores errors: the next edit tries again.
-func (v *Vault) removeTemporary() {
-	paths, _ := filepath.Glob(filepath.Join(v.folder, "tmp-*")) // none if the name of the folder has characters of patterns
-	for _, path := range paths {
-		data, err := readPrivate(path)
-		if err != nil {
-			continue
-		}
-		if _, err := v.readKey(path); err == nil || strings.HasPrefix(string(data), v.format()) {
-			_ = os.Remove(path)
-		}
-	}
 }
 
 // open decrypts the file.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -335,32 +334,4 @@ func sealedOf(t *testing.T, data []byte) []byte {
 	f, err := New("").parse(data)
 	expect.OK(t, err)
 	return f.sealed
-}
-
-// An edit removes what a killed process left of its own vault, and nothing of other programs, or of the
-// other vault, which may be writing its file at that time.
-func TestTemporaryFiles(t *testing.T) {
-	folder := t.TempDir()
-	at := func(name string) string { return filepath.Join(folder, name) }
-	mustSet(t, New(folder), "A", "one")
-	sealed, err := os.ReadFile(at("secrets.enc"))
-	expect.OK(t, err)
-	for name, text := range map[string]string{
-		"tmp-1": string(sealed), "tmp-2": New("").keyText(newKey()) + "\n", "tmp-3": `{"mcpServers": {}}`, "tmp-4": "",
-		"tmp-5": Logins("").keyText(newKey()), "tmp-6": Logins("").format(),
-	} {
-		expect.OK(t, os.WriteFile(at(name), []byte(text), 0o600))
-	}
-	left := func(want ...string) {
-		t.Helper()
-		if got, err := filepath.Glob(at("tmp-*")); err != nil || !slices.Equal(got, want) {
-			t.Errorf("left: %v, %v; want %v", got, err, want)
-		}
-	}
-	mustSet(t, New(folder), "B", "two")
-	left(at("tmp-3"), at("tmp-4"), at("tmp-5"), at("tmp-6"))
-	expect.OK(t, os.WriteFile(at("tmp-7"), []byte(New("").format()), 0o600))
-	_, err = Logins(folder).Edit(t.Context(), setting("all", "text"))
-	expect.OK(t, err)
-	left(at("tmp-3"), at("tmp-4"), at("tmp-7"))
 }

@@ -17,7 +17,7 @@ func TestWhy(t *testing.T) {
 			{Word: "convert", Fields: map[string]float64{"name": 0.9, "description": 0.1}},
 			{Word: "feetz", Fields: map[string]float64{"parameters": 1}},
 			{Word: "unit", Fields: map[string]float64{"name": 1}},
-		}}, `its name has "convert" and "units", its parameters have "feet"`},
+		}}, `its name has "convert" and "units", its parameters have "feetz"`},
 		{Explanation{Features: []FeatureShare{{Name: "meaning", Value: 0.7}}}, "its meaning is near"},
 	} {
 		tc.e.say(text.Speller("convert units of feet"))

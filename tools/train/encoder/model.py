@@ -1,6 +1,6 @@
 """The transformer of ../../../internal/encoder in jax, and its files.
 
-Parameters are a dictionary: word (pieces × narrow), widen (narrow × width, absent if they are equal), place, role, first
+Parameters are a dictionary: word (pieces × narrow), widen (narrow × width; the teacher has none), place, role, first
 (gain, shift), layers, each with query, key, value, join, up, down (matrix, bias) and attended, fed (gain, shift); and out
 (width × dim, absent if the vector is the mean itself).
 """
@@ -151,8 +151,7 @@ def encoded(params, pieces):
         out.extend(np.asarray(v, "<f4").tobytes() for v in vectors)
 
     matrix(word)
-    if "widen" in params:
-        matrix(params["widen"].T)
+    matrix(params["widen"].T)
     matrix(params["place"])
     matrix(params["role"])
     floats(*params["first"])

@@ -39,7 +39,7 @@ func runDoctor(q *query) (any, error) {
 	}
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
 	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, q.options.Version)
-	if live, _, ok := r.ClusterReport(); ok && found.Cluster != nil {
+	if live, ok := r.ClusterReport(); ok && found.Cluster != nil {
 		found.Cluster.AddDenied(live)
 	}
 	d := doctor.Examine(found)

@@ -28,7 +28,7 @@ func TestAskCluster(t *testing.T) {
 	free.Close() // nothing listens there now
 	user := natsserver.User{Name: "me", Password: "hush"}
 	denied := user
-	denied.DenySubscribe = []string{"metarouter.*.beat.*"}
+	denied.DenySubscribe = []string{"metarouter.*.stream.>"}
 	login := func(url string) string { return strings.Replace(url, "nats://", "nats://me:hush@", 1) }
 	for _, tt := range []struct {
 		name     string
@@ -46,7 +46,7 @@ func TestAskCluster(t *testing.T) {
 		{"small payload", func(t *testing.T) string { return natsserver.Start(t, natsserver.Options{MaxPayload: 65536}).URL() }, Warning, "messages of 65536 bytes only", "max_payload"},
 		{"denied", func(t *testing.T) string {
 			return login(natsserver.Start(t, natsserver.Options{Users: []natsserver.User{denied}}).URL())
-		}, Broken, "do not let this router subscribe to metarouter.metarouter.beat.*", "allow it"},
+		}, Broken, "do not let this router subscribe to metarouter.metarouter.stream.", "allow it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			join := &config.Cluster{URLs: []string{tt.url(t)}, Name: "metarouter", Node: "desk"}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
@@ -17,7 +16,7 @@ func TestCheckCluster(t *testing.T) {
 	box := clusternode.Info{Node: "box", Key: "U2", Trusted: true, Alive: true, Servers: []string{"gpu"}}
 	well := func() *Cluster {
 		return &Cluster{Nodes: []clusternode.Info{self, box}, Report: clusternode.Report{
-			Connected: true, URL: "nats://hub:4222", Server: "2.12.1", RoundTrip: 400 * time.Microsecond, MaxPayload: 1 << 20, JetStream: true,
+			Connected: true, URL: "nats://hub:4222", Server: "2.12.1", JetStream: true,
 		}}
 	}
 	for _, tt := range []struct {
@@ -43,8 +42,8 @@ func TestCheckCluster(t *testing.T) {
 			c.Report.Problems = []string{"The name box is that of several nodes; one is called box-abcd here. Give it another name: \"node\" in its configuration."}
 		}, Warning, "the name box is that of several nodes; one is called box-abcd here.", `Give it another name: "node"`},
 		{"problem", func(c *Cluster, _ *config.Cluster) {
-			c.Nodes[1].Problem = "it runs an older version of metarouter, which this one can't call; update it"
-		}, Warning, "node box: it runs an older version of metarouter, which this one can't call.", "update it"},
+			c.Nodes[1].Problem = "it does not trust this node; there, run x"
+		}, Warning, "node box: it does not trust this node.", "there, run x"},
 		{"server", func(c *Cluster, _ *config.Cluster) {
 			c.Report.Problems = []string{"The server gpu@box can't be used: its definitions are not known yet.", "The node box: x."}
 		}, Warning, "the server gpu@box can't be used: its definitions are not known yet.", ""},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/zap"
@@ -15,9 +14,8 @@ import (
 
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
-	nodes    []clusternode.Info
-	report   clusternode.Report
-	counters clusternode.Counters
+	nodes  []clusternode.Info
+	report clusternode.Report
 }
 
 func (r *fakeRouter) Nodes() []clusternode.Info {
@@ -27,11 +25,11 @@ func (r *fakeRouter) Nodes() []clusternode.Info {
 	return r.cluster.nodes
 }
 
-func (r *fakeRouter) ClusterReport() (clusternode.Report, clusternode.Counters, bool) {
+func (r *fakeRouter) ClusterReport() (clusternode.Report, bool) {
 	if r.cluster == nil {
-		return clusternode.Report{}, clusternode.Counters{}, false
+		return clusternode.Report{}, false
 	}
-	return r.cluster.report, r.cluster.counters, true
+	return r.cluster.report, true
 }
 
 func TestClusterMetrics(t *testing.T) {
@@ -47,11 +45,7 @@ func TestClusterMetrics(t *testing.T) {
 			{Node: "nas", Trusted: true},
 			{Node: "box", Alive: true, Latency: 7}, // a rogue
 		},
-		report: clusternode.Report{Connected: true, RoundTrip: 2 * time.Millisecond},
-		counters: clusternode.Counters{
-			To:   map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
-			From: map[string]map[string]uint64{"nas": {"error": 2}},
-		},
+		report: clusternode.Report{Connected: true},
 	}
 	text, _ := scrape(t, h, "text/plain")
 	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
@@ -65,7 +59,6 @@ func TestClusterMetrics(t *testing.T) {
 	}{
 		{1, "connected", nil},
 		{0, "jetstream", nil},
-		{0.002, "nats_round_trip_seconds", nil},
 		{1, "nodes", []string{"state", "alive"}},
 		{1, "nodes", []string{"state", "lost"}},
 		{1, "nodes", []string{"state", "untrusted"}},
@@ -74,9 +67,6 @@ func TestClusterMetrics(t *testing.T) {
 		{0.0015, "node_latency_seconds", []string{"node", "box"}},
 		{-1, "node_latency_seconds", []string{"node", "nas"}},
 		{-1, "node_alive", []string{"node", "desk"}},
-		{5, "calls_sent_total", []string{"node", "box", "outcome", "ok"}},
-		{1, "calls_sent_total", []string{"node", "box", "outcome", "unknown"}},
-		{2, "calls_received_total", []string{"node", "nas", "outcome", "error"}},
 	} {
 		expect.Equal(t, sample(families, "metarouter_cluster_"+tt.name, tt.labels...), tt.want, "%s%v", tt.name, tt.labels)
 	}
@@ -85,7 +75,7 @@ func TestClusterMetrics(t *testing.T) {
 // However many nodes there are, and whatever their names, the page stays short and correct.
 func TestMetricsOfManyNodes(t *testing.T) {
 	r := newFakeRouter("s")
-	r.cluster = &fakeCluster{counters: clusternode.Counters{To: map[string]map[string]uint64{"\xff": {"ok": 1}, "\xfe": {"ok": 2}}}}
+	r.cluster = new(fakeCluster)
 	for i := range 10 * maxNodes {
 		r.cluster.nodes = append(r.cluster.nodes, clusternode.Info{Node: fmt.Sprint("n", i), Trusted: true, Alive: true})
 	}
@@ -94,5 +84,4 @@ func TestMetricsOfManyNodes(t *testing.T) {
 	families := parse(t, text)
 	expect.Equal(t, len(families["metarouter_cluster_node_alive"].GetMetric()), maxNodes, "nodes have series")
 	expect.Equal(t, sample(families, "metarouter_cluster_nodes", "state", "alive"), 10*maxNodes+1, "nodes are alive")
-	expect.Equal(t, sample(families, "metarouter_cluster_calls_sent_total", "node", "\ufffd", "outcome", "ok"), 3, "calls of nodes without a proper name")
 }

@@ -28,7 +28,7 @@ type Router interface {
 	Servers() []status.Server
 	Snapshot() *registry.Snapshot
 	Nodes() []clusternode.Info
-	ClusterReport() (r clusternode.Report, c clusternode.Counters, ok bool)
+	ClusterReport() (r clusternode.Report, ok bool)
 }
 
 // Handler serves the metrics to Prometheus, in the format that it asks for, together with
@@ -60,8 +60,8 @@ func series(to chan<- prometheus.Metric, kind prometheus.ValueType, name, help s
 // Collect implements [prometheus.Collector].
 func (c stateCollector) Collect(to chan<- prometheus.Metric) {
 	c.collectServers(to)
-	if report, counters, ok := c.router.ClusterReport(); ok {
-		c.collectCluster(to, report, counters)
+	if report, ok := c.router.ClusterReport(); ok {
+		c.collectCluster(to, report)
 	}
 }
 
@@ -89,15 +89,10 @@ func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 	series(to, gauge, "list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each.")(float64(exposure.Tokens(all)))
 }
 
-func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clusternode.Report, counters clusternode.Counters) {
+func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clusternode.Report) {
 	series(to, prometheus.GaugeValue, "cluster_connected", "1 while the router is connected to NATS.")(number(report.Connected))
 	series(to, prometheus.GaugeValue, "cluster_jetstream", "1 while the lists of servers can be read from NATS's JetStream.")(number(report.JetStream))
-	if report.Connected {
-		series(to, prometheus.GaugeValue, "cluster_nats_round_trip_seconds", "How long NATS took to answer the last ping.")(report.RoundTrip.Seconds())
-	}
 	c.collectNodes(to)
-	collectCalls(counters.To, series(to, prometheus.CounterValue, "cluster_calls_sent_total", "Calls of this router's clients that the node ran or was asked to run, by outcome.", "node", "outcome"))
-	collectCalls(counters.From, series(to, prometheus.CounterValue, "cluster_calls_received_total", "Calls of the node's clients that this router ran or was asked to run, by outcome.", "node", "outcome"))
 }
 
 func (c stateCollector) collectNodes(to chan<- prometheus.Metric) {
@@ -131,19 +126,6 @@ func (c stateCollector) collectNodes(to chan<- prometheus.Metric) {
 	nodes(float64(alive), "alive")
 	nodes(float64(lost), "lost")
 	nodes(float64(untrusted), "untrusted")
-}
-
-// collectCalls sends the calls by node and outcome. Counters bound the nodes.
-func collectCalls(nodes map[string]map[string]uint64, send func(value float64, of ...string)) {
-	sum := make(map[[2]string]uint64) // two names may have one value
-	for node, calls := range nodes {
-		for outcome, n := range calls {
-			sum[[2]string{value(node), outcome}] += n
-		}
-	}
-	for l, n := range sum {
-		send(float64(n), l[0], l[1])
-	}
 }
 
 func number(is bool) float64 {

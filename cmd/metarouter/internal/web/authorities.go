@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -60,22 +59,12 @@ func (a *authorities) handler(serve http.Handler) http.Handler {
 	})
 }
 
-// verify verifies a client's certificate, the first one, as TLS does. Signatures that TLS has verified are not verified again
-// while their authority stays.
+// verify verifies a client's certificate, the first one, as TLS does.
 func (a *authorities) verify(t *tls.ConnectionState) error {
-	o := x509.VerifyOptions{Roots: a.get(), Intermediates: x509.NewCertPool(), CurrentTime: a.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
-	late := func(c *x509.Certificate) bool {
-		return o.CurrentTime.Before(c.NotBefore) || o.CurrentTime.After(c.NotAfter)
-	}
-	for _, chain := range t.VerifiedChains {
-		if _, err := chain[len(chain)-1].Verify(o); err == nil && !slices.ContainsFunc(chain, late) {
-			return nil
-		}
-	}
+	o := x509.VerifyOptions{Roots: a.get(), Intermediates: x509.NewCertPool(), CurrentTime: a.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, c := range t.PeerCertificates[1:] {
 		o.Intermediates.AddCert(c)
 	}
-	o.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	_, err := t.PeerCertificates[0].Verify(o)
 	return err
 }

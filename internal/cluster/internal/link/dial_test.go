@@ -127,7 +127,6 @@ func TestOlder(t *testing.T) {
 func TestPermission(t *testing.T) {
 	l := &Link{prefix: "metarouter.office.", options: Options{Key: "UABC"}}
 	for subject, want := range map[string]string{
-		"subscribe to metarouter.office.beat.*":              "metarouter.office.beat.*",
 		"publish to metarouter.office.stream.UX.R.UABC.open": "metarouter.office.stream.*.*.UABC.>",
 		"subscribe to metarouter.office.stream.UABC.R.>":     "metarouter.office.stream.UABC.>",
 		"subscribe to _INBOX.x.*":                            "_INBOX.>",

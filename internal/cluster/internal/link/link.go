@@ -36,14 +36,12 @@ type Link struct {
 	up     atomic.Uint64             // which connection of the dialer is in use
 	using  atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
 	closed chan struct{}             // has an element when the current one has given up
-	check  chan struct{}             // has an element when the connection is to be measured again
 
 	changed signal.Change
 
-	mu          sync.Mutex // guards the fields below
-	state       State
-	loggedAt    time.Time // when a failure was logged
-	connectedAt time.Time
+	mu       sync.Mutex // guards the fields below
+	state    State
+	loggedAt time.Time // when a failure was logged
 }
 
 // Open begins to connect to NATS, again and again until ctx ends or Close. A mistake in files that
@@ -61,7 +59,6 @@ func Open(ctx context.Context, o Options) (*Link, error) {
 		cancel:  cancel,
 		ended:   make(chan struct{}),
 		closed:  make(chan struct{}, 1),
-		check:   make(chan struct{}, 1),
 	}
 	go l.run(ctx)
 	return l, nil
@@ -78,7 +75,7 @@ func (l *Link) Close() {
 func (l *Link) run(ctx context.Context) {
 	defer close(l.ended)
 	var checks sync.WaitGroup
-	checks.Go(func() { l.examine(ctx) })
+	checks.Go(func() { l.reconnect(ctx) })
 	defer checks.Wait()
 	defer l.dialer.close()
 	for attempt := 1; ctx.Err() == nil; attempt++ {

@@ -14,12 +14,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
-	checkInterval  = 10 * time.Second
-	checkTimeout   = 3 * time.Second
 	reconnectAfter = 30 * time.Second // for permissions that may have changed
 	logEvery       = time.Minute      // failures
 
@@ -33,7 +30,10 @@ const (
 // or the last one; they show no credentials.
 type State struct {
 	clusternode.Report
-	Epoch uint64 // counts connections, from 1; 0 before the first
+	Epoch  uint64   // counts connections, from 1; 0 before the first
+	Denied []string // operations that NATS's permissions refuse, such as "publish to $JS.API.INFO"
+
+	maxPayload int64 // bytes of a message that NATS takes
 
 	// Err is why there is no connection; nil if there is one, or before the first attempt. It shows
 	// no credentials, and wraps the error of nats.go.
@@ -49,8 +49,7 @@ func (l *Link) State() State {
 	return s
 }
 
-// Changed returns a channel that is closed at the next change of the state but for the time of a
-// round trip.
+// Changed returns a channel that is closed at the next change of the state.
 func (l *Link) Changed() <-chan struct{} { return l.changed.Next() }
 
 // edit makes a change, which reports whether it changes anything.
@@ -73,8 +72,8 @@ func (l *Link) problems(s *State) (all []string) {
 	if s.Connected && older(s.Server, "v2.11") {
 		add("The NATS server has version %s; a cluster needs 2.11 or later.", s.Server)
 	}
-	if s.Connected && s.MaxPayload > 0 && s.MaxPayload < fullPayload {
-		add("The NATS server takes messages of %d bytes only; set max_payload to %d or more, or a node that shares many servers can't announce them.", s.MaxPayload, fullPayload)
+	if s.Connected && s.maxPayload > 0 && s.maxPayload < fullPayload {
+		add("The NATS server takes messages of %d bytes only; set max_payload to %d or more, or a node that shares many servers can't announce them.", s.maxPayload, fullPayload)
 	}
 	for _, subject := range s.Denied {
 		add("The permissions of NATS do not let this router %s; allow it %q.", subject, l.permission(subject))
@@ -92,8 +91,6 @@ func (l *Link) permission(subject string) string {
 		return streams + l.options.Key + ".>"
 	case strings.HasPrefix(subject, streams):
 		return streams + "*.*." + l.options.Key + ".>"
-	case strings.HasPrefix(subject, l.prefix+"beat."):
-		return l.prefix + "beat.*"
 	}
 	for _, all := range []string{"$JS.API.", "$JS.FC.", "_INBOX.", "$SRV."} {
 		if strings.HasPrefix(subject, all) {
@@ -117,15 +114,12 @@ func (l *Link) connected(conn *nats.Conn) {
 	if last := l.dialer.count.Load(); conn.IsConnected() {
 		l.up.Store(last)
 	}
-	_, err := conn.TLSConnectionState()
 	url, version, size := l.masked.clean(conn.ConnectedUrlRedacted()), conn.ConnectedServerVersion(), conn.MaxPayload()
 	l.edit(func(s *State) bool {
-		*s = State{Report: clusternode.Report{Connected: true, URL: url, Server: version, TLS: err == nil, MaxPayload: size}, Epoch: s.Epoch + 1}
-		l.connectedAt = time.Now()
+		*s = State{Report: clusternode.Report{Connected: true, URL: url, Server: version}, maxPayload: size, Epoch: s.Epoch + 1}
 		return true
 	})
 	l.options.Log.Info("connected to NATS", zap.String("url", url), zap.String("version", version))
-	signal.Leave(l.check)
 }
 
 func (l *Link) disconnected(err error) {
@@ -138,7 +132,7 @@ func (l *Link) disconnected(err error) {
 			l.options.Log.Warn("lost the connection to NATS", zap.Error(err))
 			s.Err = err
 		}
-		s.Connected, s.RoundTrip = false, 0
+		s.Connected = false
 		return true
 	})
 }
@@ -183,36 +177,18 @@ func (l *Link) denied(err error) {
 	})
 }
 
-// examine measures the connection from time to time. It connects again if NATS has refused a
-// subscription that streams need: NATS forgets such a subscription, and the permissions may have changed.
-func (l *Link) examine(ctx context.Context) {
+// reconnect connects again while NATS has refused a subscription that streams need: NATS forgets such a
+// subscription, and the permissions may have changed.
+func (l *Link) reconnect(ctx context.Context) {
 	for {
 		select {
-		case <-l.check:
-		case <-time.After(checkInterval):
+		case <-time.After(reconnectAfter):
 		case <-ctx.Done():
 			return
 		}
-		conn := l.using.Load()
-		if conn == nil || !l.Up() {
-			continue
-		}
-		l.mu.Lock()
-		refused := time.Since(l.connectedAt) > reconnectAfter && slices.ContainsFunc(l.state.Denied, func(what string) bool {
-			return strings.HasPrefix(what, "subscribe to "+l.prefix+"stream.")
-		})
-		l.mu.Unlock()
-		if refused {
+		refused := slices.ContainsFunc(l.State().Denied, func(what string) bool { return strings.HasPrefix(what, "subscribe to "+l.prefix+"stream.") })
+		if conn := l.using.Load(); conn != nil && refused && l.Up() {
 			_ = conn.ForceReconnect() // fails for a closed connection only
-			continue
 		}
-		flushing, cancel := context.WithTimeout(ctx, checkTimeout)
-		began := time.Now()
-		if conn.FlushWithContext(flushing) == nil {
-			l.mu.Lock()
-			l.state.RoundTrip = time.Since(began)
-			l.mu.Unlock()
-		}
-		cancel()
 	}
 }

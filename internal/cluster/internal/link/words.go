@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/nats-io/nats.go"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // secrets are the texts of URLs that nothing may show.
@@ -49,14 +51,7 @@ func (s secrets) clean(text string) string {
 }
 
 // short returns a text of the server as people may be shown it.
-func short(text string) string {
-	return prose.Cut(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?")), maxText)
-}
+func short(text string) string { return prose.Cut(plain.Line(text), maxText) }
 
 // An explained is an error with a sentence for people, which names the solution.
 type explained struct {

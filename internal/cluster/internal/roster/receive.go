@@ -102,21 +102,16 @@ func (r *Roster) makeRoom() bool {
 	return len(r.routers) < maxRouters
 }
 
-// Old notes that a node runs an older version.
-func (r *Roster) Old(key string) {
-	r.note(Other{Key: key, Node: "node-" + cut(tail(key), 4), Old: true})
-}
-
 func (r *Roster) note(o Other) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.others[o.Key]
-	if before == nil && len(r.others) >= maxOthers || o.Old && before != nil && !before.Old {
+	if before == nil && len(r.others) >= maxOthers {
 		return
 	}
 	o.LastSeen = time.Now()
 	r.others[o.Key] = &o
-	if before == nil || before.Node != o.Node || before.Old != o.Old {
+	if before == nil || before.Node != o.Node {
 		r.changed.Notify()
 	}
 }

@@ -101,10 +101,9 @@ type ServerLoad struct {
 	Waiting int    `json:"waiting,omitempty"`
 }
 
-// An Other is a node that can't be used: it is not trusted, or runs an older version.
+// An Other is a node that is not trusted.
 type Other struct {
 	Key, Node, Version string
-	Old                bool // it runs a version with another protocol
 	LastSeen           time.Time
 }
 
@@ -205,6 +204,9 @@ func (r *Roster) Answered(token string, lives bool) {
 		now := time.Now()
 		switch {
 		case lives:
+			if one.Latency == 0 {
+				r.changed.Notify()
+			}
 			one.Latency = now.Sub(one.pinged)
 			r.lives(one, now)
 		case one.state == unproven || now.Sub(one.LastSeen) >= silence:
@@ -270,8 +272,8 @@ func (r *Roster) Trust() {
 			r.remove(address)
 		}
 	}
-	for key, o := range r.others {
-		if r.options.Trusted(key) && !o.Old {
+	for key := range r.others {
+		if r.options.Trusted(key) {
 			delete(r.others, key)
 		}
 	}
@@ -279,5 +281,5 @@ func (r *Roster) Trust() {
 }
 
 // Changed returns a channel that is closed at the next change of Peers or Others but for loads,
-// latencies and times.
+// latencies after the first one of a router, and times.
 func (r *Roster) Changed() <-chan struct{} { return r.changed.Next() }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A world is a roster, and other nodes as the directory shows them.
@@ -251,6 +252,10 @@ func TestRefused(t *testing.T) {
 		if others := w.Others(); len(others) != 1 || others[0].Key != rogue.a.Key || others[0].Node != "box" {
 			t.Errorf("%+v", others)
 		}
+		for i := range 2 * maxOthers {
+			w.note(Other{Key: "U" + strings.Repeat("A", i)})
+		}
+		expect.Equal(t, len(w.Others()), maxOthers, "others")
 		w.trusted = nil
 		w.Trust()
 		w.expect("")
@@ -264,27 +269,6 @@ func TestTrustEndsMeanwhile(t *testing.T) {
 	w.announce(w.node("box", true), false)
 	if peers := w.Peers(); len(peers) > 0 {
 		t.Errorf("%+v", peers)
-	}
-}
-
-// Nodes with an older version are shown, unless they have a router of this version too.
-func TestOld(t *testing.T) {
-	w := &world{t: t}
-	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }, Log: zap.NewNop()})
-	box := w.node("box", true)
-	w.Old(box.a.Key)
-	if others := w.Others(); len(others) != 1 || !others[0].Old || others[0].Key != box.a.Key {
-		t.Errorf("%+v", others)
-	}
-	w.announce(box, false)
-	if others := w.Others(); len(others) != 0 {
-		t.Errorf("%+v", others)
-	}
-	for i := range 2 * maxOthers {
-		w.Old("U" + strings.Repeat("A", i))
-	}
-	if n := len(w.Others()); n > maxOthers {
-		t.Error(n)
 	}
 }
 
