@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // ImportOptions are the flags of import.
@@ -57,6 +59,15 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	how := "" // install prints the lines
 	if c.Rewrites() {
 		how = " --replace --write"
+	}
+	switch last := sources[len(sources)-1]; {
+	case o.Project != "":
+		how = " --project " + commandline.Quote(o.Project) + how
+		if slices.Contains(last.Projects(), last.Project) {
+			e.Console.Note("note: %s goes on starting the servers that %s has for %s; remove them there: claude mcp remove --scope local NAME", c.Title, last.Path, last.Project)
+		}
+	case o.File != "":
+		how = " --file " + commandline.Quote(o.File) + how
 	}
 	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", e.Flags(), c.Name, e.Flags(), how)
 	return nil
