@@ -259,8 +259,10 @@ func TestAskOverHTTP(t *testing.T) {
 // Whoever does not read is cut off, and does not stop who speaks.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cut := make(chan error, 1)
+		begun, cut := make(chan struct{}), make(chan error, 1)
 		w := serveWeb(t, scripted(func(ctx context.Context, c selector.Call) {
+			progress(c, 1)
+			<-begun
 			for range maxUnreadMessages + 1000 { // some are read into buffers
 				progress(c, 1)
 			}
@@ -268,6 +270,7 @@ func TestSlowReader(t *testing.T) {
 			cut <- context.Cause(ctx)
 		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		response := w.post(legacyCall, w.session())
+		close(begun)
 		defer response.Body.Close()
 		if err := <-cut; !errors.Is(err, conversation.ErrUnread) {
 			t.Error(err)
