@@ -30,9 +30,7 @@ func known(s *alone) string {
 func TestClients(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
-	if got := known(w.server); got != "" {
-		t.Fatalf("at first: %s", got)
-	}
+	expect.Equal(t, known(w.server), "", "at first")
 	const call = `"name":"a__b","arguments":{}`
 	session := w.session()
 	for range 3 {

@@ -169,9 +169,8 @@ func TestResumeTooLate(t *testing.T) {
 			w.text(http.MethodPost, "/mcp", legacyCall, header...)
 		}
 		for id, want := range map[string]int{"1_0": 400, "2_0": 200, "3_0": 200} {
-			if status, _ := w.text(http.MethodGet, "/mcp", "", append(slices.Clip(header), "Last-Event-ID", id)...); status != want {
-				t.Errorf("after %s: %d", id, status)
-			}
+			status, _ := w.text(http.MethodGet, "/mcp", "", append(slices.Clip(header), "Last-Event-ID", id)...)
+			expect.Equal(t, status, want, "after "+id)
 		}
 	})
 }
@@ -276,10 +275,8 @@ func TestSlowReader(t *testing.T) {
 			t.Error(err)
 		}
 		s := reading(t, response)
-		for {
-			if event, ok := s.next(); !ok {
-				break
-			} else if strings.HasPrefix(event.data, result) {
+		for event, ok := s.next(); ok; event, ok = s.next() {
+			if strings.HasPrefix(event.data, result) {
 				t.Error("answered all the same")
 			}
 		}

@@ -32,7 +32,6 @@ func TestTailIsPlain(t *testing.T) {
 func TestCopyWaitsForNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		defer w.Close()
 		data := t.TempDir()
 		go NewTail(nil).Copy(r, NewLogFile(data, "s"))
 		io.WriteString(w, "one\ntwo\nthr")
@@ -40,6 +39,8 @@ func TestCopyWaitsForNoLine(t *testing.T) {
 		if log, err := os.ReadFile(filepath.Join(data, "logs", "s.log")); err != nil || string(log) != "one\ntwo\n" {
 			t.Errorf("log %q, %v", log, err)
 		}
+		w.Close()
+		synctest.Wait() // the end of Copy
 	})
 }
 
