@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
@@ -80,6 +81,9 @@ type Options struct {
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
 
+	// EncodeTime is how long a search may encode tools that have no vector yet; 0 means 300 ms. After that it goes by words alone.
+	EncodeTime time.Duration
+
 	// NodeKey is the file with the key of this node in a cluster, made if need be; "" is "node.nk" in the user's config folder.
 	NodeKey string
 
@@ -142,7 +146,7 @@ func New(c config.Config, o Options) *Router {
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
 	r.selector = selector.New(r.registry, selector.Options{
-		Executor: r.executor, Vectors: encoder.OpenStore(encoder.Tool, vectorFolder(o)), Observer: o.Observer, Log: o.Log,
+		Executor: r.executor, Vectors: encoder.OpenStore(encoder.Tool, vectorFolder(o)), Observer: o.Observer, Log: o.Log, EncodeTime: o.EncodeTime,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	r.View, r.administration = scoped{r, scope.Everything(whole{r.current, r.registry})}.view(), administration{r}

@@ -20,7 +20,7 @@ import (
 
 const (
 	maxEncoded    = 100_000                // items of a catalog that have vectors
-	encodeTime    = 300 * time.Millisecond // of a search, to encode the items that have no vector yet
+	encodeTime    = 300 * time.Millisecond // the default of EncodeTime
 	alwaysEncoded = 32                     // so many items without a vector are encoded, however long it takes
 	maxSentences  = 9                      // of a task that have vectors: the whole and its first steps
 	gatherTime    = time.Second            // after a change, until the items are encoded in the background
@@ -29,7 +29,7 @@ const (
 // meanings has the vectors of the items of a registry.
 type meanings struct {
 	store         *encoder.Store
-	patience      time.Duration           // of a search, see encodeTime
+	patience      time.Duration           // of a search, see EncodeTime of Options
 	tools, others atomic.Pointer[vectors] // of the newest collection
 	begun         context.Context         // ends at the first search
 	begin         context.CancelFunc
@@ -42,11 +42,11 @@ type vectors struct {
 	numbers map[*index.Document]int // their rows
 }
 
-func newMeanings(store *encoder.Store) *meanings {
+func newMeanings(store *encoder.Store, patience time.Duration) *meanings {
 	if store == nil {
 		store = encoder.OpenStore(encoder.Tool, "")
 	}
-	m := &meanings{store: store, patience: encodeTime}
+	m := &meanings{store: store, patience: patience}
 	m.begun, m.begin = context.WithCancel(context.Background())
 	return m
 }

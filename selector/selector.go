@@ -8,6 +8,7 @@
 package selector
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -39,6 +40,9 @@ type Options struct {
 	Observer Observer          // is notified of searches; may be nil
 	Log      *zap.Logger       // nil is silence
 
+	// EncodeTime is how long a search may encode tools that have no vector yet; 0 means 300 ms. After that it goes by words alone.
+	EncodeTime time.Duration
+
 	// FindThreshold returns the least confidence at which an answer is sure; 0 means
 	// [DefaultFindThreshold], and so does a nil function. It is called at each search.
 	FindThreshold func() float64
@@ -52,7 +56,7 @@ func New(r *registry.Registry, o Options) *Selector {
 		o.Log = zap.NewNop()
 	}
 	return &Selector{
-		registry: r, index: index.New(r), executor: o.Executor, meanings: newMeanings(o.Vectors),
+		registry: r, index: index.New(r), executor: o.Executor, meanings: newMeanings(o.Vectors, cmp.Or(o.EncodeTime, encodeTime)),
 		observer: o.Observer, log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 }

@@ -87,7 +87,6 @@ func routeTask(q *query, in RouteRequest) (any, error) {
 	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
-	q.awaitMeaning()
 	client := &nonInteractiveClient{yes: in.Yes, agreed: in.Agreed}
 	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
 		Query:     selector.Query{Task: in.Task, Capabilities: in.Capabilities},
@@ -367,7 +366,6 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 			if err := part(ctx).awaitTools(false); err != nil {
 				return selector.Ranking{}, err
 			}
-			part(ctx).awaitMeaning()
 			return q.view.Find(ctx, task)
 		},
 		Allow: allow,

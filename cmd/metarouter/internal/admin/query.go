@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -19,7 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // A query is a request to a router, the part of the router that it is about, and the notes of the answer.
@@ -108,8 +106,6 @@ func (q *query) alone() bool { return q.mcp == nil }
 const (
 	maxReason = 120 // characters of an error that a note has
 	maxFailed = 10  // servers that a note names
-
-	maxEncoding = 30 * time.Second // of all tools, for one search
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
@@ -122,19 +118,6 @@ func (q *query) awaitTools(needed bool) error {
 	q.noteMissing(missing)
 	q.noteFailed(q.view.Servers(), needed)
 	return nil
-}
-
-// awaitMeaning has a router for this command alone encode all tools, for maxEncoding at most: otherwise a search goes
-// by words alone if they are many, and no later one could go on.
-func (q *query) awaitMeaning() {
-	ctx, cancel := context.WithTimeout(q.Context(), maxEncoding)
-	defer cancel()
-	for q.alone() && ctx.Err() == nil {
-		found, err := q.router.Find(ctx, selector.Query{Task: "tool", Limit: 1})
-		if err != nil || found.By != selector.ByWords {
-			return
-		}
-	}
 }
 
 // noteFailed notes which servers have no tools because they failed, if that explains why the request fails, or the router serves no client.

@@ -143,7 +143,6 @@ func findTools(q *query, in ToolsRequest) (any, error) {
 		words = strings.ToValidUTF8(words[:maxWords], "")
 	}
 	task := selector.Query{Task: words, Capabilities: in.Capabilities, Servers: in.Servers, Limit: in.Limit}
-	q.awaitMeaning()
 	ranked, err := q.view.Find(q.Context(), task)
 	if err != nil {
 		return nil, err

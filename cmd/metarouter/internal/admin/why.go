@@ -259,7 +259,6 @@ func (x *inquiry) stateWords(s status.Server) string {
 
 // rank says where the tool ranks for the task, and why. A tool that is not offered has no rank.
 func (x *inquiry) rank(task string) error {
-	x.awaitMeaning()
 	found, err := x.router.Find(x.Context(), selector.Query{Task: task, Limit: len(x.snapshot.Tools()) + 1})
 	if err != nil {
 		return err

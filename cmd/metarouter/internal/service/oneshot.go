@@ -23,6 +23,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
+// encodeTime is how long a search may encode tools in a router for one command, which has no later search that could go on.
+const encodeTime = 30 * time.Second
+
 // A Runner makes the routers of a command.
 type Runner struct {
 	Files   *configfile.Source
@@ -104,7 +107,7 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 		configfile.NoteErrors(r.Files.Console, c)
 	}
 	o := r.Options(log)
-	o.OnDemand = true
+	o.OnDemand, o.EncodeTime = true, encodeTime
 	var mask func(string) string
 	if r.Observed {
 		if err := configfile.CheckAudit(c); err != nil { // no call may run without its log
