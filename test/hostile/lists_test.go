@@ -9,7 +9,7 @@ import (
 
 // lists attack the lists of a server.
 var lists = map[string]kind{
-	"tool list without end": {slow: true, entry: map[string]any{"startTimeout": "90s"}, named: []string{"MiB"}, play: func(p *player) {
+	"tool list without end": {slow: true, entry: map[string]any{"startTimeout": "90s"}, named: []string{"MiB", "did not list its tools within"}, play: func(p *player) {
 		endless(p, "tools/list", func(page int) {
 			p.long(`"tools":[`, fmt.Sprintf(`{"name":"t%d","description":"%s","inputSchema":{"type":"object"}},`, page, strings.Repeat("d", 1<<10)), 4<<10, attackTool+`]}}`)
 		})
