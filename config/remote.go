@@ -115,6 +115,7 @@ func (s *Server) hasAuthorization() bool {
 
 // An Exchange says what the access token of a user is exchanged for. Each value may be "" or nil, and is left out then.
 type Exchange struct {
+	Type     string   `key:"type" json:",omitempty"` // "access_token" or "id-jag"; "" is the first
 	Audience string   `key:"audience"`
 	Resource string   `key:"resource"`
 	Scopes   []string `key:"scope,text"`
@@ -151,6 +152,8 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 		d.mistake(at, `"credentials": "user" works only for a remote server, since one process of a stdio server serves all users; remove it, or write "url"`)
 	case s.Service != "":
 		d.mistake(at, `"credentials": "user" and "service" exclude each other, since such a server is not shared with other nodes; remove one of them`)
+	case exchanges && s.Exchange != nil && s.Exchange.Type == "id-jag" && (s.OAuth == nil || s.OAuth.ClientID == ""):
+		d.mistake(at, `"type": "id-jag" needs the router's client at the server's issuer; write "oauth": {"clientId": …, "clientSecret": …} next to "exchange"`)
 	case exchanges: // the login is for lists alone
 	case s.OAuth != nil && s.OAuth.Grant == clientCredentials:
 		d.mistake(at, `"credentials": "user" needs a login of each user, and "grant": "client_credentials" has none; remove one of them`)

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
@@ -33,6 +34,7 @@ type scriptCase struct {
 	t            *testing.T
 	data, ledger string
 	config       config.Config
+	told         notebook
 }
 
 // pay charges twice the same between two calls that need no approval.
@@ -78,7 +80,7 @@ func (s *scriptCase) start() *scriptRouter {
 			live := reload.Follow(r, func(c config.Config) *Options {
 				return &Options{Mode: exposure.Direct, Scripts: true, Rules: profile.Existing(c.Router.Profiles, chosen)}
 			})
-			return view, Options{Live: live, Runner: view}
+			return view, Options{Live: live, Runner: view, Observer: &s.told}
 		},
 		Exists: func(chosen string) bool { return r.Scope(chosen).Exists() },
 		Edited: r.Edited, Whole: r,
@@ -350,6 +352,9 @@ func TestScriptsThatWait(t *testing.T) {
 		t.Error("no call waits on the page")
 	}
 	held := w.run(mute)
+	if told := s.told.called[len(s.told.called)-1]; told.Outcome != execute.NotApproved || !strings.Contains(told.Fault, "is held") {
+		t.Errorf("observers were notified of %+v", told)
+	}
 	held.wants(t, "The script is held", "/#approvals", `call run_script with {"resume": "`, "No call took effect so far.")
 	answer(approval.Accept)
 	resume := mute

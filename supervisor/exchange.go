@@ -32,8 +32,9 @@ var errTokenOver = errors.New("the access token of its user is not valid any mor
 // from one access token, to another.
 type exchange struct {
 	ask    oauth.Exchange
-	proves func(context.Context) bool // as Proves of [session.Subject]
-	turn   *semaphore.Weighted        // of 1, for the fields below
+	server func(context.Context) (oauth.Server, error) // for an ID-JAG, with the values of its secrets; nil for an access token
+	proves func(context.Context) bool                  // as Proves of [session.Subject]
+	turn   *semaphore.Weighted                         // of 1, for the fields below
 
 	token  oauth.Token // zero before the first one
 	again  bool        // it replaced one that the server had refused
@@ -94,7 +95,14 @@ func (e *exchange) next(ctx context.Context, again bool) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
-	t, err := e.ask.Token(bounded)
+	ask, err := e.ask, error(nil)
+	if e.server != nil {
+		ask.Server, err = e.server(bounded)
+	}
+	var t oauth.Token
+	if err == nil {
+		t, err = ask.Token(bounded)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -122,5 +130,12 @@ func exchangeFor(ctx context.Context, o *opener, entry config.Server, who sessio
 		return nil, "", o.unavailable(status.NeedsAuth, `it takes tokens that are issued in exchange for the access token of its user, and you have none: stdio clients, fixed tokens, certificates and the dashboard can't use it; connect over HTTP with an access token of one of "issuers"`)
 	}
 	sum := sha256.Sum256([]byte(s.Issuer + "\x00" + s.ClientID + "\x00" + s.ClientSecret + "\x00" + s.Token))
-	return newExchange(*entry.Exchange, s), "\x00" + hex.EncodeToString(sum[:]), nil
+	e = newExchange(*entry.Exchange, s)
+	if entry.Exchange.Type == "id-jag" {
+		e.server = func(ctx context.Context) (oauth.Server, error) {
+			resolved, err := o.secrets.Resolve(ctx, entry)
+			return loginServer(resolved), err
+		}
+	}
+	return e, "\x00" + hex.EncodeToString(sum[:]), nil
 }

@@ -3,12 +3,15 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -38,20 +42,27 @@ func newExchanger(t *testing.T) *exchanger {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if r.Method == http.MethodGet {
-			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%s/token"}`, i.URL, i.URL)
+			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%s/token","resource":"%s/mcp","authorization_servers":[%q]}`, i.URL, i.URL, i.URL, i.URL)
 			return
 		}
 		expect.OK(t, r.ParseForm())
+		grant := r.PostForm.Get("assertion")
+		if grant != "" {
+			r.PostForm.Set("subject_token", strings.TrimPrefix(grant, "jag-"))
+		}
 		subject := r.PostForm.Get("subject_token")
 		r.PostForm.Del("subject_token")
 		id, secret, _ := r.BasicAuth()
 		i.asked = append(i.asked, id+":"+secret+" "+r.PostForm.Encode())
-		if i.refuses != "" {
+		if i.refuses != "" && (i.refuses != "unauthorized_client" || r.PostForm.Has("assertion")) {
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"error":%q,"error_description":"not %s"}`, i.refuses, subject)
+			fmt.Fprintf(w, `{"error":%q,"error_description":"not %s"}`, i.refuses, cmp.Or(grant, subject))
 			return
 		}
 		answer := map[string]any{"access_token": fmt.Sprintf("%s-%d", subject, len(i.asked)), "token_type": "Bearer", "issued_token_type": "x", "expires_in": i.life}
+		if kind := r.PostForm.Get("requested_token_type"); kind != "" && i.life == 0 {
+			answer["access_token"], answer["token_type"], answer["issued_token_type"] = "jag-"+subject, "N_A", kind
+		}
 		expect.OK(t, json.NewEncoder(w).Encode(answer))
 	}))
 	t.Cleanup(i.Close)
@@ -107,6 +118,44 @@ func TestExchangeTokens(t *testing.T) {
 	expect.Equal(t, len(i.asked), 6, "requests")
 	shown := fmt.Sprintf("%v %+v %v", e.ask, &e.ask, session.Subject{Token: "ann"})
 	expect.Equal(t, strings.Contains(shown, "ann") || strings.Contains(shown, "hunter2"), false, "secrets are in %s", shown)
+}
+
+// A token for an ID-JAG is the server's issuer's, for the client of the entry.
+func TestExchangeForIDJAG(t *testing.T) {
+	i := newExchanger(t)
+	claims := func(text string) string { return "e." + base64.RawURLEncoding.EncodeToString([]byte(text)) + ".s" }
+	of := func(subject string) *exchange {
+		e := i.of()
+		e.ask.Audience, e.ask.Subject, e.ask.Scopes = "", subject, nil
+		e.server = func(context.Context) (oauth.Server, error) {
+			return oauth.Server{URL: i.URL + "/mcp", Settings: oauth.Settings{ClientID: "there", ClientSecret: "hunter3"}}, nil
+		}
+		return e
+	}
+	at := url.QueryEscape(i.URL)
+	for subject, kind := range map[string]string{claims(`{"sub":"ann"}`): "id_token", claims(`{"sub":"ann","scope":"a"}`): "access_token", claims(`{"client_id":"a"}`): "access_token", "opaque": "access_token"} {
+		i.asked = nil
+		got, err := of(subject).Token(t.Context())
+		expect.OK(t, err)
+		expect.Equal(t, got, subject+"-2")
+		const urn = "urn%3Aietf%3Aparams%3Aoauth%3A"
+		expect.List(t, i.asked, []string{
+			"us:hunter2 audience=" + at + "&grant_type=" + urn + "grant-type%3Atoken-exchange&requested_token_type=" + urn + "token-type%3Aid-jag&resource=" + at + "%2Fmcp&subject_token_type=" + urn + "token-type%3A" + kind,
+			"there:hunter3 assertion=jag-" + subject + "&grant_type=" + urn + "grant-type%3Ajwt-bearer",
+		}, "requests")
+	}
+	for code, want := range map[string]string{"invalid_target": `an administrator must correct "exchange"`, "unauthorized_client": `redeem its ID-JAG at ` + i.URL + `: the issuer refuses: unauthorized_client (not …); an administrator must correct "oauth"`} {
+		i.refuses = code
+		_, err := of("ann").Token(t.Context())
+		expect.Error(t, err, want)
+	}
+	i.refuses, i.life = "", 60
+	_, err := of("ann").Token(t.Context())
+	expect.Error(t, err, `it issues no ID-JAG, but a token of the type "x"`)
+	e := of("ann")
+	e.server = func(context.Context) (oauth.Server, error) { return oauth.Server{}, errors.New("no secret") }
+	_, err = e.Token(t.Context())
+	expect.Error(t, err, "no secret")
 }
 
 func TestExchangeRefusals(t *testing.T) {

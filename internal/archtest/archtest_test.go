@@ -130,7 +130,7 @@ var rules = map[string][]string{
 	"internal/inprocess":   {"discovery", "registry", "selector", "internal/capability", "internal/execute"},
 	"internal/hints":       {"registry"},
 	"internal/profile":     {"config", "registry"},
-	"internal/script/host": {"registry", "selector"},
+	"internal/script/host": {"registry", "selector", "internal/exposure"},
 	"internal/reload":      {"config"},
 
 	// Next to the product.

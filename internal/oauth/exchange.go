@@ -15,6 +15,8 @@ type Exchange struct {
 
 	Audience, Resource string
 	Scopes             []string
+
+	Server Server // whose issuer redeems an ID-JAG, for the client of its settings; the zero value gets the token at Issuer itself
 }
 
 // Token asks the issuer for the token. Its errors have neither token nor secret, and say who can do what after a refusal.
@@ -31,12 +33,17 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 	form := url.Values{
 		"grant_type":         {"urn:ietf:params:oauth:grant-type:token-exchange"},
 		"subject_token":      {e.Subject},
-		"subject_token_type": {"urn:ietf:params:oauth:token-type:access_token"},
+		"subject_token_type": {tokenType + "access_token"},
 	}
 	if e.Audience != "" {
 		form.Set("audience", e.Audience)
 	}
-	t, err := g.token(ctx, g.asking(form, e.Scopes), e.Scopes)
+	var t Token
+	if e.Server.URL != "" {
+		t, err = e.byGrant(ctx, g, form)
+	} else {
+		t, err = g.token(ctx, g.asking(form, e.Scopes), e.Scopes)
+	}
 	if err == nil {
 		return t, nil
 	}

@@ -45,7 +45,7 @@ func (g *Grantor) form(ctx context.Context, kind, endpoint string, form url.Valu
 func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 	_, proof, _ := strings.Cut(header.Get("Authorization"), " ")
 	all := []string{proof, g.Client.Secret}
-	for _, name := range []string{"code", "code_verifier", "refresh_token", "device_code", "client_secret", "client_assertion", "token", "subject_token"} {
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "device_code", "client_secret", "client_assertion", "token", "subject_token", "assertion"} {
 		all = append(all, form.Get(name))
 	}
 	for _, secret := range all {

@@ -1,6 +1,9 @@
 package schema
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +22,7 @@ type fault struct {
 	path []string // of names and indexes
 	kind jsonschema.ErrorKind
 	fill defaults // the missing members, if each has a default
+	at   *jsonschema.Schema
 }
 
 // defaults are members that a schema requires, with their defaults.
@@ -27,8 +31,26 @@ type defaults map[string]any
 // place names where the fault is.
 func (f fault) place() string { return strings.Join(f.path, ".") }
 
-func (f fault) text(root string) string {
-	return prose.Cut(strings.Join(append([]string{root}, f.path...), ".")+": "+f.kind.LocalizedString(english), maxFault)
+func (f fault) text(root, meant string) string {
+	return prose.Cut(strings.Join(append([]string{root}, f.path...), ".")+": "+f.kind.LocalizedString(english)+meant, maxFault)
+}
+
+// meant says which declared member one of the value that is not declared probably is; "" if there is none.
+func (s *Schema) meant(f fault, value any) string {
+	o, _ := valueAt(value, f.path).(map[string]any)
+	var known []string
+	switch k := f.kind.(type) {
+	case *kind.Required:
+		known = k.Missing
+	case *kind.AdditionalProperties: // a required one is in its own fault
+		known = slices.DeleteFunc(slices.Sorted(maps.Keys(f.at.Properties)), func(name string) bool { return o[name] != nil || slices.Contains(f.at.Required, name) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(o))[:min(len(o), maxMeant)] {
+		if like, ok := prose.Nearest(name, known); ok && len(name) > 2 && f.at.Properties[name] == nil {
+			return fmt.Sprintf("; did you mean %q instead of %q?", s.keys.Name(like), name)
+		}
+	}
+	return ""
 }
 
 // faults returns the places where a value is wrong, at most so many.
@@ -44,7 +66,7 @@ func (s *Schema) faults(wrong *jsonschema.ValidationError, most int) (all []faul
 		if len(e.Causes) > 0 || len(all) == most {
 			return
 		}
-		f := fault{path: e.InstanceLocation, kind: e.ErrorKind}
+		f := fault{path: e.InstanceLocation, kind: e.ErrorKind, at: cmp.Or(s.parts[e.SchemaURL], new(jsonschema.Schema))}
 		if named {
 			f.path = nil
 		}

@@ -15,6 +15,7 @@ const (
 	maxMembers = 200_000 // JSON values in the value: decoded, each takes up to 400 bytes
 	maxFaults  = 10
 	maxFault   = 4 << 10 // bytes of one fault
+	maxMeant   = 100     // members of an object that are compared with the names of declared ones
 
 	longValue  = 8 << 10 // bytes from which on a value is abridged to be checked
 	longString = 1 << 10
@@ -38,7 +39,7 @@ func (s *Schema) Judge(ctx context.Context, root string, value json.RawMessage) 
 			}
 		} // else its faults are to be found where they are
 	}
-	wrong, _, err := s.compare(ctx, value)
+	wrong, v, err := s.compare(ctx, value)
 	if _, ok := errors.AsType[invalid](err); ok {
 		return []string{root + ": " + err.Error()}, false, nil
 	}
@@ -46,7 +47,7 @@ func (s *Schema) Judge(ctx context.Context, root string, value json.RawMessage) 
 		return nil, false, err
 	}
 	for _, f := range s.faults(wrong, maxFaults) {
-		faults = append(faults, s.keys.of(f).text(root))
+		faults = append(faults, s.keys.of(f).text(root, s.meant(f, v)))
 	}
 	return faults, s.isExcused(wrong), nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// maxListed is how many calls a text lists.
+// maxListed is how many lines of calls a text has.
 const maxListed = 20
 
 // Result returns the outcome as the result of a tool: the value or the error as text, the log, and the content.
@@ -51,14 +51,23 @@ func (o Outcome) Failure() string {
 	return text + "\n" + Effects(o.Calls)
 }
 
-// list returns a line for each call.
+// list returns a line for each call, one for all calls of the same tool on the same line.
 func list(calls []Made) string {
 	var lines []string
-	for _, made := range calls[:min(len(calls), maxListed)] {
-		lines = append(lines, fmt.Sprintf("line %d: %s", made.Line, made.Tool))
+	times := make(map[string]int)
+	for _, made := range calls {
+		line := fmt.Sprintf("line %d: %s", made.Line, made.Tool)
+		if times[line]++; times[line] == 1 {
+			lines = append(lines, line)
+		}
 	}
-	if n := len(calls) - maxListed; n > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", n))
+	for i, line := range lines {
+		if n := times[line]; n > 1 {
+			lines[i] += fmt.Sprintf(" (%d times)", n)
+		}
+	}
+	if n := len(lines) - maxListed; n > 0 {
+		lines = append(lines[:maxListed], fmt.Sprintf("and %d more", n))
 	}
 	return strings.Join(lines, "\n")
 }

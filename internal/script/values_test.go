@@ -88,10 +88,15 @@ func TestResult(t *testing.T) {
 // A result has a bounded number of blocks, whatever their names, and a script a bounded number of handles.
 // A script that returns nothing says which calls it made.
 func TestResultOfNothing(t *testing.T) {
+	many := ""
+	for i := 4; i <= 20; i++ {
+		many += fmt.Sprintf("\nline %d: s:u", i)
+	}
 	for code, want := range map[string]string{
 		"": "The script returned nothing.",
 		"const x = await call('s:t');\ncall('s:u', {x}).y": "The script returned nothing: for a value, write \"return\" before it, and \"await\" before each call.\nIt made these calls:\nline 1: s:t\nline 2: s:u",
-		"for (let i = 0; i < 22; i++) await call('s:t')":   "The script returned nothing: for a value, write \"return\" before it, and \"await\" before each call.\nIt made these calls:\n" + strings.Repeat("line 1: s:t\n", 20) + "and 2 more",
+		"for (let i = 0; i < 22; i++) await call('s:t')" + strings.Repeat("\nawait call('s:u')", 22): "The script returned nothing: for a value, write \"return\" before it, and \"await\" before each call.\nIt made these calls:\n" +
+			"line 1: s:t (22 times)\nline 2: s:u\nline 3: s:u" + many + "\nand 3 more",
 	} {
 		raw := run1(t, code).Result()
 		var result struct{ Content []struct{ Text string } }

@@ -31,8 +31,8 @@ var (
 )
 
 // authScenarios are the authorization scenarios of the official suite, and what each checks of the
-// router. The suite also has auth/dpop, auth/dpop-nonce, auth/enterprise-managed-authorization and
-// auth/wif-jwt-bearer: the router does none of these.
+// router. The suite also has auth/dpop, auth/dpop-nonce and auth/wif-jwt-bearer, none of which the router does, and
+// auth/enterprise-managed-authorization, which package supervisor tests.
 //
 // All check PKCE with S256, that one client is registered (with application_type from 2026-07-28
 // on), and that no request has a token of another issuer.

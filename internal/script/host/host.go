@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -138,7 +139,7 @@ func (h *host) tool(ctx context.Context, name string, from session.Client) (*reg
 		t, ok = h.p.Snapshot().Tool(name)
 	}
 	if !ok {
-		return nil, fmt.Errorf("no tool %q is known; search(\"…\") finds tools", name)
+		return exposure.OfTools(h.p.Snapshot().Tools(), exposure.Prefixed, "", "").Resolve(name)
 	}
 	return t, nil
 }

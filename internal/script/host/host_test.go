@@ -112,10 +112,10 @@ func TestScriptAwaitsServer(t *testing.T) {
 		want  string // in the error
 	}{
 		{"s:x", "", "<nil>"},
-		{"s:y", "", `no tool "s:y" is known`},
+		{"s:y", "", `unknown tool "s:y"; did you mean s:x?`},
 		{"s:x", status.Failed, `server "s"`},
-		{"other:x", "", `no tool "other:x" is known`},
-		{"x", "", `no tool "x" is known`},
+		{"other:x", "", `unknown tool "other:x"`},
+		{"x", "", `unknown tool "x"`},
 	} {
 		h := &host{p: &lateProvider{catalog: registry.New(), state: test.state}, run: &Run{}}
 		found, err := h.tool(t.Context(), test.name, nil)

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha512"
 	"encoding/hex"
@@ -20,7 +21,8 @@ import (
 type fetch struct {
 	use      commandline.Packages
 	packages []string
-	cached   []string // those that npx had before, as name@version
+	cached   []string // those that npx or uvx had before, as name@version
+	before   bool     // they were fetched for this entry before
 }
 
 // fetchOf returns the fetch of the entry's command. ok is false if it fetches
@@ -36,13 +38,15 @@ func fetchOf(entry config.Server) (f fetch, ok bool) {
 	}
 	if use.ByNPM() {
 		f.cached = cachedByNPM(f.packages, entry.Env)
+	} else if ok {
+		f.cached = cachedByUV(f.packages[0], entry.Env)
 	}
 	return f, ok
 }
 
 func (f fetch) String() string {
 	does := " is fetching "
-	if f.cached != nil {
+	if f.cached != nil || f.before {
 		does = " is looking up "
 	}
 	return f.use.By + does + strings.Join(f.packages, ", ")
@@ -71,6 +75,7 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 	if !ok {
 		return nil, nil
 	}
+	f.before = l.Cache.Get(job.Entry).Fetched
 	written, err := commandOf(job.Entry)
 	if err != nil {
 		return nil, err
@@ -86,7 +91,7 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 		return nil, err
 	}
 	if p == nil {
-		job.Doing(f.use.By + " is fetching or starting " + strings.Join(f.packages, ", "))
+		job.Doing(strings.Replace(f.String(), " is ", " is starting or ", 1))
 		return nil, nil
 	}
 	runs := f.packageOf(p)
@@ -104,14 +109,7 @@ func (l *Launcher) NoteFetched(entry config.Server) {
 // cachedByNPM returns the packages that npx has, as name@version; nil if it seems to lack one.
 // If npm's files name another cache, the start only waits for its turn without need.
 func cachedByNPM(specs []string, own map[string]string) (all []string) {
-	cache := ""
-	for _, name := range []string{"npm_config_cache", "NPM_CONFIG_CACHE"} {
-		for _, value := range []string{os.Getenv(name), own[name]} {
-			if value != "" {
-				cache = value
-			}
-		}
-	}
+	cache := cmp.Or(own["NPM_CONFIG_CACHE"], os.Getenv("NPM_CONFIG_CACHE"), own["npm_config_cache"], os.Getenv("npm_config_cache"))
 	if home, err := os.UserHomeDir(); err == nil && cache == "" {
 		cache = filepath.Join(home, ".npm")
 		if runtime.GOOS == "windows" {

@@ -160,7 +160,7 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// What npx has in its cache it only looks up.
+// What npx or uvx has in its cache it only looks up.
 func TestFetchOfCached(t *testing.T) {
 	cache := t.TempDir()
 	entry := config.Server{Transport: config.Stdio, Command: "npx", Args: []string{"-y", "@o/pkg@latest"}, Env: map[string]string{"npm_config_cache": cache}}
@@ -174,6 +174,13 @@ func TestFetchOfCached(t *testing.T) {
 	f, _ = fetchOf(entry)
 	if got := f.String(); got != "npx is looking up @o/pkg@latest" || !slices.Equal(f.cached, []string{"@o/pkg@1.2.3"}) {
 		t.Errorf("got %s, %q", got, f.cached)
+	}
+	folder = filepath.Join(cache, "wheels-v8", "pypi", "mcp-server-time")
+	expect.OK(t, os.MkdirAll(folder, 0o700))
+	expect.OK(t, os.WriteFile(filepath.Join(folder, "1.2-py3-none-any.http"), nil, 0o600))
+	for spec, want := range map[string]string{"MCP_server.time": "looking up", "mcp-server-time==1.2": "looking up", "mcp-server-time==1.3": "fetching", "mcp": "fetching"} {
+		f, _ := fetchOf(config.Server{Transport: config.Stdio, Command: "uvx", Args: []string{spec}, Env: map[string]string{"UV_CACHE_DIR": cache}})
+		expect.Equal(t, f.String(), "uvx is "+want+" "+spec)
 	}
 }
 

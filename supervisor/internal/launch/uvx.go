@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"cmp"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,4 +99,21 @@ func pythonPackageOf(path, spec string) string {
 		}
 	}
 	return ""
+}
+
+// cachedByUV returns the wheels of the package that uv has, as name@version; nil if it seems to lack it.
+func cachedByUV(spec string, own map[string]string) (all []string) {
+	m := fromPyPI().FindStringSubmatch(spec)
+	home, err := os.UserHomeDir()
+	if m == nil || err != nil {
+		return nil
+	}
+	cache := cmp.Or(own["UV_CACHE_DIR"], os.Getenv("UV_CACHE_DIR"), filepath.Join(cmp.Or(own["XDG_CACHE_HOME"], os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "uv"))
+	name := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(m[1]))
+	wheels, _ := filepath.Glob(filepath.Join(cache, "wheels-v*", "*", name, cmp.Or(m[3], "*")+"-*.http"))
+	for _, wheel := range wheels {
+		version, _, _ := strings.Cut(filepath.Base(wheel), "-")
+		all = append(all, m[1]+"@"+version)
+	}
+	return all
 }

@@ -234,6 +234,10 @@ func (x *inquiry) unknown() {
 		x.say("its tools are not known, since %s", x.stateWords(s))
 		return
 	}
+	if s, ok := serverNamed(x.servers, x.asked); ok {
+		x.say("%q is a server, not a tool: 'metarouter servers %[1]s' says how it runs, and 'metarouter tools %[1]s' lists its tools.", s.Name)
+		return
+	}
 	_, err := x.names.Resolve(x.asked)
 	x.say("%v", err)
 	var down []string // those that may have it

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -230,17 +231,23 @@ func TestOthersAfterImport(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	source := func(text string) Source { return Source{Client: c, Path: "f", keys: claudeKeys, Data: []byte(text)} }
 	before := source(`{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "abc"}}, "args": {"command": "npx", "args": ["a"]}, "gone": {"command": "y"},
-		"edited": {"command": "z"}, "keys": {"command": "k", "timeout": 5}, "taken": {"command": "t"}}}`)
+		"edited": {"command": "z"}, "keys": {"command": "k", "env": {"P": "${userHome}/x"}, "timeout": 5}, "taken": {"command": "t"}}}`)
 	done, err := Import([]Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`))
 	if err != nil || len(done.Hashes) != 5 {
 		t.Fatalf("%+v, %v", done.Hashes, err)
 	}
+	home := filepath.ToSlash(t.TempDir())
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
 	own := reading(t, "/m.json", `{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "${keyring:T}"}}, "args": {"command": "npx", "args": ["-y", "a@1"]},
-		"edited": {"command": "zz"}, "keys": {"command": "k"}, "taken": {"command": "other"}}}`)
+		"edited": {"command": "zz"}, "keys": {"command": "k", "env": {"P": "`+home+`/x"}}, "taken": {"command": "other"}}}`)
 	own.Imported = done.Hashes
 	now := source(strings.Replace(string(before.Data), `{"command": "z"}`, `{"command": "z",  "args": ["new"]}`, 1))
 	got, err := Others(now, "/m.json", own)
 	expect.OK(t, err)
+	for _, o := range got { // the value of a reference is no difference
+		expect.List(t, o.Differs, map[string][]string{"env": {"env"}, "args": {"args"}, "keys": {"timeout"}}[o.Name], "%s", o.Name)
+	}
 	less, err := Install(now, RouterEntry{}, nil, Needless(got))
 	expect.OK(t, err)
 	left, _ := open("f", less)

@@ -82,7 +82,7 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	case same.Misconfigured != "":
 		o.Stays = "yours can't start: " + same.Misconfigured
 	case imported:
-		o.Differs = all
+		o.Differs = slices.DeleteFunc(all, func(key string) bool { return same.Hash() == theirs.server.Hash() && slices.Contains(compared, key) })
 	case len(keys) > 0:
 		o.Stays = fmt.Sprintf("yours lacks or differs in %q", keys)
 	}

@@ -52,7 +52,7 @@ func literals(server string, entry *hujson.Value) (all []literal) {
 			if found && kind == "args" {
 				l.key = before
 			}
-			if l.clear = secret.Clear(l.key, l.value); l.clear || l.key != "" && kind != "headers" { // else the name is the server's
+			if l.clear = secret.Clear(l.key, l.value) || secret.Clear(l.key, said); l.clear || l.key != "" && kind != "headers" { // else the name is the server's
 				l.stored = secret.StoredName(server, l.key, kind == "headers")
 			}
 			all = append(all, l)
@@ -75,9 +75,12 @@ func MoveSecret(path string, data []byte, server, name string) (text []byte, val
 		if len(found) == 0 || slices.ContainsFunc(found, func(l literal) bool { return l.value != found[0].value }) {
 			var keys []string
 			for _, l := range all {
-				keys = append(keys, cmp.Or(l.key, "an argument"))
+				if l.key != "" {
+					keys = append(keys, l.key)
+				}
 			}
-			return fmt.Errorf("which value of server %q in %s is to be %s? Name the secret like the variable, option or header that has the value as text: %s", server, path, name, cmp.Or(prose.List(keys, 10), "there is no such value"))
+			return fmt.Errorf("which value of server %q in %s is to be %s? Name the secret like the variable, option or header that has the value as text: %s", server, path, name,
+				cmp.Or(prose.List(keys, 10), fmt.Sprintf("none has one, so run 'metarouter secret set %s', and write ${keyring:%[1]s} where it belongs", name)))
 		}
 		value = found[0].value
 		for _, l := range all {
