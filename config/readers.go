@@ -119,16 +119,16 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 		if urls.Web(s) != nil {
 			return "", nil // of another client: a text that is no whole URL has no effect
 		}
+	case "nats":
+		_, err := urls.NATS(s)
+		return s, err
 	default:
-		if check := urlFormats()[format]; check != nil {
+		checks := map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys}
+		if check := checks[format]; check != nil {
 			return s, check(s)
 		}
 	}
 	return s, nil
-}
-
-func urlFormats() map[string]func(string) error {
-	return map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys, "nats": checkURLs}
 }
 
 // root returns a folder as an absolute path, or a file URI.
