@@ -106,13 +106,17 @@ var causes = []cause{
 		problem: "it needs arguments that its entry does not give.", fix: `read what it printed, and write the arguments into "args"`},
 	{printed: lazy.Regexp(`(?i)^\s*usage:? (?:: )?(.+)`), when: func(o output, _ string) bool { return o.fault.Kind == status.Exited },
 		problem: "it does not understand its arguments, or needs more.", fix: `correct "args"; it prints: usage {line}`},
-	{printed: lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), when: isLateOnStdio,
+	{printed: lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), when: func(o output, _ string) bool {
+		return o.fault.Kind == status.TimedOut && o.entry.Transport == config.Stdio
+	},
 		problem: "it serves over HTTP instead of stdin and stdout.", fix: `make it use stdio (often "args": ["stdio"] or "--transport", "stdio"), or run it yourself and write "url": "{url}" instead of "command"`},
 	{printed: lazy.Regexp(`EACCES: permission denied, \w+ '([^']+)'|PermissionError: .*?'([^']+)'|(\S+): Permission denied$`),
 		problem: "it has no access to {1}.", fix: "check its owner (ls -ld {1}), and give access"},
 	{kind: status.CommandMissing, when: func(o output, _ string) bool { return strings.Contains(o.program(), " ") },
 		problem: `there is no program "{program}".`, fix: `write the program alone as "command", and its arguments into "args"; or correct the path`},
-	{kind: status.CommandMissing, when: isRelative,
+	{kind: status.CommandMissing, when: func(o output, named string) bool {
+		return isPath(o, named) && !filepath.IsAbs(o.program()) && o.entry.Cwd == ""
+	},
 		problem: "the program {program} does not exist.", fix: `write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
 	{kind: status.CommandMissing, when: isPath,
 		problem: "the program {path} does not exist.", fix: `correct "command": write the absolute path of the program`},
@@ -217,14 +221,6 @@ func lacksVariable(o output, named string) bool {
 
 func isPath(o output, _ string) bool {
 	return filepath.Base(o.program()) != o.program() || strings.Contains(o.program(), "/")
-}
-
-func isRelative(o output, _ string) bool {
-	return isPath(o, "") && !filepath.IsAbs(o.program()) && o.entry.Cwd == ""
-}
-
-func isLateOnStdio(o output, _ string) bool {
-	return o.fault.Kind == status.TimedOut && o.entry.Transport == config.Stdio
 }
 
 func isScript(o output, _ string) bool { return interpreters[filepath.Ext(o.path())] != "" }

@@ -31,10 +31,8 @@ func explainFailure(c Case, entry config.Server, s status.Status) (problem, fix 
 	if (f.Kind == status.TimedOut || f.Kind == status.PrintsText) && len(o.lines) == 0 {
 		o.lines = s.Stderr
 	}
-	problem, fix, printed, ok := o.explain()
+	problem, fix, printed := o.explain()
 	switch {
-	case !ok:
-		return "it does not start: " + f.Message + ".", o.rerun(), nil
 	case printed, f.Kind == status.FetchFailed, f.Kind == status.Exited, f.Kind == status.TimedOut, f.Kind == status.PrintsText:
 		details = tail(o.lines)
 	case f.Kind == status.Unauthorized, f.Kind == status.BadStatus && f.Code != 404, f.Kind == status.Unreachable:
