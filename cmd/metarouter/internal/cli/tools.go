@@ -294,20 +294,15 @@ func shownConfidence(confidence float64) string {
 	return admin.Confidence(confidence)
 }
 
-// alsoOn says which other servers have a tool, after its ID; places are as in [admin.Candidate].
-func alsoOn(places []string) string {
-	if len(places) < 2 {
-		return ""
-	}
-	return " (also on " + strings.Join(places[1:], ", ") + ")"
-}
-
 // printCandidates prints a row for each tool, with the parts of its score below it if it
 // has them.
 func printCandidates(e *Env, tools []admin.Candidate) error {
 	rows := make([]console.Row, len(tools))
 	for i, c := range tools {
-		rows[i] = append(console.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
+		if len(c.Places) > 1 {
+			c.ID += " (also on " + strings.Join(c.Places[1:], ", ") + ")"
+		}
+		rows[i] = append(console.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID, c.Capabilities, c.Description)...)
 	}
 	columns, _ := e.Page()
 	return e.PrintRows(rows, func(i int) string {

@@ -116,7 +116,8 @@ func Serve(ctx context.Context, local *Runner, f Flags) error {
 	c, err := p.configuration(ctx, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
-			refuseStart(p.out.In, p.out.Raw, err)
+			// Many clients show the answer, and do not show stderr.
+			refuse(p.out.In, p.out.Raw, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + err.Error()})
 		}
 		return err
 	}
@@ -170,7 +171,9 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		})
 	}
 	if p.flags.Stdio {
-		s.listeners = append(s.listeners, listenOnStdio(in, out))
+		s.listeners = append(s.listeners, func(ctx context.Context, _ *adapter.Router, m *server.Servers) error {
+			return cmp.Or(m.Default.Serve(ctx, nil, in, out), errClientLeft)
+		})
 	}
 	if p.flags.OverHTTP && p.maySocket() {
 		s.listeners = append(s.listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
@@ -265,9 +268,6 @@ func chosen(of string, only []string) (names []string) {
 	return names
 }
 
-// override sets the flags in a configuration. Serve has checked them.
-func (p *process) override(c *config.Config) { _ = p.flags.override(&c.Router) }
-
 // trusted returns the function that says why an edited configuration may not be used; nil if each may.
 func (p *process) trusted() func(config.Config) error {
 	if p.named {
@@ -275,12 +275,6 @@ func (p *process) trusted() func(config.Config) error {
 	}
 	return func(c config.Config) error {
 		return configfile.Explain(c.Text.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
-	}
-}
-
-func listenOnStdio(in io.Reader, out io.Writer) listener {
-	return func(ctx context.Context, _ *adapter.Router, s *server.Servers) error {
-		return cmp.Or(s.Default.Serve(ctx, nil, in, out), errClientLeft)
 	}
 }
 
@@ -313,15 +307,10 @@ func refuseNested(in io.Reader, out io.Writer) error {
 	return errors.New(why + "; take the entry out of the configuration")
 }
 
-// refuseStart answers a client on stdin and stdout, in MCP, why the router can't start: many
-// clients show the answer, and do not show stderr.
-func refuseStart(in io.Reader, out io.Writer, why error) {
-	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
-}
-
 // firstRequest is how long a client has to send its first request.
 const firstRequest = 5 * time.Second
 
+// refuse answers the first request of a client on stdin and stdout with an error.
 func refuse(in io.Reader, out io.Writer, e session.Error) {
 	answered := make(chan struct{})
 	go func() { // a stuck read ends with the process

@@ -172,15 +172,10 @@ func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
 	for _, outcome := range execute.Outcomes {
 		m.calls.WithLabelValues(server, tool, string(outcome))
 	}
-	for _, v := range m.ofServers() {
-		v.WithLabelValues(server)
+	for _, ofServers := range []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut} {
+		ofServers.WithLabelValues(server)
 	}
 	return server, tool
-}
-
-// ofServers returns the counters that have a series for each server.
-func (m *Metrics) ofServers() []*prometheus.CounterVec {
-	return []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut}
 }
 
 // maxValue bounds the value of a label, in bytes.
