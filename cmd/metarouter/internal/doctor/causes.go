@@ -81,7 +81,9 @@ var causes = []cause{
 		problem: "it needs another version of Node.", fix: "install the newest version (https://nodejs.org, or: nvm install --lts), and check it with 'node --version'"},
 	{printed: lazy.Regexp(`^SyntaxError: (?:Unexpected token|Unexpected identifier|Unexpected reserved word|The requested module .* does not provide)|^ReferenceError: (?:fetch|ReadableStream|File|WebSocket) is not defined|ERR_UNKNOWN_BUILTIN_MODULE`), when: func(o output, _ string) bool { return !strings.Contains(filepath.Base(o.entry.Command), "py") },
 		problem: "Node does not understand its code: this version of Node is probably too old.", fix: "check the version with 'node --version', and install the newest (https://nodejs.org, or: nvm install --lts)"},
-	{printed: noModule, when: isFile,
+	{printed: noModule, when: func(o output, named string) bool {
+		return slices.Contains(o.entry.Args, named) || strings.HasPrefix(named, "/") || filepath.IsAbs(named)
+	}, // and no module
 		problem: "the file {1} does not exist.", fix: `correct the path in "args": absolute paths are the safest; if the server has to be built first, its README says how (npm install && npm run build)`},
 	{printed: noModule, problem: `the module "{1}" is not installed.`, fix: "install what it needs: run npm install in the folder of the server"},
 	{printed: lazy.Regexp(`^(?:/usr/bin/)?env: ['‘"]?([^'’":]+)['’"]?: No such file or directory`),
@@ -204,10 +206,6 @@ var causes = []cause{
 	{kind: status.Unreachable, problem: "{host} can't be reached.", fix: "check the url and the network"},
 	{kind: status.OtherFault, when: listing, problem: "its tools can't be listed: {message}.", fix: reportIt},
 	{kind: status.OtherFault, problem: "it does not start: {message}.", fix: "{rerun}"},
-}
-
-func isFile(o output, named string) bool { // and no module
-	return slices.Contains(o.entry.Args, named) || strings.HasPrefix(named, "/") || filepath.IsAbs(named)
 }
 
 func hasVariable(o output, named string) bool {

@@ -181,7 +181,11 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	case status.Misconfigured:
 		return // as its problems say
 	case status.Ready, status.Idle:
-		checkRestarts(x, entry, s)
+		if s.Reverted {
+			x.add(Broken, "its last edit is not in use: "+s.LastError+".", "correct the entry, or undo the edit")
+		} else if s.Fault != nil && s.Restarts > 0 {
+			x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", prose.Count(s.Restarts, "time"), s.LastError), output{entry: entry}.rerun())
+		}
 	default:
 		problem, fix, details := explainFailure(c, entry, s)
 		x.add(Broken, problem, fix, details...)
