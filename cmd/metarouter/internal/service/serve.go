@@ -186,7 +186,10 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		})
 	} else {
 		close(reachable)
-		s.listeners = append(s.listeners, s.listenForCommands)
+		s.listeners = append(s.listeners, func(ctx context.Context, _ *adapter.Router, _ *server.Servers) error { // for commands of the same user
+			noteUnreachable(p.log, daemon.Serve(ctx, daemon.SocketsOf(s.Files.Data, s.config.Files), s.requests(ctx)))
+			return nil
+		})
 	}
 	s.shows = console.IsTerminal(p.out.Streams[2]) && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) // it would stand among messages
 	return s.run(ctx)
@@ -285,12 +288,6 @@ func (s *service) requests(ctx context.Context) *http.ServeMux {
 	daemon.Answer(mux, s.flags.Program, admin.ForCommands(s.pages))
 	mux.Handle("/", daemon.During(ctx, s.pages))
 	return mux
-}
-
-// listenForCommands is a listener for commands of the same user.
-func (s *service) listenForCommands(ctx context.Context, _ *adapter.Router, _ *server.Servers) error {
-	noteUnreachable(s.log, daemon.Serve(ctx, daemon.SocketsOf(s.Files.Data, s.config.Files), s.requests(ctx)))
-	return nil
 }
 
 func noteUnreachable(log *zap.Logger, err error) {
