@@ -56,12 +56,6 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 	return nil
 }
 
-// checkURLs says why a text is no URLs of NATS.
-func checkURLs(text string) error {
-	_, err := urls.NATS(text)
-	return err
-}
-
 // splitURLs returns the URLs of a text. One with variables that are not replaced yet stays as it is.
 func splitURLs(text string) []string {
 	all, err := urls.NATS(text)

@@ -44,19 +44,11 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 		if err != nil {
 			return
 		}
-		if program, rest, ok := splitCommand(said); ok {
-			d.mistake(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(program, append(rest, argumentsOf(o)...)))
+		words := commandline.Words(strings.TrimSpace(said))
+		if len(words) > 1 && len(said) <= commandline.MaxScript && slices.Contains(launchers, strings.ToLower(words[0])) {
+			d.mistake(m.Name.StartOffset, `"command" is a whole command line, and there is no program of that name; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
 		}
 	}
-}
-
-// splitCommand splits a command that is a whole command line of a launcher, as it is written.
-func splitCommand(said string) (program string, args []string, ok bool) {
-	words := commandline.Words(strings.TrimSpace(said))
-	if len(words) < 2 || len(said) > commandline.MaxScript || !slices.Contains(launchers, strings.ToLower(words[0])) {
-		return "", nil, false
-	}
-	return words[0], words[1:], true
 }
 
 // commandLine returns the two keys of an entry, without secrets in the arguments.

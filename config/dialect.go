@@ -202,7 +202,9 @@ func (d entryDecoder) connect(s *Server, at int) {
 		if s.PerFolder = s.Cwd == perClient; s.PerFolder {
 			s.Cwd = d.env.home
 		} else if s.Cwd == "" && !d.env.asWritten {
-			s.Cwd = d.defaultFolder()
+			if s.Cwd = d.source.project(); d.source.path == d.env.own && d.env.home != "" {
+				s.Cwd = d.env.home
+			}
 		}
 		if s.Command == "" && !broken {
 			d.mistake(at, `a stdio server needs a program; write "command"`)

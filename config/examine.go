@@ -112,11 +112,3 @@ func withoutPath(err error) error {
 	}
 	return err
 }
-
-// checkListen says why a text is no address to listen on.
-func checkListen(s string) error {
-	if _, _, err := net.SplitHostPort(s); err != nil {
-		return errors.New(`must be an address with a port; write it like "127.0.0.1:8787"`)
-	}
-	return nil
-}

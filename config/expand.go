@@ -139,14 +139,6 @@ func (d *expander) complete(v hujson.Value) (s string, missing variables, err er
 // perClient is the folder of an entry for each client's own.
 const perClient = "client"
 
-// defaultFolder returns the folder in which the servers of the file run.
-func (d *expander) defaultFolder() string {
-	if d.source.path == d.env.own && d.env.home != "" {
-		return d.env.home
-	}
-	return d.source.project()
-}
-
 func (d *expander) absolute(path string) string {
 	if path = d.env.atHome(path); path == "" || filepath.IsAbs(path) || d.env.asWritten {
 		return path

@@ -144,7 +144,8 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 	case *Transport:
 		return into(to, transport, v)
 	case *json.RawMessage:
-		return into(to, raw, v)
+		*to = jsonc.Compact(v)
+		return nil
 	}
 	switch to.Kind() {
 	case reflect.Map:

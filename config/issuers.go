@@ -145,11 +145,3 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 		}
 	}
 }
-
-// checkScope says why a text is not one scope of an issuer.
-func checkScope(s string) error {
-	if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || keys.Unprintable(r) }) {
-		return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
-	}
-	return nil
-}

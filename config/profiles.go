@@ -86,7 +86,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 				d.mistake(at, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
 			case name != DefaultProfile && prose.Similar(name, DefaultProfile) && !hasDefault:
 				d.mistake(at, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
-			case !isProfileName(name):
+			case Check(atToken+".profile", name) != nil:
 				d.mistake(at, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
 				d.mistake(at, "the profile %q is here twice; rename or remove one", name)
@@ -177,11 +177,6 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 		}
 	}
 	return all, nil
-}
-
-// raw reads any value as JSON without comments.
-func raw(v hujson.Value) (json.RawMessage, error) {
-	return jsonc.Compact(v), nil
 }
 
 // checkProfiles warns of patterns that match no server: an edit of another file may make them right.

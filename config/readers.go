@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -92,7 +93,9 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 	case "regexp":
 		return s, d.checkRegexp(s)
 	case "scope":
-		return s, checkScope(s)
+		if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || keys.Unprintable(r) }) {
+			return s, fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
+		}
 	case "category":
 		d.mentions = append(d.mentions, mention{v.StartOffset, keys.Last(d.level), s})
 	case "path":
@@ -106,7 +109,9 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 	case "program":
 		return d.env.atHome(s), nil
 	case "listen":
-		return s, checkListen(s)
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			return s, errors.New(`must be an address with a port; write it like "127.0.0.1:8787"`)
+		}
 	case "public-url":
 		return urls.Public(s)
 	case "cluster-name":
@@ -119,16 +124,16 @@ func (d *decoder) fit(format string, v hujson.Value, s string) (string, error) {
 		if urls.Web(s) != nil {
 			return "", nil // of another client: a text that is no whole URL has no effect
 		}
+	case "nats":
+		_, err := urls.NATS(s)
+		return s, err
 	default:
-		if check := urlFormats()[format]; check != nil {
+		checks := map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys}
+		if check := checks[format]; check != nil {
 			return s, check(s)
 		}
 	}
 	return s, nil
-}
-
-func urlFormats() map[string]func(string) error {
-	return map[string]func(string) error{"url": urls.Web, "document": urls.Document, "resource": urls.Resource, "issuer": urls.Issuer, "keys": urls.Keys, "nats": checkURLs}
 }
 
 // root returns a folder as an absolute path, or a file URI.

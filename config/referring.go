@@ -61,7 +61,7 @@ func (c Config) WithSecrets(valueOf func(Referring) (string, error)) Config {
 		hash, text, ok := secret.ParseToken(value)
 		switch {
 		case err != nil:
-		case !ok || value == "" || strings.ContainsFunc(value, notInToken):
+		case !ok || value == "" || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
 			err = errors.New(`its value must be one token, or "sha256:" and 64 hexadecimal digits`)
 		case slices.ContainsFunc(h.Tokens, func(other Token) bool { return other.Hash == hash }):
 			err = errors.New("its value is another token's, too")
@@ -88,5 +88,3 @@ func (c Config) WithSecrets(valueOf func(Referring) (string, error)) Config {
 	}
 	return c
 }
-
-func notInToken(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }

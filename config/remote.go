@@ -95,11 +95,7 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 
 // checkLogin reports an "oauth" that no request uses.
 func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
-	m, ok := jsonc.Member(o, "oauth")
-	if !ok || s.OAuth == nil {
-		return
-	}
-	if s.hasAuthorization() {
+	if m, _ := jsonc.Member(o, "oauth"); s.OAuth != nil && s.hasAuthorization() {
 		d.warn(m.Name.StartOffset, `"oauth" has no effect, since "headers" has an "Authorization" of its own; remove one of them`)
 	}
 }

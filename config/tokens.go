@@ -89,9 +89,6 @@ func tokenText(d *decoder, t *Token, v hujson.Value) {
 // "metarouter.http.tokens.name"; nil if it does.
 func Check(place, text string) error { return nodeAt(place).Fits(text) }
 
-// isProfileName reports whether a profile can have the name.
-func isProfileName(name string) bool { return Check(atToken+".profile", name) == nil }
-
 func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").Word(v) }
 
 // checkTokens reports mistakes that only all tokens and all files together show: tokens and names that

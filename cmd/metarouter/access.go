@@ -56,14 +56,10 @@ func newSecretCommand(files *configfile.Source) *cobra.Command {
 
 func newTokenCommand(files *configfile.Source) *cobra.Command {
 	var entry edit.TokenEntry
-	var role string
-	create := newCommand("token new", noArguments, func(context.Context, []string) error {
-		entry.Role = role
-		return edit.NewToken(files, entry)
-	})
+	create := newCommand("token new", noArguments, func(context.Context, []string) error { return edit.NewToken(files, entry) })
 	create.Flags().StringVar(&entry.Name, "name", "", "Show this `name` for the token's clients in logs and on the page. By default they are shown by the first 8 digits of the hash.")
 	create.Flags().StringVar(&entry.Profile, "profile", "", "Let clients with this token see and use what this `profile` of the configuration allows. By default the URL decides.")
-	create.Flags().StringVar(&role, "role", "", "Let clients do what this `role` may: \"use\" calls tools; \"admin\" uses the page too, with the calls of all clients and the restart of servers. (default use)")
+	create.Flags().StringVar(&entry.Role, "role", "", "Let clients do what this `role` may: \"use\" calls tools; \"admin\" uses the page too, with the calls of all clients and the restart of servers. (default use)")
 	addJSONFlag(create, files.Console)
 	cmd := newCommand("token", func(*cobra.Command, []string) error { return errors.New("the subcommand new is missing") }, nil)
 	cmd.Long = create.Long
@@ -82,13 +78,8 @@ func newAuditCommand(files *configfile.Source) *cobra.Command {
 	})
 	verify.Flags().StringVar(&head, "head", "", "Check that the line with this `hash`, which 'metarouter audit verify' printed before, is still in the log. By default only the lines themselves are compared.")
 
-	cmd := newCommand("audit", noArguments, func(context.Context, []string) error {
-		file, err := files.AuditLog("")
-		if err != nil {
-			return err
-		}
-		return configfile.ShowAudit(files.Console, file)
-	})
+	cmd := newCommand("audit", func(*cobra.Command, []string) error { return errors.New("the subcommand verify is missing") }, nil)
+	cmd.Long = verify.Long
 	cmd.AddCommand(verify)
 	return cmd
 }

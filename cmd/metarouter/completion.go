@@ -37,7 +37,7 @@ func addCompletion(root *cobra.Command, configs *[]string) {
 	flags := map[string]cobra.CompletionFunc{
 		"mode":   words("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
 		"names":  words("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
-		"server": serverNames, "servers": serverNames, "only": serverNames, "profile": names(configs, profiles),
+		"server": serverNames, "servers": serverNames, "only": serverNames, "profile": names(configs, func(c config.Config) []string { return slices.Sorted(maps.Keys(c.Router.Profiles)) }),
 		"transport": words("stdio", "http", "sse"),
 		"file":      anyFile, "token-file": anyFile, "tls-cert": anyFile, "tls-key": anyFile,
 	}
@@ -80,10 +80,6 @@ func names(configs *[]string, of func(c config.Config) []string) cobra.Completio
 			return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 		}), cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func profiles(c config.Config) []string {
-	return slices.Sorted(maps.Keys(c.Router.Profiles))
 }
 
 func remoteServers(c config.Config) (names []string) {

@@ -114,11 +114,10 @@ func newCheckCommand(files *configfile.Source) *cobra.Command {
 }
 
 func newSchemaCommand(out *console.Console) *cobra.Command {
-	return newCommand("schema", cobra.NoArgs,
-		func(context.Context, []string) error {
-			_, err := out.Out.Write(config.Schema())
-			return err
-		})
+	return newCommand("schema", cobra.NoArgs, func(context.Context, []string) error {
+		_, err := out.Out.Write(config.Schema())
+		return err
+	})
 }
 
 func newTrustCommand(e *cli.Env) *cobra.Command {

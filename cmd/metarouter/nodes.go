@@ -25,15 +25,11 @@ func newNodesCommand(files *configfile.Source) *cobra.Command {
 	cmd := newCommand("nodes", noArguments, func(ctx context.Context, _ []string) error { return showNodes(ctx, files, urls) })
 	cmd.Flags().StringVar(&urls, "cluster", "", "Ask the NATS servers at these `URLs`, such as nats://hub:4222, with commas between them. Other programs can read them, so write a password into the configuration. (default \"cluster.urls\" of the configuration)")
 	addJSONFlag(cmd, files.Console)
-	for _, inner := range []*cobra.Command{newNodesKeyCommand(files.Console), newNodesTrustCommand(files)} {
+	key := newCommand("nodes key", noArguments, func(context.Context, []string) error { return nodeKey(files.Console) })
+	for _, inner := range []*cobra.Command{key, newNodesTrustCommand(files)} {
 		inner.ValidArgsFunction = cobra.NoFileCompletions
 		cmd.AddCommand(inner)
 	}
-	return cmd
-}
-
-func newNodesKeyCommand(out *console.Console) *cobra.Command {
-	cmd := newCommand("nodes key", noArguments, func(context.Context, []string) error { return nodeKey(out) })
 	return cmd
 }
 

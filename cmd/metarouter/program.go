@@ -44,14 +44,9 @@ func newVersionCommand(out *console.Console) *cobra.Command {
 // newHealthCommand returns the health check of containers, which may have no other HTTP
 // client.
 func newHealthCommand(out *console.Console) *cobra.Command {
-	cmd := newCommand("health", cobra.MaximumNArgs(1),
-		func(ctx context.Context, args []string) error {
-			url := "http://127.0.0.1:8787/health"
-			if len(args) == 1 {
-				url = args[0]
-			}
-			return web.CheckHealth(ctx, url, out.Out)
-		})
+	cmd := newCommand("health", cobra.MaximumNArgs(1), func(ctx context.Context, args []string) error {
+		return web.CheckHealth(ctx, append(args, "http://127.0.0.1:8787/health")[0], out.Out)
+	})
 	cmd.Hidden = true
 	return cmd
 }
@@ -86,11 +81,10 @@ func newBuiltinCommand() *cobra.Command {
 // newGuardCommand returns the command by which the router starts its process guard. It is
 // not for people.
 func newGuardCommand() *cobra.Command {
-	cmd := newCommand("guard", cobra.ArbitraryArgs,
-		func(context.Context, []string) error {
-			process.RunGuard(os.Stdin)
-			return nil
-		})
+	cmd := newCommand("guard", cobra.ArbitraryArgs, func(context.Context, []string) error {
+		process.RunGuard(os.Stdin)
+		return nil
+	})
 	cmd.Hidden, cmd.DisableFlagParsing = true, true
 	return cmd
 }

@@ -55,17 +55,7 @@ func newServer(name, title, instructions string) *mcp.Server {
 // because models see their order, defaults and limits.
 func readOnly(name, title, description, input, output string) *mcp.Tool {
 	return &mcp.Tool{
-		Name:         name,
-		Title:        title,
-		Description:  description,
-		InputSchema:  json.RawMessage(input),
-		OutputSchema: json.RawMessage(output),
-		Annotations: &mcp.ToolAnnotations{
-			Title:           title,
-			ReadOnlyHint:    true,
-			IdempotentHint:  true,
-			DestructiveHint: new(false),
-			OpenWorldHint:   new(false),
-		},
+		Name: name, Title: title, Description: description, InputSchema: json.RawMessage(input), OutputSchema: json.RawMessage(output),
+		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: new(false), OpenWorldHint: new(false)},
 	}
 }

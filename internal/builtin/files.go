@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // files are the tools for one folder. The os.Root opens nothing outside of it, not even
@@ -114,12 +116,7 @@ func (f files) listDirectory(_ context.Context, _ *mcp.CallToolRequest, a listAr
 		return nil, listing{}, fmt.Errorf("list directory: %w", err)
 	}
 	slices.SortFunc(all, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	result := listing{
-		Path:      filepath.ToSlash(name),
-		Entries:   []entry{},
-		Total:     len(all),
-		Truncated: len(all) > a.Limit,
-	}
+	result := listing{Path: filepath.ToSlash(name), Entries: []entry{}, Total: len(all), Truncated: len(all) > a.Limit}
 	for _, d := range all[:min(a.Limit, len(all))] {
 		result.Entries = append(result.Entries, f.describe(filepath.Join(name, d.Name()), d))
 	}
@@ -203,9 +200,9 @@ var readFileTool = readOnly("read_file", "Read a file",
 func (f files) readFile(_ context.Context, _ *mcp.CallToolRequest, a readArgs) (*mcp.CallToolResult, fileContent, error) {
 	c, err := f.read(a)
 	if err != nil {
-		return nil, fileContent{}, fmt.Errorf("read file: %w", err)
+		err = fmt.Errorf("read file: %w", err)
 	}
-	return nil, c, nil
+	return nil, c, err
 }
 
 func (f files) read(a readArgs) (fileContent, error) {
@@ -254,16 +251,7 @@ func wholeRunes(data []byte) (skipped int, text string, ok bool) {
 	for skipped < len(data) && skipped < utf8.UTFMax-1 && !utf8.RuneStart(data[skipped]) {
 		skipped++
 	}
-	end := len(data)
-	for i := end - 1; i >= skipped && i >= len(data)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(data[i]) {
-			if !utf8.FullRune(data[i:]) {
-				end = i
-			}
-			break
-		}
-	}
-	text = string(data[skipped:end])
+	text = string(data[skipped : len(data)-plain.Unfinished(data[skipped:])])
 	ok = utf8.ValidString(text) && !strings.ContainsRune(text, 0) && (text != "" || len(data) == 0)
 	return skipped, text, ok
 }

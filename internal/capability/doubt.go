@@ -3,10 +3,10 @@ package capability
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -79,24 +79,14 @@ var (
 	lists = stemSet("download list query search view watch")
 
 	// determiners come after a verb, and not after a noun.
-	determiners = set("a", "an", "all", "any", "every", "new", "one", "or", "some", "that", "the", "this", "to", "your")
+	determiners = lazy.Words("a an all any every new one or some that the this to your")
 
 	// versioned are things beside which a checkout pays nothing.
-	versioned = set("branch", "branches", "commit", "git", "repo", "repository", "revision", "svn")
+	versioned = lazy.Words("branch branches commit git repo repository revision svn")
 
 	// choosing are the parameters that choose the action of a tool.
-	choosing = set("action", "cmd", "command", "method", "op", "operation", "verb")
+	choosing = lazy.Words("action cmd command method op operation verb")
 )
-
-func set(words ...string) map[string]bool {
-	return maps.Collect(func(yield func(string, bool) bool) {
-		for _, w := range words {
-			if !yield(w, true) {
-				return
-			}
-		}
-	})
-}
 
 func observes(word string) bool { return reading()[stem(word)] || observing()[stem(word)] }
 
@@ -107,7 +97,7 @@ func (x *Taxonomy) nameActs(words []string) act {
 		observed := slices.ContainsFunc(clause, func(w string) bool { return observes(w) || results()[stem(w)] })
 		for i, w := range clause {
 			a := x.harm(w)
-			if a.verb == "checkout" && slices.ContainsFunc(clause, func(w string) bool { return versioned[w] }) {
+			if a.verb == "checkout" && slices.ContainsFunc(clause, func(w string) bool { return versioned()[w] }) {
 				a.tag = "write"
 			}
 			if a.verb == "" && observes(w) {
@@ -158,7 +148,7 @@ func (x *Taxonomy) textActs(words []string, observed bool) act {
 		if a.verb == "" && first {
 			a = x.harm(person(verb))
 		}
-		noun := nouns()[stem(verb)] && (observed || len(clause) < 2 || !determiners[clause[1]])
+		noun := nouns()[stem(verb)] && (observed || len(clause) < 2 || !determiners()[clause[1]])
 		if a.verb != "" && !noun && (first || a.tag == "delete") {
 			return a
 		}
@@ -183,7 +173,7 @@ func person(verb string) string {
 func (x *Taxonomy) choiceActs(schema json.RawMessage) (parameter string, found act) {
 	for name, property := range wire.All(wire.Member(schema, "properties")) {
 		var choices []any
-		if !choosing[strings.ToLower(name)] || json.Unmarshal(wire.Member(property, "enum"), &choices) != nil {
+		if !choosing()[strings.ToLower(name)] || json.Unmarshal(wire.Member(property, "enum"), &choices) != nil {
 			continue
 		}
 		const most = 100

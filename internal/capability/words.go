@@ -96,13 +96,7 @@ func stems(words []string) []string {
 }
 
 func stemSet(words string) func() map[string]bool {
-	return sync.OnceValue(func() map[string]bool {
-		set := map[string]bool{}
-		for _, w := range stems(strings.Fields(words)) {
-			set[w] = true
-		}
-		return set
-	})
+	return sync.OnceValue(func() map[string]bool { return lazy.Words(strings.Join(stems(strings.Fields(words)), " "))() })
 }
 
 // stem removes inflection from an English word, and nothing more: create, creates, created

@@ -30,13 +30,7 @@ type rule struct {
 // newPolicy returns the policy of c for the categories. A fallback that is not one of
 // them has no effect.
 func newPolicy(c config.Classification, categories []config.Category) *policy {
-	p := &policy{
-		categories: categories,
-		rules:      compile(c.Rules),
-		model:      c.Model,
-		reasoning:  c.UseReasoning,
-		threshold:  c.Threshold,
-	}
+	p := &policy{categories: categories, rules: compile(c.Rules), model: c.Model, reasoning: c.UseReasoning, threshold: c.Threshold}
 	p.fallback = slices.IndexFunc(categories, func(k config.Category) bool { return c.Fallback != "" && k.Name == c.Fallback })
 	for _, k := range categories {
 		p.own = append(p.own, compile(k.Rules))

@@ -3,6 +3,8 @@
 // configuration is a warning and has no effect.
 package ended
 
+import "sync"
+
 // Commands returns the lines of the commands, by name.
 func Commands() map[string]string {
 	return map[string]string{
@@ -13,7 +15,7 @@ func Commands() map[string]string {
 }
 
 // Keys returns the lines of the keys, by path in a configuration file, such as "metarouter.http.addr".
-func Keys() map[string]string {
+var Keys = sync.OnceValue(func() map[string]string {
 	all := map[string]string{
 		"metarouter.assist":           "assist ended: metarouter asks no model to choose a tool; remove the key",
 		"metarouter.embeddings":       "embeddings ended: metarouter always uses the sentence encoder in the program; remove the key",
@@ -26,4 +28,4 @@ func Keys() map[string]string {
 		all["metarouter.classification."+key] = key + " ended: the built-in classifier sorts all texts; write \"categories\" with examples, and remove the key"
 	}
 	return all
-}
+})

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // latin returns the text in ASCII: Latin letters without accents, those that stand for Cyrillic and Greek ones, and an
@@ -44,7 +46,7 @@ const maxWords = 24 // bytes of the words that stand for a name
 // readable returns a name in ASCII that people can read: the letters of the name, or if it has no letters that
 // latin knows, the first words about the item.
 func readable(name, about string) string {
-	if said := strings.Trim(latin(name), "_"); hasWord(said) {
+	if said := strings.Trim(latin(name), "_"); hasWord().MatchString(said) {
 		return said
 	}
 	var b strings.Builder
@@ -62,19 +64,8 @@ func readable(name, about string) string {
 	return b.String()
 }
 
-// hasWord reports whether two letters of ASCII are in the text, one after the other.
-func hasWord(text string) bool {
-	run := 0
-	for _, r := range text {
-		if run++; r >= utf8.RuneSelf || !unicode.IsLetter(r) {
-			run = 0
-		}
-		if run == 2 {
-			return true
-		}
-	}
-	return false
-}
+// hasWord matches two letters of ASCII, one after the other.
+var hasWord = lazy.Regexp("[A-Za-z]{2}")
 
 func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0

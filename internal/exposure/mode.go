@@ -1,5 +1,10 @@
 package exposure
 
+import (
+	"github.com/mcp-metarouter/metarouter/internal/content"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
 // The modes in which a router shows its tools.
 const (
 	Auto   = "auto"   // Direct if the list is cheap, else Search
@@ -17,4 +22,15 @@ func ModeFor(mode string, tokens, budget int) string {
 		return Search
 	}
 	return Direct
+}
+
+// Tokens returns the cost of a list of the tools that models may see, as an estimate.
+func Tokens(tools []*registry.NormalizedTool) int {
+	size := 0
+	for _, t := range tools {
+		if t.ForModels() {
+			size += len(t.Definition)
+		}
+	}
+	return size / content.TokenBytes
 }

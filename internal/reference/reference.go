@@ -50,11 +50,6 @@ func Cut(text string) (kind Kind, body string, ok bool) {
 	return "", "", false
 }
 
-// Runs reports whether the value is printed by a command.
-func (r Reference) Runs() bool {
-	return r.Kind == Command || r.Kind == OnePassword || r.Kind == Headers
-}
-
 // Personal reports whether each user of the router has another value.
 func (r Reference) Personal() bool { return r.Kind == User || r.Kind == Claim }
 

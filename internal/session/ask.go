@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -43,4 +44,30 @@ func AnswersAny(capabilities json.RawMessage) bool {
 		}
 	}
 	return false
+}
+
+type askedKey struct{}
+
+// WithAsked returns a context for [Client.Ask]: the client calls asked once it has taken the question, and calls the
+// function that asked returned when there is an answer.
+func WithAsked(ctx context.Context, asked func() (answered func())) context.Context {
+	return context.WithValue(ctx, askedKey{}, asked)
+}
+
+// Asked says that a client has taken a question, for the function of [WithAsked].
+func Asked(ctx context.Context) (answered func()) {
+	if asked, ok := ctx.Value(askedKey{}).(func() func()); ok {
+		return asked()
+	}
+	return func() {}
+}
+
+// Sending tells a client that a request of its is about to be sent; repeatable says that the request may
+// take effect twice. An error is why it is not sent, and wraps [ErrNotSent] if another server may get it: the client
+// is taken to wait no more, or a request like it was sent before. from may be nil.
+func Sending(from Client, repeatable bool) error {
+	if of, ok := from.(interface{ Sending(repeatable bool) error }); ok {
+		return of.Sending(repeatable)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ package signal
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 )
@@ -86,5 +87,37 @@ func (c *Change) Notify() {
 	if c.next != nil {
 		close(c.next)
 		c.next = nil
+	}
+}
+
+// While returns a context that ends, with the cause why, when holds reports false. It is asked each time after the interval, and
+// gets the context. stop must be called: it ends the context too, and waits for holds.
+func While(ctx context.Context, interval time.Duration, holds func(context.Context) bool, why error) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if !Within(ctx.Done(), interval) && Poll(ctx, interval, func() bool { return !holds(ctx) }) {
+			cancel(why)
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		asking.Wait()
+	}
+}
+
+// Listeners are functions that hear of something. The zero value is empty.
+type Listeners[F any] struct{ all sync.Map } // keys: *F
+
+// Add adds a listener, which stop removes.
+func (l *Listeners[F]) Add(one F) (stop func()) {
+	l.all.Store(&one, nil)
+	return func() { l.all.Delete(&one) }
+}
+
+// All returns the listeners in any order.
+func (l *Listeners[F]) All() iter.Seq[F] {
+	return func(yield func(F) bool) {
+		l.all.Range(func(one, _ any) bool { return yield(*one.(*F)) })
 	}
 }

@@ -51,10 +51,10 @@ func read(dataDir string) (map[string]Approval, error) {
 
 // write keeps the approvals in the data folder, which it makes.
 func write(dataDir string, approved map[string]Approval) error {
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return err
-	}
 	data, err := json.MarshalIndent(approved, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(dataDir, 0o700)
+	}
 	if err != nil {
 		return err
 	}

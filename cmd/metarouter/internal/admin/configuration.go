@@ -113,13 +113,6 @@ func isPending(r *adapter.Router, why error, data string) bool {
 	return slices.ContainsFunc(uses.Servers, func(s config.Server) bool { return !slices.Contains(has, s.Name) })
 }
 
-// noteEdit notes why the files' present text is not in use.
-func (q *query) noteEdit() {
-	if why := q.judgement(); why != nil {
-		q.note("note: the last edit is not in use: %v", q.explain(why))
-	}
-}
-
 // explain returns a judgement for the person who asks: the command that approves the edit is the one
 // to type there. The parameter named=1 says that their command line names the configuration.
 func (q *query) explain(why error) error {

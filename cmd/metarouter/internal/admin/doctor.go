@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -18,8 +17,14 @@ import (
 // of the command.
 func runDoctor(q *query) (any, error) {
 	ctx, r := q.Context(), q.router
-	startAgain(ctx, r)
-	if ctx.Err() != nil {
+	var trying sync.WaitGroup
+	for _, s := range r.Servers() { // those that failed before, too: the cause may have been fixed
+		if s.State == status.Failed || s.State == status.NeedsAuth {
+			trying.Go(func() { _ = r.Await(ctx, s.Name) })
+		}
+	}
+	r.Try(ctx)
+	if trying.Wait(); ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
@@ -50,19 +55,6 @@ func runDoctor(q *query) (any, error) {
 		d.Packages = nil // they run for other entries than the files have now
 	}
 	return d, ctx.Err()
-}
-
-// startAgain starts the servers that do not run, including those that failed before,
-// since the cause may have been fixed.
-func startAgain(ctx context.Context, r *adapter.Router) {
-	var trying sync.WaitGroup
-	for _, s := range r.Servers() {
-		if s.State == status.Failed || s.State == status.NeedsAuth {
-			trying.Go(func() { _ = r.Await(ctx, s.Name) })
-		}
-	}
-	r.Try(ctx)
-	trying.Wait()
 }
 
 // diagnose returns why a server does not work, and advice. For a misconfigured entry it returns no problem,

@@ -117,15 +117,11 @@ func isLocal(r *http.Request, public string) bool {
 
 // GET /dashboard/logins answers with all logins at remote servers. POST /dashboard/logins/SERVER/ID/end with the body {} ends one of
 // a user.
-type heldLogins struct {
-	Logins []login.Held `json:"logins"`
-}
-
 func listLogins(q *query) (any, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), loginDetailsTime)
 	defer cancel()
 	all, err := q.router.Logins().All(ctx)
-	return heldLogins{all}, err
+	return map[string][]login.Held{"logins": all}, err
 }
 
 func endLogin(q *query) (any, error) {

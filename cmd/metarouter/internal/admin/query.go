@@ -47,8 +47,8 @@ func notFound(err error) error { return &statusError{http.StatusNotFound, err} }
 func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) (any, error)) {
 	a.settle(r.Context())
 	q := &query{Request: r, API: a}
-	if fromCommand(r) {
-		q.noteEdit()
+	if why := a.judgement(); why != nil && fromCommand(r) {
+		q.note("note: the last edit is not in use: %v", q.explain(why))
 	}
 	err := q.prepare()
 	var v any

@@ -200,20 +200,16 @@ func tagsOf(s *registry.Snapshot) []Tag {
 func resolve(q *query, name string) (*registry.NormalizedTool, error) {
 	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
 	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
-	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
-		return nil, notFound(unknownTool(err))
-	}
-	return t, err
-}
-
-// unknownTool adds a remedy to a [exposure.NameError].
-func unknownTool(err *exposure.NameError) error {
-	if len(err.Ambiguous) > 0 {
-		return err
+	wrong, ok := errors.AsType[*exposure.NameError](err)
+	switch {
+	case !ok || q.Context().Err() != nil:
+		return t, err
+	case len(wrong.Ambiguous) > 0:
+		return nil, notFound(wrong)
 	}
 	end := ";"
-	if err.Nearest != "" {
+	if wrong.Nearest != "" {
 		end = "" // it ends with a question mark
 	}
-	return fmt.Errorf("%w%s 'metarouter tools' lists all tools, 'metarouter why TOOL' says why one is missing", err, end)
+	return nil, notFound(fmt.Errorf("%w%s 'metarouter tools' lists all tools, 'metarouter why TOOL' says why one is missing", wrong, end))
 }

@@ -64,14 +64,13 @@ func printUnusable(e *Env, err error) error {
 
 // printDiagnosis prints the diagnosis, and fails with the code unless all is well.
 func printDiagnosis(e *Env, d doctor.Diagnosis, pinning bool, code int) (err error) {
-	if e.JSON {
-		err = e.PrintJSON(d)
-	} else {
-		printFindings(e, d, pinning)
-	}
-	if err == nil && !d.OK {
+	if !d.OK {
 		err = &console.Error{Code: code}
 	}
+	if e.JSON {
+		return cmp.Or(e.PrintJSON(d), err)
+	}
+	printFindings(e, d, pinning)
 	return err
 }
 

@@ -243,11 +243,10 @@ func Search(ctx context.Context, e *Env, words string, in admin.ToolsRequest, ex
 		if found.Abstained {
 			answer.Tools, answer.Nearest = []admin.Candidate{}, answer.Tools[:min(len(answer.Tools), maxNearest)]
 		}
-		err := printFound(e, answer)
-		if err == nil && found.Abstained {
-			err = &console.Error{Code: console.NoTool}
+		if err := printFound(e, answer); err != nil || !found.Abstained {
+			return err
 		}
-		return err
+		return &console.Error{Code: console.NoTool}
 	})
 }
 
@@ -294,20 +293,15 @@ func shownConfidence(confidence float64) string {
 	return admin.Confidence(confidence)
 }
 
-// alsoOn says which other servers have a tool, after its ID; places are as in [admin.Candidate].
-func alsoOn(places []string) string {
-	if len(places) < 2 {
-		return ""
-	}
-	return " (also on " + strings.Join(places[1:], ", ") + ")"
-}
-
 // printCandidates prints a row for each tool, with the parts of its score below it if it
 // has them.
 func printCandidates(e *Env, tools []admin.Candidate) error {
 	rows := make([]console.Row, len(tools))
 	for i, c := range tools {
-		rows[i] = append(console.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID+alsoOn(c.Places), c.Capabilities, c.Description)...)
+		if len(c.Places) > 1 {
+			c.ID += " (also on " + strings.Join(c.Places[1:], ", ") + ")"
+		}
+		rows[i] = append(console.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID, c.Capabilities, c.Description)...)
 	}
 	columns, _ := e.Page()
 	return e.PrintRows(rows, func(i int) string {
@@ -367,20 +361,16 @@ func printCategory(e *Env, o classify.Outcome, categories []string) error {
 // Why prints why a tool is offered or not, and where it ranks for a task if there is one.
 func Why(ctx context.Context, e *Env, tool, task string) error {
 	return show(ctx, e, need{}, "/dashboard/why", admin.WhyRequest{Tool: tool, Task: task}, func(answer admin.Reasons) (err error) {
-		if e.JSON {
-			err = e.PrintJSON(answer)
-		} else {
-			verdict := "is not offered"
-			if answer.Offered {
-				verdict = "is offered"
-			}
-			e.Say("%s %s.", answer.Tool, verdict)
-			for _, reason := range answer.All {
-				e.SayBroken("  - ", e.Files.Advise(reason))
-			}
+		verdict := "is offered"
+		if !answer.Offered {
+			verdict, err = "is not offered", &console.Error{Code: console.NoTool}
 		}
-		if err == nil && !answer.Offered {
-			err = &console.Error{Code: console.NoTool}
+		if e.JSON {
+			return cmp.Or(e.PrintJSON(answer), err)
+		}
+		e.Say("%s %s.", answer.Tool, verdict)
+		for _, reason := range answer.All {
+			e.SayBroken("  - ", e.Files.Advise(reason))
 		}
 		return err
 	})

@@ -197,7 +197,10 @@ func (to *converted) anchor(d *document, from Source) {
 		return
 	}
 	for _, key := range []string{"command", "cwd", "envFile"} {
-		m, s := stringAt(&d.root, key)
+		m, s := member(&d.root, key), ""
+		if m != nil {
+			s, _ = jsonc.Text(m.Value)
+		}
 		switch {
 		case s == "" || isAbsolute(s) || strings.HasPrefix(s, "~") || strings.Contains(s, "${"):
 		case key == "command" && !strings.ContainsAny(strings.SplitN(s, " ", 2)[0], `/\`): // perhaps a whole command line, which package config names
@@ -211,14 +214,6 @@ func (to *converted) anchor(d *document, from Source) {
 		d.add(&d.root, field{"cwd", from.Project})
 		to.note("runs in the folder %s, as before", from.Project)
 	}
-}
-
-// stringAt returns the last member with the key, or nil, and its value if that is a string.
-func stringAt(v *hujson.Value, key string) (m *hujson.ObjectMember, s string) {
-	if m = member(v, key); m != nil {
-		s, _ = jsonc.Text(m.Value)
-	}
-	return m, s
 }
 
 // isAbsolute also recognises the absolute paths of Windows, on every system.

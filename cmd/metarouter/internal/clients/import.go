@@ -38,7 +38,7 @@ func Import(sources []Source, path string, data []byte, ours Ours) (Imported, er
 	if _, err := d.serversAt(keys); err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, keys: keys, ours: ours, taken: make(map[string]bool), done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
+	m := merge{doc: d, keys: keys, ours: ours, done: Imported{Data: data, Notes: notes, Hashes: make(map[string]string)}}
 	for _, e := range all {
 		theirs, err := e.convert(path)
 		if err != nil {
@@ -62,9 +62,7 @@ type merge struct {
 	doc  *document
 	keys []string // from the root of doc to the servers
 	ours Ours
-
-	taken map[string]bool // names of imported entries
-	done  Imported
+	done Imported
 }
 
 // put reports whether our file gets an entry of the client, and adds it. router says that the entry
@@ -76,7 +74,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 	case router:
 		done.Routers = append(done.Routers, theirs.name)
 		return false
-	case m.taken[theirs.name]:
+	case slices.Contains(done.Added, theirs.name):
 		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: another imported server has that name", theirs.name))
 		return false
 	case isSame:
@@ -99,7 +97,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		return false
 	}
 	_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value}) // there is an object, or room for one
-	m.taken[theirs.name], done.Hashes[theirs.hash] = true, theirs.name
+	done.Hashes[theirs.hash] = theirs.name
 	if MayNeedLogin(theirs.server) {
 		done.Login = append(done.Login, theirs.name)
 	}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
-	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // AuditOptions returns where a router records the acts of its administrators and principals. The
@@ -44,14 +42,6 @@ func CheckAudit(c config.Config) error {
 	return nil
 }
 
-// noAuditLog explains that a log does not exist.
-func noAuditLog(file string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf(`there is no audit log %s: a router with a data folder writes it, unless its configuration has "audit": false`, file)
-	}
-	return err
-}
-
 // VerifyAudit checks the lines of the log in file, and that it has the line with the hash head if that is
 // not "".
 func VerifyAudit(ctx context.Context, out *console.Console, file, head string) error {
@@ -59,14 +49,17 @@ func VerifyAudit(ctx context.Context, out *console.Console, file, head string) e
 		return console.Usage(errors.New("--head needs the whole hash of a line: 64 digits, as 'metarouter audit verify' prints it"))
 	}
 	report, err := audit.Verify(ctx, file, head)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf(`there is no audit log %s: a router with a data folder writes it, unless its configuration has "audit": false`, file)
+	}
 	if err != nil {
-		return noAuditLog(file, err)
+		return err
 	}
 	if report.Events == 0 {
 		out.Say("%s has no event yet.", file)
 		return nil
 	}
-	out.Say("%s from %s to %s, intact; the last line has the hash %s", console.Counted(int(report.Events), "event"), report.First, report.Last, report.Hash)
+	out.Say("%s from %s to %s in %s, intact; the last line has the hash %s", console.Counted(int(report.Events), "event"), report.First, report.Last, file, report.Hash)
 	if head != "" {
 		out.Say("%s after the line of --head.", console.Counted(int(report.After), "event"))
 	}
@@ -76,14 +69,5 @@ func VerifyAudit(ctx context.Context, out *console.Console, file, head string) e
 	for _, gap := range report.Gaps {
 		out.Note("note: %s", gap)
 	}
-	return nil
-}
-
-// ShowAudit prints where the log is, and how to read it.
-func ShowAudit(out *console.Console, file string) error {
-	if _, err := os.Lstat(file); err != nil {
-		return noAuditLog(file, err)
-	}
-	out.Say("The audit log has a line of JSON for each event; to read the last ones, run: tail -n 20 %s", commandline.Quote(file))
 	return nil
 }

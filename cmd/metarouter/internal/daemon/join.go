@@ -177,8 +177,8 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 func (j *Joiner) attachNew(ctx context.Context, socket string, from greeting, ended <-chan struct{}) (*Session, error) {
 	for began := time.Now(); ; {
 		s, err := j.attach(ctx, socket, from, startWait)
-		if !isAbsent(err) || time.Since(began) > startWait {
-			return s, err
+		if e, ok := errors.AsType[*net.OpError](err); !ok || e.Op != "dial" || time.Since(began) > startWait {
+			return s, err // else no process listens yet
 		}
 		select {
 		case <-ended:
@@ -186,12 +186,6 @@ func (j *Joiner) attachNew(ctx context.Context, socket string, from greeting, en
 		case <-time.After(startPoll):
 		}
 	}
-}
-
-// isAbsent reports whether err says that no process listens at a socket.
-func isAbsent(err error) bool {
-	e, ok := errors.AsType[*net.OpError](err)
-	return ok && e.Op == "dial"
 }
 
 // maxLog is the size above which the file for crashes is emptied.

@@ -81,7 +81,9 @@ var causes = []cause{
 		problem: "it needs another version of Node.", fix: "install the newest version (https://nodejs.org, or: nvm install --lts), and check it with 'node --version'"},
 	{printed: lazy.Regexp(`^SyntaxError: (?:Unexpected token|Unexpected identifier|Unexpected reserved word|The requested module .* does not provide)|^ReferenceError: (?:fetch|ReadableStream|File|WebSocket) is not defined|ERR_UNKNOWN_BUILTIN_MODULE`), when: func(o output, _ string) bool { return !strings.Contains(filepath.Base(o.entry.Command), "py") },
 		problem: "Node does not understand its code: this version of Node is probably too old.", fix: "check the version with 'node --version', and install the newest (https://nodejs.org, or: nvm install --lts)"},
-	{printed: noModule, when: isFile,
+	{printed: noModule, when: func(o output, named string) bool {
+		return slices.Contains(o.entry.Args, named) || strings.HasPrefix(named, "/") || filepath.IsAbs(named)
+	}, // and no module
 		problem: "the file {1} does not exist.", fix: `correct the path in "args": absolute paths are the safest; if the server has to be built first, its README says how (npm install && npm run build)`},
 	{printed: noModule, problem: `the module "{1}" is not installed.`, fix: "install what it needs: run npm install in the folder of the server"},
 	{printed: lazy.Regexp(`^(?:/usr/bin/)?env: ['‘"]?([^'’":]+)['’"]?: No such file or directory`),
@@ -106,13 +108,17 @@ var causes = []cause{
 		problem: "it needs arguments that its entry does not give.", fix: `read what it printed, and write the arguments into "args"`},
 	{printed: lazy.Regexp(`(?i)^\s*usage:? (?:: )?(.+)`), when: func(o output, _ string) bool { return o.fault.Kind == status.Exited },
 		problem: "it does not understand its arguments, or needs more.", fix: `correct "args"; it prints: usage {line}`},
-	{printed: lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), when: isLateOnStdio,
+	{printed: lazy.Regexp(`(?i)(?:listening|running|started|available|serving)\b.*?(https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?::\d+)?[^\s"',)]*)`), when: func(o output, _ string) bool {
+		return o.fault.Kind == status.TimedOut && o.entry.Transport == config.Stdio
+	},
 		problem: "it serves over HTTP instead of stdin and stdout.", fix: `make it use stdio (often "args": ["stdio"] or "--transport", "stdio"), or run it yourself and write "url": "{url}" instead of "command"`},
 	{printed: lazy.Regexp(`EACCES: permission denied, \w+ '([^']+)'|PermissionError: .*?'([^']+)'|(\S+): Permission denied$`),
 		problem: "it has no access to {1}.", fix: "check its owner (ls -ld {1}), and give access"},
 	{kind: status.CommandMissing, when: func(o output, _ string) bool { return strings.Contains(o.program(), " ") },
 		problem: `there is no program "{program}".`, fix: `write the program alone as "command", and its arguments into "args"; or correct the path`},
-	{kind: status.CommandMissing, when: isRelative,
+	{kind: status.CommandMissing, when: func(o output, named string) bool {
+		return isPath(o, named) && !filepath.IsAbs(o.program()) && o.entry.Cwd == ""
+	},
 		problem: "the program {program} does not exist.", fix: `write its absolute path, or set "cwd". A relative path is resolved in the folder in which metarouter was started: now {here}, but each client may start it in another folder`},
 	{kind: status.CommandMissing, when: isPath,
 		problem: "the program {path} does not exist.", fix: `correct "command": write the absolute path of the program`},
@@ -202,10 +208,6 @@ var causes = []cause{
 	{kind: status.OtherFault, problem: "it does not start: {message}.", fix: "{rerun}"},
 }
 
-func isFile(o output, named string) bool { // and no module
-	return slices.Contains(o.entry.Args, named) || strings.HasPrefix(named, "/") || filepath.IsAbs(named)
-}
-
 func hasVariable(o output, named string) bool {
 	_, set := o.entry.Env[named]
 	return set && !strings.HasPrefix(named, "ERR_")
@@ -217,14 +219,6 @@ func lacksVariable(o output, named string) bool {
 
 func isPath(o output, _ string) bool {
 	return filepath.Base(o.program()) != o.program() || strings.Contains(o.program(), "/")
-}
-
-func isRelative(o output, _ string) bool {
-	return isPath(o, "") && !filepath.IsAbs(o.program()) && o.entry.Cwd == ""
-}
-
-func isLateOnStdio(o output, _ string) bool {
-	return o.fault.Kind == status.TimedOut && o.entry.Transport == config.Stdio
 }
 
 func isScript(o output, _ string) bool { return interpreters[filepath.Ext(o.path())] != "" }

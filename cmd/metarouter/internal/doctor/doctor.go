@@ -158,7 +158,15 @@ func (x *findings) when(applies bool, s Severity, problem, fix string) {
 
 // examineServer checks one server: whether it runs, how it runs, and its tools.
 func examineServer(x *findings, c Case, entry config.Server, s status.Status, offer registry.Listing) {
-	addProblems(x, c, entry, s)
+	severity := Warning
+	if s.State == status.Misconfigured {
+		severity = Broken
+	}
+	for _, p := range c.Config.Problems {
+		if p.Server == entry.Name {
+			addProblem(x, p, severity)
+		}
+	}
 	switch s.State {
 	case status.Disabled:
 		if entry.ByHand {
@@ -173,7 +181,11 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	case status.Misconfigured:
 		return // as its problems say
 	case status.Ready, status.Idle:
-		checkRestarts(x, entry, s)
+		if s.Reverted {
+			x.add(Broken, "its last edit is not in use: "+s.LastError+".", "correct the entry, or undo the edit")
+		} else if s.Fault != nil && s.Restarts > 0 {
+			x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", prose.Count(s.Restarts, "time"), s.LastError), output{entry: entry}.rerun())
+		}
 	default:
 		problem, fix, details := explainFailure(c, entry, s)
 		x.add(Broken, problem, fix, details...)
@@ -181,7 +193,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	checkContainer(x, entry)
 	checkDuplicates(x, c, entry)
 	checkBehaviour(x, entry, s)
-	checkFilters(x, entry, s, offer)
+	checkFilters(x, entry, offer)
 	checkOffer(x, c, entry, s, offer)
 }
 
@@ -213,21 +225,10 @@ func examineWhole(x *findings, c Case) {
 	}
 	checkIssuers(x, c)
 	checkCluster(x, c)
-	checkPinned(x, c)
+	for _, name := range c.Config.Router.Pinned {
+		x.when(!c.Finds(name), Warning, fmt.Sprintf(`"pinned" has %q, but no tool has this name, or several have it.`, name), fmt.Sprintf("correct it: 'metarouter why %s' explains it", name))
+	}
 	checkCost(x, c)
-}
-
-// addProblems adds the problems that were found when the entry was read.
-func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
-	severity := Warning
-	if s.State == status.Misconfigured {
-		severity = Broken
-	}
-	for _, p := range c.Config.Problems {
-		if p.Server == entry.Name {
-			addProblem(x, p, severity)
-		}
-	}
 }
 
 // addProblem adds a problem of the configuration, with the severity unless it is a warning.
@@ -250,14 +251,6 @@ func ofProblem(p config.Problem) (problem, fix string) {
 		fix = "correct the line"
 	}
 	return fmt.Sprintf("%s (%s).", what, where), fix
-}
-
-// counted returns the number of things, with a phrase for one of them or for many.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // some joins the first few names, and counts the others.

@@ -327,7 +327,7 @@ func TestCauses(t *testing.T) {
 		if c.printed != nil {
 			c.printed()
 		}
-		if problem, fix, _, _ := (output{fault: new(status.Fault)}).sentences(c, []string{"", "x"}); leftBrace.MatchString(problem + fix) {
+		if problem, fix, _ := (output{fault: new(status.Fault)}).sentences(c, []string{"", "x"}); leftBrace.MatchString(problem + fix) {
 			t.Errorf("%s: %s", c.kind, problem+fix)
 		}
 	}
@@ -340,7 +340,7 @@ func FuzzExplainPrinted(f *testing.F) {
 	f.Add("Usage: x")
 	f.Fuzz(func(t *testing.T, line string) {
 		w := output{entry: stdio("npx -y pkg"), fault: &status.Fault{Kind: status.Exited}, lines: []string{line}}
-		if problem, _, _, ok := w.explain(); ok && problem == "" {
+		if problem, _, _ := w.explain(); problem == "" {
 			t.Error("an empty problem")
 		}
 		tail([]string{line})

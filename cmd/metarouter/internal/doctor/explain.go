@@ -30,8 +30,8 @@ type output struct {
 	lines     []string
 }
 
-// explain returns the first cause that applies. printed says that a line of the program shows it.
-func (o output) explain() (problem, fix string, printed, ok bool) {
+// explain returns the first cause that applies, else the last one. printed says that a line of the program shows it.
+func (o output) explain() (problem, fix string, printed bool) {
 	for _, c := range causes {
 		if c.printed == nil && c.kind == o.fault.Kind && (c.when == nil || c.when(o, "")) {
 			return o.sentences(c, nil)
@@ -47,7 +47,7 @@ func (o output) explain() (problem, fix string, printed, ok bool) {
 			}
 		}
 	}
-	return "", "", false, false
+	return o.sentences(causes[len(causes)-1], nil)
 }
 
 // group returns the first group of a match that is not empty.
@@ -64,7 +64,7 @@ var (
 
 // sentences returns what explain does for a cause that applies, with its names in braces replaced. m is the match of a printed
 // line, which is its first element; nil without one. {1} is the first group that is not empty, and {2} the second group.
-func (o output) sentences(c cause, m []string) (problem, fix string, printed, ok bool) {
+func (o output) sentences(c cause, m []string) (problem, fix string, printed bool) {
 	values := o.values()
 	if m != nil {
 		one := group(m)
@@ -83,7 +83,7 @@ func (o output) sentences(c cause, m []string) (problem, fix string, printed, ok
 			"{module}", strings.ReplaceAll(strings.Split(one, ".")[0], "_", "-"), "{install}", cmp.Or(installers[one], "install "+one))
 	}
 	names := strings.NewReplacer(values...)
-	return names.Replace(c.problem), names.Replace(c.fix), m != nil, true
+	return names.Replace(c.problem), names.Replace(c.fix), m != nil
 }
 
 // program returns the command of the fault, without secrets.

@@ -47,7 +47,7 @@ func checkDuplicates(x *findings, c Case, entry config.Server) {
 }
 
 // checkFilters finds patterns and names in the entry's "tools" that match no tool.
-func checkFilters(x *findings, entry config.Server, s status.Status, o registry.Listing) {
+func checkFilters(x *findings, entry config.Server, o registry.Listing) {
 	var theirs, filtered []string
 	for _, t := range o.Tools {
 		theirs = append(theirs, t.ServerName())
@@ -113,8 +113,7 @@ func checkOffer(x *findings, c Case, entry config.Server, s status.Status, o reg
 
 // checkDropped names the definitions that the server lists and metarouter can't offer.
 func checkDropped(x *findings, o registry.Listing) {
-	var all []string
-	var names []string
+	var all, names []string
 	for _, d := range o.Dropped {
 		switch {
 		case d.Cut:
@@ -162,7 +161,11 @@ func (r toolRow) check(x *findings, entry config.Server, o registry.Listing) {
 	if len(names) == 0 {
 		return
 	}
-	fill := strings.NewReplacer("{tools}", counted(len(names), r.one, r.many), "{example}", plain.Line(console.Cut(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", entry.Name)
+	tools := fmt.Sprintf("%d %s", len(names), r.many)
+	if len(names) == 1 {
+		tools = "1 " + r.one
+	}
+	fill := strings.NewReplacer("{tools}", tools, "{example}", plain.Line(console.Cut(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", entry.Name)
 	x.add(r.severity, fill.Replace(r.problem)+": "+some(names)+".", fill.Replace(r.fix), details...)
 }
 
@@ -238,15 +241,6 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	for _, owner := range slices.Sorted(maps.Keys(taken)) {
 		x.add(Warning, fmt.Sprintf("%s that it lists belong to the server %q, which had them first: %s.", prose.Count(len(taken[owner]), "URI"), owner, some(taken[owner])),
 			fmt.Sprintf("is it meant to offer the same? Clients read its own as metarouter://%s/URI. To give it the URIs, remove the entry of %q", entry.Name, owner))
-	}
-}
-
-// checkPinned finds pinned names that no tool has.
-func checkPinned(x *findings, c Case) {
-	for _, name := range c.Config.Router.Pinned {
-		if !c.Finds(name) {
-			x.add(Warning, fmt.Sprintf(`"pinned" has %q, but no tool has this name, or several have it.`, name), fmt.Sprintf("correct it: 'metarouter why %s' explains it", name))
-		}
 	}
 }
 

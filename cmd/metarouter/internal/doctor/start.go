@@ -12,7 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -31,26 +30,14 @@ func explainFailure(c Case, entry config.Server, s status.Status) (problem, fix 
 	if (f.Kind == status.TimedOut || f.Kind == status.PrintsText) && len(o.lines) == 0 {
 		o.lines = s.Stderr
 	}
-	problem, fix, printed, ok := o.explain()
+	problem, fix, printed := o.explain()
 	switch {
-	case !ok:
-		return "it does not start: " + f.Message + ".", o.rerun(), nil
 	case printed, f.Kind == status.FetchFailed, f.Kind == status.Exited, f.Kind == status.TimedOut, f.Kind == status.PrintsText:
 		details = tail(o.lines)
 	case f.Kind == status.Unauthorized, f.Kind == status.BadStatus && f.Code != 404, f.Kind == status.Unreachable:
 		details = tail([]string{strings.TrimPrefix(strings.TrimPrefix(f.Message, f.Login.Text()), ": ")})
 	}
 	return problem, fix, details
-}
-
-// checkRestarts names the last fault of a server that runs now.
-func checkRestarts(x *findings, entry config.Server, s status.Status) {
-	switch {
-	case s.Reverted:
-		x.add(Broken, "its last edit is not in use: "+s.LastError+".", "correct the entry, or undo the edit")
-	case s.Fault != nil && s.Restarts > 0:
-		x.add(Warning, fmt.Sprintf("it runs now, but before that it ended or failed to start %s. The last reason: %s.", prose.Count(s.Restarts, "time"), s.LastError), output{entry: entry}.rerun())
-	}
 }
 
 // host returns the host of a remote entry, which holds no secret.

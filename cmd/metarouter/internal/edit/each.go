@@ -13,7 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// each is [Installation.plan] for an entry for each server of our configuration, or for the servers of --only.
+// each returns the entries that the client's file gets for each server of our configuration, or for those of --only, and the names of
+// the entries that go.
 func (in *Installation) each() (places []clients.Place, gone []string, err error) {
 	if clients.HasURL(in.source) {
 		return nil, nil, console.Usage(fmt.Errorf("the entry %q in %s reaches a router by a URL, and --each writes entries that start metarouter on this machine; write entries with /s/NAME behind that URL by hand, or remove that entry first", clients.EntryName, in.source.Path))

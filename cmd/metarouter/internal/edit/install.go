@@ -65,9 +65,14 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if in.others, err = clients.Others(in.source, in.entry.Configs[len(in.entry.Configs)-1], in.own); err != nil {
 		return err
 	}
-	places, gone, err := in.plan()
-	if err != nil {
-		return err
+	places, gone := []clients.Place{{Name: clients.EntryName}}, []string(nil)
+	switch {
+	case in.Each:
+		if places, gone, err = in.each(); err != nil {
+			return err
+		}
+	case in.Replace:
+		gone = clients.Needless(in.others)
 	}
 	in.noteOwnConfiguration()
 	in.noteOtherServers()
@@ -79,17 +84,6 @@ func Install(e *Editor, client string, in Installation) (err error) {
 		return err
 	}
 	return in.record(result)
-}
-
-// plan returns the entries of ours that the client's file gets, and the names of those that go.
-func (in *Installation) plan() (places []clients.Place, gone []string, err error) {
-	if in.Each {
-		return in.each()
-	}
-	if in.Replace {
-		gone = clients.Needless(in.others)
-	}
-	return []clients.Place{{Name: clients.EntryName}}, gone, nil
 }
 
 // readOurs reads the files of our configuration, and what was imported into the last of them.

@@ -254,14 +254,10 @@ func NewToken(files *configfile.Source, entry TokenEntry) error {
 
 // check says which flag can't be used, and the fix.
 func (e TokenEntry) check() error {
-	if err := config.Check("metarouter.http.tokens.name", e.Name); err != nil && e.Name != "" {
-		return fmt.Errorf("--name %q %w", e.Name, err)
-	}
-	if err := config.Check("metarouter.http.tokens.profile", e.Profile); err != nil && e.Profile != "" {
-		return fmt.Errorf("--profile %q %w", e.Profile, err)
-	}
-	if e.Role != "" && e.Role != "use" && e.Role != "admin" {
-		return fmt.Errorf(`--role %q must be "use" or "admin"`, e.Role)
+	for _, flag := range [][2]string{{"name", e.Name}, {"profile", e.Profile}, {"role", e.Role}} {
+		if err := config.Check("metarouter.http.tokens."+flag[0], flag[1]); err != nil && flag[1] != "" {
+			return fmt.Errorf("--%s %q %w", flag[0], flag[1], err)
+		}
 	}
 	return nil
 }

@@ -116,7 +116,8 @@ func Serve(ctx context.Context, local *Runner, f Flags) error {
 	c, err := p.configuration(ctx, hasClient)
 	if err != nil {
 		if hasClient && ctx.Err() == nil {
-			refuseStart(p.out.In, p.out.Raw, err)
+			// Many clients show the answer, and do not show stderr.
+			refuse(p.out.In, p.out.Raw, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + err.Error()})
 		}
 		return err
 	}
@@ -170,7 +171,9 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		})
 	}
 	if p.flags.Stdio {
-		s.listeners = append(s.listeners, listenOnStdio(in, out))
+		s.listeners = append(s.listeners, func(ctx context.Context, _ *adapter.Router, m *server.Servers) error {
+			return cmp.Or(m.Default.Serve(ctx, nil, in, out), errClientLeft)
+		})
 	}
 	if p.flags.OverHTTP && p.maySocket() {
 		s.listeners = append(s.listeners, func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
@@ -183,7 +186,10 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		})
 	} else {
 		close(reachable)
-		s.listeners = append(s.listeners, s.listenForCommands)
+		s.listeners = append(s.listeners, func(ctx context.Context, _ *adapter.Router, _ *server.Servers) error { // for commands of the same user
+			noteUnreachable(p.log, daemon.Serve(ctx, daemon.SocketsOf(s.Files.Data, s.config.Files), s.requests(ctx)))
+			return nil
+		})
 	}
 	s.shows = console.IsTerminal(p.out.Streams[2]) && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) // it would stand among messages
 	return s.run(ctx)
@@ -265,9 +271,6 @@ func chosen(of string, only []string) (names []string) {
 	return names
 }
 
-// override sets the flags in a configuration. Serve has checked them.
-func (p *process) override(c *config.Config) { _ = p.flags.override(&c.Router) }
-
 // trusted returns the function that says why an edited configuration may not be used; nil if each may.
 func (p *process) trusted() func(config.Config) error {
 	if p.named {
@@ -278,12 +281,6 @@ func (p *process) trusted() func(config.Config) error {
 	}
 }
 
-func listenOnStdio(in io.Reader, out io.Writer) listener {
-	return func(ctx context.Context, _ *adapter.Router, s *server.Servers) error {
-		return cmp.Or(s.Default.Serve(ctx, nil, in, out), errClientLeft)
-	}
-}
-
 // requests returns the handler of the requests of other processes of this user: of commands, and of the
 // pages that 'metarouter dashboard' shows.
 func (s *service) requests(ctx context.Context) *http.ServeMux {
@@ -291,12 +288,6 @@ func (s *service) requests(ctx context.Context) *http.ServeMux {
 	daemon.Answer(mux, s.flags.Program, admin.ForCommands(s.pages))
 	mux.Handle("/", daemon.During(ctx, s.pages))
 	return mux
-}
-
-// listenForCommands is a listener for commands of the same user.
-func (s *service) listenForCommands(ctx context.Context, _ *adapter.Router, _ *server.Servers) error {
-	noteUnreachable(s.log, daemon.Serve(ctx, daemon.SocketsOf(s.Files.Data, s.config.Files), s.requests(ctx)))
-	return nil
 }
 
 func noteUnreachable(log *zap.Logger, err error) {
@@ -313,15 +304,10 @@ func refuseNested(in io.Reader, out io.Writer) error {
 	return errors.New(why + "; take the entry out of the configuration")
 }
 
-// refuseStart answers a client on stdin and stdout, in MCP, why the router can't start: many
-// clients show the answer, and do not show stderr.
-func refuseStart(in io.Reader, out io.Writer, why error) {
-	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
-}
-
 // firstRequest is how long a client has to send its first request.
 const firstRequest = 5 * time.Second
 
+// refuse answers the first request of a client on stdin and stdout with an error.
 func refuse(in io.Reader, out io.Writer, e session.Error) {
 	answered := make(chan struct{})
 	go func() { // a stuck read ends with the process

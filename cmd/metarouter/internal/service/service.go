@@ -67,7 +67,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	if s.observers.audit, err = openAudit(c, s.Files.Data, s.observers.mask.Text, s.log); err != nil {
 		return configfile.InConfig(c, err)
 	}
-	s.override(&c)
+	_ = s.flags.override(&c.Router) // Serve has checked them
 	s.observers.addPages(c, admin.Options{Version: s.Version, DataDir: s.Files.Data, Watched: !s.flags.NoWatch, TrustCommand: s.Files.TrustCommand})
 	options, m := s.Options(s.log), (*server.Servers)(nil)
 	options.Legacy = func() bool { return !s.flags.OverHTTP && legacy(m.Clients()) } // called once the router runs
@@ -131,7 +131,7 @@ func (s *service) pipeline(record *editRecord) reload.Pipeline {
 				c = s.secrets(c, asked)
 			}
 			s.observers.mask.Learn(c) // before it is in use
-			s.override(&c)
+			_ = s.flags.override(&c.Router)
 			return c
 		},
 		Trusted: s.trusted(),

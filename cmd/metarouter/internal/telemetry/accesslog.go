@@ -143,9 +143,13 @@ type logLine struct {
 }
 
 func (l *AccessLog) line(e selector.Execution, o config.AccessLog) []byte {
+	fault := e.Fault
+	if e.Outcome == execute.InvalidArguments && !o.Arguments { // the place, without the argument
+		fault, _, _ = strings.Cut(fault, ": ")
+	}
 	line := logLine{
 		Time: e.Began.UTC(), Trace: e.Trace, Client: l.mask.short(e.Client), Principal: e.Principal, Profile: e.Profile, Script: e.Script,
-		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(faultOf(e, o)),
+		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(fault),
 		Latency: float64(e.Took.Microseconds()) / 1000, Attempts: e.Attempts, In: len(e.Arguments), Out: len(e.Result), Cached: e.Cached,
 	}
 	if e.Answered != nil && e.Answered != e.Tool {
@@ -158,14 +162,4 @@ func (l *AccessLog) line(e selector.Execution, o config.AccessLog) []byte {
 		line.Result = l.mask.append(nil, e.Result)
 	}
 	return append(wire.Marshal(line), '\n')
-}
-
-// faultOf returns the reason of a failure. For invalid arguments that is only the place,
-// unless arguments are logged.
-func faultOf(e selector.Execution, o config.AccessLog) string {
-	if e.Outcome != execute.InvalidArguments || o.Arguments {
-		return e.Fault
-	}
-	path, _, _ := strings.Cut(e.Fault, ": ")
-	return path
 }

@@ -85,22 +85,16 @@ func (m *Mask) Learn(c config.Config) {
 
 // Add adds secrets that are in no configuration, such as referenced ones. The last
 // 10,000 of them are hidden.
-func (m *Mask) Add(secrets []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.addTo(&m.added, secrets, maxSecrets)
-}
+func (m *Mask) Add(secrets []string) { m.addTo(&m.added, secrets, maxSecrets) }
 
 // AddToken adds a token of a login. Each lives a short time only: the last 1,000 of all
 // logins are hidden.
-func (m *Mask) AddToken(token string) {
+func (m *Mask) AddToken(token string) { m.addTo(&m.tokens, []string{token}, maxTokens) }
+
+// addTo adds secrets to the known ones.
+func (m *Mask) addTo(known *recent, secrets []string, most int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.addTo(&m.tokens, []string{token}, maxTokens)
-}
-
-// addTo adds secrets to the known ones; m.mu is held.
-func (m *Mask) addTo(known *recent, secrets []string, most int) {
 	changed := false
 	for _, one := range secrets {
 		if len(one) >= shortestSecret && known.add(one, most) {

@@ -1,3 +1,11 @@
+// Package telemetry exports the work of the router: metrics for Prometheus ([Metrics]), spans
+// for an OpenTelemetry collector ([Traces]), and a file with a line for each call
+// ([AccessLog]).
+//
+// Metrics and AccessLog are observers of a selector; see
+// [github.com/mcp-metarouter/metarouter/selector.Observer]. No call waits for any of them.
+// Only the access log has arguments and results, if the configuration asks for them, and
+// it masks everything that looks like a secret.
 package telemetry
 
 import (
@@ -172,15 +180,10 @@ func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
 	for _, outcome := range execute.Outcomes {
 		m.calls.WithLabelValues(server, tool, string(outcome))
 	}
-	for _, v := range m.ofServers() {
-		v.WithLabelValues(server)
+	for _, ofServers := range []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut} {
+		ofServers.WithLabelValues(server)
 	}
 	return server, tool
-}
-
-// ofServers returns the counters that have a series for each server.
-func (m *Metrics) ofServers() []*prometheus.CounterVec {
-	return []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut}
 }
 
 // maxValue bounds the value of a label, in bytes.

@@ -92,10 +92,6 @@ func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clusternode.Report) {
 	series(to, prometheus.GaugeValue, "cluster_connected", "1 while the router is connected to NATS.")(number(report.Connected))
 	series(to, prometheus.GaugeValue, "cluster_jetstream", "1 while the lists of servers can be read from NATS's JetStream.")(number(report.JetStream))
-	c.collectNodes(to)
-}
-
-func (c stateCollector) collectNodes(to chan<- prometheus.Metric) {
 	isAlive := series(to, prometheus.GaugeValue, "cluster_node_alive", "1 while the trusted node is alive.", "node")
 	latency := series(to, prometheus.GaugeValue, "cluster_node_latency_seconds", "How long the trusted node took to answer the last ping.", "node")
 	var alive, lost, untrusted int
