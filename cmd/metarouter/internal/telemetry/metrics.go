@@ -59,16 +59,16 @@ type Metrics struct {
 	searchTime prometheus.Histogram
 	savedBy    struct{ search, limit prometheus.Counter } // tokens, by search mode and by limits of results
 
-	mu    sync.Mutex                 // guards the fields below
-	tools map[string]map[string]bool // with series of their own, by server
-	count int                        // of tools
+	mu    sync.Mutex                        // guards the fields below
+	tools map[string]map[string]*toolSeries // by server and tool
+	count int                               // of tools
 }
 
 // NewMetrics returns metrics of a router of this version.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter),
-		tools: make(map[string]map[string]bool),
+		tools: make(map[string]map[string]*toolSeries),
 	}
 	with := promauto.With(prometheus.WrapRegistererWithPrefix("metarouter_", m.registry))
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -109,24 +109,26 @@ func (m *Metrics) CountDropped(l *AccessLog) {
 	}, func() float64 { return float64(l.Dropped()) }))
 }
 
+// A toolSeries has the counters of one tool, and of its server.
+type toolSeries struct {
+	calls                                        map[execute.Outcome]prometheus.Counter
+	duration                                     prometheus.Observer
+	retries, standIns, cached, bytesIn, bytesOut prometheus.Counter
+}
+
 // Executed implements [selector.Observer].
 func (m *Metrics) Executed(e selector.Execution) {
-	server, tool := m.labels(e.Tool)
-	m.calls.WithLabelValues(server, tool, string(e.Outcome)).Inc()
-	m.durations.WithLabelValues(server, tool).Observe(e.Took.Seconds())
-	add := func(to *prometheus.CounterVec, n int) {
-		if n > 0 {
-			to.WithLabelValues(server).Add(float64(n))
-		}
-	}
-	add(m.retries, e.Attempts-1)
-	add(m.bytesIn, len(e.Arguments))
-	add(m.bytesOut, len(e.Result))
+	s := m.of(e.Tool)
+	s.calls[e.Outcome].Inc()
+	s.duration.Observe(e.Took.Seconds())
+	s.retries.Add(float64(max(0, e.Attempts-1)))
+	s.bytesIn.Add(float64(len(e.Arguments)))
+	s.bytesOut.Add(float64(len(e.Result)))
 	if e.Answered != nil && e.Answered.Server != e.Tool.Server {
-		add(m.standIns, 1)
+		s.standIns.Inc()
 	}
 	if e.Cached {
-		add(m.cached, 1)
+		s.cached.Inc()
 	}
 }
 
@@ -154,9 +156,8 @@ func serverOf(t *registry.NormalizedTool) string {
 	return t.Server
 }
 
-// labels returns the values of the labels of a tool, or of the others of its server. Its series
-// begin with 0 calls.
-func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
+// of returns the series of a tool, or of the others of its server. They begin with 0 calls.
+func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of, name := serverOf(t), cmp.Or(t.Name, other)
@@ -164,26 +165,28 @@ func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
 		of = other
 	}
 	known := m.tools[of]
-	if (m.count >= maxTools || len(known) >= maxToolsOf) && !known[name] {
+	if (m.count >= maxTools || len(known) >= maxToolsOf) && known[name] == nil {
 		name = other
 	}
-	server, tool = value(of), value(name[:min(len(name), maxValue)])
-	if known[name] {
-		return server, tool
+	if s := known[name]; s != nil {
+		return s
 	}
 	if known == nil {
-		known = make(map[string]bool)
+		known = make(map[string]*toolSeries)
 		m.tools[of] = known
 	}
-	known[name] = true
-	m.count++
+	server, tool := value(of), value(name[:min(len(name), maxValue)])
+	s := &toolSeries{
+		calls: make(map[execute.Outcome]prometheus.Counter), duration: m.durations.WithLabelValues(server, tool),
+		retries: m.retries.WithLabelValues(server), standIns: m.standIns.WithLabelValues(server), cached: m.cached.WithLabelValues(server),
+		bytesIn: m.bytesIn.WithLabelValues(server), bytesOut: m.bytesOut.WithLabelValues(server),
+	}
 	for _, outcome := range execute.Outcomes {
-		m.calls.WithLabelValues(server, tool, string(outcome))
+		s.calls[outcome] = m.calls.WithLabelValues(server, tool, string(outcome))
 	}
-	for _, ofServers := range []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut} {
-		ofServers.WithLabelValues(server)
-	}
-	return server, tool
+	known[name] = s
+	m.count++
+	return s
 }
 
 // maxValue bounds the value of a label, in bytes.
