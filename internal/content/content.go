@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -173,7 +174,7 @@ func (r *Repairs) Each(result []byte, member string, elements []byte, repair fun
 	var repaired [][]byte
 	before := r.n
 	for element := range wire.Values(elements) {
-		repaired = append(repaired, repair(fmt.Sprintf("%s[%d]", member, len(repaired)), element))
+		repaired = append(repaired, repair(member+"["+strconv.Itoa(len(repaired))+"]", element))
 	}
 	if r.n == before {
 		return result
