@@ -36,16 +36,17 @@ func (c calls) loggingIn(v *scope.Visible, call selector.Call) selector.Call {
 	if _, ok := session.CallerOf(call.From); !ok {
 		return call
 	}
+	from, tool := call.From, call.Tool // so that the function does not keep a copy of the call
 	call.LogIn = func(ctx context.Context, err error) (bool, error) {
-		helps, why := c.LogIn(ctx, call.From, err)
+		helps, why := c.LogIn(ctx, from, err)
 		if !helps || why != nil {
 			return helps, why
 		}
 		now := c.scope.Visible() // the tool and the profile may be others after the login
 		if now.Rules != v.Rules {
-			return true, fmt.Errorf("%s was not run: the profile was edited while a person logged in; send the call again", call.Tool.ID)
+			return true, fmt.Errorf("%s was not run: the profile was edited while a person logged in; send the call again", tool.ID)
 		}
-		return true, now.Callable(call.Tool)
+		return true, now.Callable(tool)
 	}
 	return call
 }
