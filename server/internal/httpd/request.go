@@ -73,7 +73,6 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer l.work.leave(p)
-	p.control.SetWriteDeadline(time.Time{})
 	p.expectBody(r)
 	defer func() {
 		p.releaseBody()
