@@ -134,7 +134,7 @@ func (s *services) forgetReplica(server string) {
 // forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
 func (s *services) forgetPlain(server string) {
 	if s.plain[server] && !s.current.load().has(server) {
-		s.writer.ForgetOther(server)
+		s.writer.Forget(server)
 	}
 	delete(s.plain, server)
 }
@@ -191,7 +191,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		}
 		delete(s.listed, name)
 		if !s.current.load().has(name) {
-			s.writer.ForgetOther(name)
+			s.writer.Forget(name)
 		}
 	}
 	return errors.Join(failed...)
