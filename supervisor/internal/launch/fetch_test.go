@@ -102,6 +102,7 @@ func unfetched(name string) Job {
 			Env: map[string]string{"npm_config_cache": "/no/such/folder"},
 		},
 		Doing: func(string) {},
+		Hide:  func(text string) string { return text },
 	}
 }
 
