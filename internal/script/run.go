@@ -228,7 +228,8 @@ func (r *run) delivery(a reply) func() {
 			}
 		}
 		if err != nil {
-			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(prose.Cut(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(retryable(err))))
+			failed, _ := errors.AsType[*CallError](err)
+			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(prose.Cut(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(failed != nil && failed.Retry)))
 		}
 		if a.made >= 0 {
 			r.out.Calls[a.made].OK = err == nil

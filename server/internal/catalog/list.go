@@ -114,16 +114,12 @@ func (l List) Page(cursor string) (page json.RawMessage, ok bool) {
 	page = append(page, ']')
 	if end < len(l.items) {
 		page = append(page, `,"nextCursor":`...)
-		page = wire.AppendString(page, encodeCursor(l.items[end-1].name))
+		page = wire.AppendString(page, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+l.items[end-1].name)))
 	}
 	return append(page, '}'), true
 }
 
 const cursorPrefix = "after:"
-
-func encodeCursor(name string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + name))
-}
 
 func decodeCursor(cursor string) (name string, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
