@@ -50,7 +50,13 @@ func normalizeResource(server string, raw json.RawMessage, key string) (registry
 	if err != nil {
 		return registry.Resource{}, err
 	}
-	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: r.name(o, uri)}
+	name, ok := text(o.get("name"))
+	if !ok {
+		r.note("name: replaced by the URI, since it must be a string")
+		o.put("name", hujson.String(uri))
+		name = uri
+	}
+	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: name}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
 	if v := o.get("size"); v != nil && key == "uri" && !(isNumber(v, 0, math.MaxFloat64) && content.IsInteger(v.Value.(hujson.Literal))) {
 		r.drop(o, "size", "it must be a whole number of bytes")
@@ -60,16 +66,6 @@ func normalizeResource(server string, raw json.RawMessage, key string) (registry
 	res.Definition, err = pack(definition)
 	res.Repairs = r
 	return res, err
-}
-
-// name returns the name of a resource, or its URI if it has no name.
-func (r *repairs) name(o object, uri string) string {
-	if name, ok := text(o.get("name")); ok {
-		return name
-	}
-	r.note("name: replaced by the URI, since it must be a string")
-	o.put("name", hujson.String(uri))
-	return uri
 }
 
 // arguments removes a prompt's arguments without a name.

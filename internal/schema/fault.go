@@ -8,8 +8,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
-
-	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 var english = message.NewPrinter(language.English)
@@ -26,10 +24,6 @@ type defaults map[string]any
 
 // place names where the fault is.
 func (f fault) place() string { return strings.Join(f.path, ".") }
-
-func (f fault) text(root string) string {
-	return prose.Cut(strings.Join(append([]string{root}, f.path...), ".")+": "+f.kind.LocalizedString(english), maxFault)
-}
 
 // faults returns the places where a value is wrong, at most so many.
 func (s *Schema) faults(wrong *jsonschema.ValidationError, most int) (all []fault) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -46,7 +48,9 @@ func (s *Schema) Judge(ctx context.Context, root string, value json.RawMessage) 
 		return nil, false, err
 	}
 	for _, f := range s.faults(wrong, maxFaults) {
-		faults = append(faults, s.keys.of(f).text(root))
+		f = s.keys.of(f)
+		place := strings.Join(append([]string{root}, f.path...), ".")
+		faults = append(faults, prose.Cut(place+": "+f.kind.LocalizedString(english), maxFault))
 	}
 	return faults, s.isExcused(wrong), nil
 }

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -218,7 +216,7 @@ func TestEndpointStaysHome(t *testing.T) {
 		}))
 		s, err := NewSite(h.URL, Access{Tokens: &fakeTokens{}}, "1")
 		expect.OK(t, err)
-		if _, err := OpenSSE(t.Context(), s, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "another place") {
+		if _, err := OpenSSE(t.Context(), s, nil); err == nil || !strings.Contains(err.Error(), "another place") {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 		s.Close()
