@@ -39,12 +39,6 @@ type sorting struct {
 	now atomic.Pointer[classify.Classifier]
 }
 
-func newSorting(c config.Config, t *catalog.Tagger, o Options) *sorting {
-	s := &sorting{folder: vectorFolder(o), onDemand: o.OnDemand, log: o.Log}
-	s.adopt(c, t)
-	return s
-}
-
 // adopt makes the classifier of a configuration.
 func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
 	s.now.Store(classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.folder, s.log))

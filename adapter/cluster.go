@@ -175,7 +175,10 @@ func (m *membership) settled(ctx context.Context) error {
 func newMembership(r *Router) *membership {
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.Next}
 	host := newClusterHost(r)
-	m.services = newServices(r, m.load)
+	m.services = &services{
+		current: r.current, writer: r.writer, registry: r.registry, log: m.log, keeps: r.supervisor.Keeps, load: m.load,
+		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string),
+	}
 	m.services.forgotten = func(server string) {
 		if all := m.remotes(); all != nil {
 			all.Forget(server)

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -76,7 +75,11 @@ func clusterOffer(l registry.Listing) (o clusternode.Offer) {
 		if t.Held {
 			continue
 		}
-		o.Tools = append(o.Tools, offeredTool(t))
+		definition := t.Definition
+		if t.Doubt != "" { // others can't know why this router does not believe the hints
+			definition = wire.DeleteMember(definition, "annotations")
+		}
+		o.Tools = append(o.Tools, definition)
 	}
 	for _, p := range l.Prompts {
 		o.Prompts = append(o.Prompts, p.Definition)
@@ -91,15 +94,6 @@ func clusterOffer(l registry.Listing) (o clusternode.Offer) {
 		o.Skills = append(o.Skills, s.Definition)
 	}
 	return o
-}
-
-// offeredTool returns the definition of a tool, without hints that this router does not believe:
-// others can't know why.
-func offeredTool(t *registry.NormalizedTool) json.RawMessage {
-	if t.Doubt == "" {
-		return t.Definition
-	}
-	return wire.DeleteMember(t.Definition, "annotations")
 }
 
 // termsOf returns the terms for calls of a server. The timeout is the longest of its tools.

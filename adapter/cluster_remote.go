@@ -117,9 +117,6 @@ func (r *remotes) Session(ctx context.Context, server string, from session.Clien
 	return stream, nil
 }
 
-// nodeIn returns the node in the name of a server, such as box in gpu@box.
-func nodeIn(server string) string { return server[strings.LastIndexByte(server, '@')+1:] }
-
 // open returns the stream, and opens it if it does not exist or has ended: for a client with these
 // capabilities if it is one client's. It waits until ctx ends.
 func (r *remotes) open(ctx context.Context, key streamKey, capabilities json.RawMessage) (*remoteStream, error) {
@@ -142,7 +139,7 @@ func (r *remotes) open(ctx context.Context, key streamKey, capabilities json.Raw
 		select {
 		case <-s.ready:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: node %q has not answered yet", session.ErrNotSent, nodeIn(key.server))
+			return nil, fmt.Errorf("%w: node %q has not answered yet", session.ErrNotSent, key.server[strings.LastIndexByte(key.server, '@')+1:])
 		}
 	}
 	return s, s.err

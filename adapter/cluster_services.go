@@ -70,15 +70,6 @@ type grouping struct {
 	sources map[string]string // the servers that have these lists
 }
 
-// newServices returns the services of a router. load returns how busy a server of another node is.
-func newServices(r *Router, load func(server string) (calls, limit int, heard uint64)) *services {
-	return &services{
-		current: r.current, writer: r.writer, registry: r.registry, log: r.options.Log.Named("cluster"),
-		keeps: r.supervisor.Keeps, load: load,
-		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string),
-	}
-}
-
 // Learn implements [cluster.Handler].
 func (s *services) Learn(ctx context.Context, entry config.Server, listing session.Session) error {
 	if s.current.load().has(entry.Name) {
@@ -134,7 +125,7 @@ func (s *services) forgetReplica(server string) {
 // forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
 func (s *services) forgetPlain(server string) {
 	if s.plain[server] && !s.current.load().has(server) {
-		s.writer.ForgetOther(server)
+		s.writer.Forget(server)
 	}
 	delete(s.plain, server)
 }
@@ -191,7 +182,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		}
 		delete(s.listed, name)
 		if !s.current.load().has(name) {
-			s.writer.ForgetOther(name)
+			s.writer.Forget(name)
 		}
 	}
 	return errors.Join(failed...)

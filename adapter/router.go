@@ -141,7 +141,8 @@ func New(c config.Config, o Options) *Router {
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins, notices: loginNotices{life: signal.NewLife()}}
 	r.members = newMembership(r)
 	r.sessions = sessions{r.supervisor, r.current, r.members}
-	r.sorting = newSorting(c, t, o)
+	r.sorting = &sorting{folder: vectorFolder(o), onDemand: o.OnDemand, log: o.Log}
+	r.sorting.adopt(c, t)
 	r.executor = execute.New(execute.Options{
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})

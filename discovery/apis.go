@@ -17,7 +17,10 @@ func flat(definition hujson.Value, tool object, description string) (packed json
 	hint, flattened := flatten(schema)
 	if flattened {
 		if hint != "" {
-			tool.put("description", hujson.String(join(description, hint)))
+			if description != "" {
+				hint = description + "\n\n" + hint
+			}
+			tool.put("description", hujson.String(hint))
 		}
 		if packed, err = pack(definition); err != nil {
 			return nil, err
@@ -99,7 +102,7 @@ func declare(o object) (changed bool) {
 // isolate moves a reference into a schema of its own if there are keywords next to it.
 func isolate(o object) (changed bool) {
 	ref := o.get("$ref")
-	if ref == nil || !slices.ContainsFunc(o.Members, isForOthers) {
+	if ref == nil || !slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return !bytes.HasPrefix(m.Name.Value.(hujson.Literal), []byte(`"$`)) }) {
 		return false
 	}
 	keyword := "anyOf"
@@ -114,11 +117,6 @@ func isolate(o object) (changed bool) {
 	o.remove("$ref")
 	o.put(keyword, parts)
 	return true
-}
-
-// isForOthers reports whether a keyword may not stand next to a reference.
-func isForOthers(m hujson.ObjectMember) bool {
-	return !bytes.HasPrefix(m.Name.Value.(hujson.Literal), []byte(`"$`))
 }
 
 // maxCopied bounds the schemas that become definitions, in bytes.

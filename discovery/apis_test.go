@@ -37,25 +37,3 @@ func TestForAPIs(t *testing.T) {
 		expect.Equal(t, string(got.Definition), raw, "%s", tc.name)
 	}
 }
-
-// Keywords of draft 3 get the words of later drafts, in a schema that says that it is of draft 3.
-func TestDraft3(t *testing.T) {
-	for old, want := range map[string]string{
-		`"extends":{"minimum":1}`:                 `"allOf":[{"minimum":1}]`,
-		`"extends":[{"minimum":1},{"maximum":2}]`: `"allOf":[{"minimum":1},{"maximum":2}]`,
-		`"disallow":"string"`:                     `"not":{"anyOf":[{"type":"string"}]}`,
-		`"disallow":["null",{"type":"object"}]`:   `"not":{"anyOf":[{"type":"null"},{"type":"object"}]}`,
-		`"disallow":["any"]`:                      `"description":"Rule: not {\"anyOf\":[{\"type\":\"any\"}]}."`,
-		`"extends":"Base"`:                        ``,
-		`"disallow":true`:                         ``,
-	} {
-		for dialect, want := range map[string]string{`"$schema":"http://json-schema.org/draft-03/schema#",`: want, "": old} {
-			raw := `{"name":"t","inputSchema":{` + dialect + `"type":"object","properties":{"a":{` + old + `}}}}`
-			got, err := Normalize("s", json.RawMessage(raw), nil)
-			expect.OK(t, err)
-			if !strings.Contains(string(got.InputSchema), `"a":{`+want+`}`) {
-				t.Errorf("%s became %s", old, got.InputSchema)
-			}
-		}
-	}
-}

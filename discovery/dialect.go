@@ -86,7 +86,6 @@ func (c *cleaner) dialect(o object) (wider bool) {
 			c.note("%s became %s", old, keyword)
 		}
 	}
-	rename("divisibleBy", "multipleOf")
 	if v := o.get("items"); v != nil && v.Value.Kind() == '[' {
 		rename("items", "prefixItems")
 		rename("additionalItems", "items")
@@ -116,36 +115,6 @@ func (c *cleaner) dialect(o object) (wider bool) {
 	}
 	c.unsaid(o)
 	return wider
-}
-
-// draft3 replaces extends and disallow, which only draft 3 has, by allOf and not.
-func draft3(o object, note func(format string, args ...any)) {
-	for _, keyword := range []string{"extends", "disallow"} {
-		v := o.get(keyword)
-		if v == nil {
-			continue
-		}
-		parts, ok := v.Value.(*hujson.Array)
-		if !ok {
-			parts = &hujson.Array{Elements: []hujson.Value{{Value: v.Value}}}
-		}
-		for i := range parts.Elements {
-			if name, ok := text(&parts.Elements[i]); ok && keyword == "disallow" {
-				parts.Elements[i].Value = member("type", hujson.String(name))
-			}
-		}
-		o.remove(keyword)
-		if slices.ContainsFunc(parts.Elements, func(v hujson.Value) bool { return v.Value.Kind() != '{' }) {
-			note("%s was left out, since it has another form", keyword)
-			continue
-		}
-		if keyword == "extends" {
-			o.put("allOf", parts)
-		} else {
-			o.put("not", member("anyOf", parts))
-		}
-		note("%s is of draft 3 and was replaced", keyword)
-	}
 }
 
 // member returns an object with one member.
@@ -182,9 +151,6 @@ func (c *cleaner) parts(keyword string, parts object) (wider bool) {
 	for i := range parts.Members {
 		v := &parts.Members[i].Value
 		names, isNames := texts(v)
-		if one, ok := text(v); ok && keyword == "dependencies" { // of draft 3
-			names, isNames = []string{one}, true
-		}
 		switch takesNames := keyword == "dependencies" || keyword == "dependentRequired"; {
 		case isSchema(v) && keyword != "dependentRequired", takesNames && isForm("required", v):
 			continue

@@ -51,8 +51,7 @@ func TestNormalizeDialects(t *testing.T) {
 		{"a list without items", `{"type":["array","null"],"maxItems":3}`, `{"type":["array","null"],"maxItems":3,"items":{}}`},
 		{"a condition without effect", `{"if":{"const":1},"properties":{"x":{"then":{"const":1},"else":false}}}`, `{"properties":{"x":{}}}`},
 		{"draft 3", `{"type":"object","properties":{"x":{"required":true},"y":{"required":false}}}`, `{"type":"object","properties":{"x":{},"y":{}},"required":["x"]}`},
-		{"draft 3, divisor", `{"divisibleBy":2}`, `{"multipleOf":2}`},
-		{"draft 3, dependencies", `{"dependencies":{"a":"b","c":["d","d"],"e":{"title":"T"},"f":3}}`, `{"dependencies":{"a":["b"],"c":["d"],"e":{"title":"T"},"f":[]}}`},
+		{"dependencies of other forms", `{"dependencies":{"a":"b","c":["d","d"],"e":{"title":"T"},"f":3}}`, `{"dependencies":{"a":[],"c":["d"],"e":{"title":"T"},"f":[]}}`},
 		{"2019-09", `{"$recursiveAnchor":true,"properties":{"x":{"$recursiveRef":"#"}}}`, `{"properties":{"x":{}}}`},
 		// wrong types
 		{"PHP's empty object", `{"type":"object","properties":[]}`, `{"type":"object"}`},

@@ -73,28 +73,28 @@ func TestHiddenName(t *testing.T) {
 
 // Prompts and resources are known by names that a person sees.
 func TestHiddenKeys(t *testing.T) {
-	if p, err := normalizePrompt("s", json.RawMessage(`{"name":"p","description":"d\u200b","arguments":[{"name":"a","description":"x\udb40\udc41"}]}`)); err != nil ||
+	if p, err := normalizePrompt("s", json.RawMessage(`{"name":"p","description":"d\u200b","arguments":[{"name":"a","description":"x\udb40\udc41"}]}`), "name"); err != nil ||
 		string(p.Definition) != `{"name":"p","description":"d","arguments":[{"name":"a","description":"x"}]}` || p.Description != "d" || len(p.Repairs) != 2 {
 		t.Errorf("%s, %q, %v", p.Definition, p.Repairs, err)
 	}
-	if _, err := normalizePrompt("s", json.RawMessage(`{"name":"p\u200b"}`)); err == nil {
+	if _, err := normalizePrompt("s", json.RawMessage(`{"name":"p\u200b"}`), "name"); err == nil {
 		t.Error("a prompt has a hidden character in its name")
 	}
-	if _, err := normalizeResource("s", json.RawMessage(`{"uri":"a://b\u202e","name":"n"}`)); err == nil {
+	if _, err := normalizeResource("s", json.RawMessage(`{"uri":"a://b\u202e","name":"n"}`), "uri"); err == nil {
 		t.Error("a resource has a hidden character in its URI")
 	}
-	if _, err := normalizeTemplate("s", json.RawMessage(`{"uriTemplate":"a://{b}\u200d","name":"n"}`)); err == nil {
+	if _, err := normalizeResource("s", json.RawMessage(`{"uriTemplate":"a://{b}\u200d","name":"n"}`), "uriTemplate"); err == nil {
 		t.Error("a template has a hidden character in its URI")
 	}
 	for _, own := range []string{"metarouter://s/a", "MetaRouter:x"} { // the router's own scheme is not a server's to give
-		if _, err := normalizeResource("s", json.RawMessage(fmt.Sprintf(`{"uri":%q,"name":"n"}`, own))); err == nil {
+		if _, err := normalizeResource("s", json.RawMessage(fmt.Sprintf(`{"uri":%q,"name":"n"}`, own)), "uri"); err == nil {
 			t.Errorf("a server lists %s", own)
 		}
-		if _, err := normalizeTemplate("s", json.RawMessage(fmt.Sprintf(`{"uriTemplate":%q,"name":"n"}`, own+"{x}"))); err == nil {
+		if _, err := normalizeResource("s", json.RawMessage(fmt.Sprintf(`{"uriTemplate":%q,"name":"n"}`, own+"{x}")), "uriTemplate"); err == nil {
 			t.Errorf("a server lists the template %s{x}", own)
 		}
 	}
-	if r, err := normalizeResource("s", json.RawMessage(`{"uri":"a://b","name":"n\ufeff"}`)); err != nil || r.Name != "n" {
+	if r, err := normalizeResource("s", json.RawMessage(`{"uri":"a://b","name":"n\ufeff"}`), "uri"); err != nil || r.Name != "n" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -107,10 +107,11 @@ func (l *lister) others(ctx context.Context) {
 	about := func(r registry.Resource) (string, []string) { return r.URI, r.Repairs }
 	if l.session.Info().Has("resources") {
 		l.offer.Resources = collect(ctx, l, source{registry.KindResource, "resources/list", "resources", "uri"}, normalizeResource, about)
-		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"}, normalizeTemplate, about)
+		l.offer.Templates = collect(ctx, l, source{registry.KindTemplate, "resources/templates/list", "resourceTemplates", "uriTemplate"}, normalizeResource, about)
 	}
 	if wire.Member(wire.Member(l.session.Info().Capabilities, "extensions"), session.SkillsExtension) != nil {
-		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"}, Skill, about)
+		l.offer.Skills = collect(ctx, l, source{registry.KindSkill, "skills/list", "skills", "uri"},
+			func(server string, raw json.RawMessage, _ string) (registry.Skill, error) { return Skill(server, raw) }, about)
 		if n := len(l.offer.Skills); n > maxSkills {
 			l.cut(registry.KindSkill, fmt.Sprintf("only the first %d of %d skills are used", maxSkills, n))
 			l.offer.Skills = l.offer.Skills[:maxSkills]
@@ -129,11 +130,11 @@ type source struct {
 // collect returns the normalized elements of a list; about returns the key and the repairs
 // of one. If the list fails, collect notes and logs that and returns nothing.
 func collect[T any](ctx context.Context, l *lister, what source,
-	normalize func(server string, raw json.RawMessage) (T, error), about func(T) (key string, repairs []string)) []T {
+	normalize func(server string, raw json.RawMessage, key string) (T, error), about func(T) (key string, repairs []string)) []T {
 	var all []T
 	seen := map[string]bool{}
 	err := l.pages(ctx, what.kind, what.method, what.member, func(i int, raw json.RawMessage) {
-		t, err := normalize(l.server, raw)
+		t, err := normalize(l.server, raw, what.key)
 		if err != nil {
 			l.drop(what.kind, label(i, raw, what.key), err.Error())
 			return

@@ -134,11 +134,25 @@ func within(whole, part json.RawMessage) json.RawMessage {
 	return whole[at:end:end]
 }
 
-// unique removes all members of o but the last of each name.
+// unique removes all but the last of the members that share a name, as nearly
+// every JSON parser does.
 func (r *repairs) unique(o object, where string) {
-	if n := o.unique(); n > 0 {
+	last := o.index()
+	if n := len(o.Members) - len(last); n > 0 {
+		o.keep(func(i int) bool { return last[o.name(i)] == i })
 		r.note("%s: removed %d members whose name comes again later", where, n)
 	}
+}
+
+// object returns a member that must be an object if it is there, with the last of its members of each name; it drops it otherwise.
+func (r *repairs) object(o object, name string) (inner object, ok bool) {
+	v := o.get(name)
+	if inner, ok = asObject(v); ok {
+		r.unique(inner, name)
+	} else if v != nil {
+		r.drop(o, name, "it must be an object and is "+kind(v))
+	}
+	return inner, ok
 }
 
 // drop removes a member that has the wrong form.
@@ -173,16 +187,10 @@ func (r *repairs) boolean(o object, name string) *bool {
 
 // annotations returns the tool's hints. Their title replaces a missing title of the tool.
 func (r *repairs) annotations(tool object, t *registry.NormalizedTool) registry.Hints {
-	v := tool.get("annotations")
-	if v == nil {
-		return registry.Hints{}
-	}
-	annotations, ok := asObject(v)
+	annotations, ok := r.object(tool, "annotations")
 	if !ok {
-		r.drop(tool, "annotations", "it must be an object and is "+kind(v))
 		return registry.Hints{}
 	}
-	r.unique(annotations, "annotations")
 	if title := r.text(annotations, "title"); t.Title == "" {
 		t.Title = title
 	}
@@ -243,12 +251,4 @@ func validExecution(v *hujson.Value) bool {
 		return true
 	}
 	return false
-}
-
-// join appends a hint to a description.
-func join(description, hint string) string {
-	if description == "" {
-		return hint
-	}
-	return description + "\n\n" + hint
 }

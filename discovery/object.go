@@ -113,16 +113,6 @@ func (o object) keep(ok func(i int) bool) {
 	o.Members = kept
 }
 
-// unique removes all but the last of the members that share a name, as nearly
-// every JSON parser does, and returns how many it removed.
-func (o object) unique() (removed int) {
-	last := o.index()
-	if removed = len(o.Members) - len(last); removed > 0 {
-		o.keep(func(i int) bool { return last[o.name(i)] == i })
-	}
-	return removed
-}
-
 // text returns the string that v is, if it is one.
 func text(v *hujson.Value) (string, bool) {
 	if v == nil || v.Value.Kind() != '"' {

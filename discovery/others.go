@@ -21,8 +21,8 @@ import (
 
 // normalizePrompt returns the prompt of one element of a prompts/list result, repaired as
 // [Normalize] repairs a tool.
-func normalizePrompt(server string, raw json.RawMessage) (registry.Prompt, error) {
-	r, definition, o, name, err := openItem(raw, "name")
+func normalizePrompt(server string, raw json.RawMessage, key string) (registry.Prompt, error) {
+	r, definition, o, name, err := openItem(raw, key)
 	if err != nil {
 		return registry.Prompt{}, err
 	}
@@ -43,23 +43,20 @@ func openItem(raw json.RawMessage, key string) (r repairs, definition hujson.Val
 	return r, definition, o, id, err
 }
 
-// normalizeResource returns the resource of one element of a resources/list result, repaired as [Normalize] repairs a tool.
-func normalizeResource(server string, raw json.RawMessage) (registry.Resource, error) {
-	return resourceOf(server, raw, "uri")
-}
-
-// normalizeTemplate returns the resource template of one element of a resources/templates/list result.
-func normalizeTemplate(server string, raw json.RawMessage) (registry.Template, error) {
-	return resourceOf(server, raw, "uriTemplate")
-}
-
-// resourceOf returns a resource. The member key has its URI, which replaces a missing name.
-func resourceOf(server string, raw json.RawMessage, key string) (registry.Resource, error) {
+// normalizeResource returns the resource, or the template, of one element of a list, repaired as [Normalize] repairs a tool. The member
+// key has its URI, which replaces a missing name.
+func normalizeResource(server string, raw json.RawMessage, key string) (registry.Resource, error) {
 	r, definition, o, uri, err := openItem(raw, key)
 	if err != nil {
 		return registry.Resource{}, err
 	}
-	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: r.name(o, uri)}
+	name, ok := text(o.get("name"))
+	if !ok {
+		r.note("name: replaced by the URI, since it must be a string")
+		o.put("name", hujson.String(uri))
+		name = uri
+	}
+	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: name}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
 	if v := o.get("size"); v != nil && key == "uri" && !(isNumber(v, 0, math.MaxFloat64) && content.IsInteger(v.Value.(hujson.Literal))) {
 		r.drop(o, "size", "it must be a whole number of bytes")
@@ -69,16 +66,6 @@ func resourceOf(server string, raw json.RawMessage, key string) (registry.Resour
 	res.Definition, err = pack(definition)
 	res.Repairs = r
 	return res, err
-}
-
-// name returns the name of a resource, or its URI if it has no name.
-func (r *repairs) name(o object, uri string) string {
-	if name, ok := text(o.get("name")); ok {
-		return name
-	}
-	r.note("name: replaced by the URI, since it must be a string")
-	o.put("name", hujson.String(uri))
-	return uri
 }
 
 // arguments removes a prompt's arguments without a name.
@@ -116,16 +103,10 @@ func (r *repairs) arguments(prompt object) {
 
 // content checks the annotations of a resource, which differ from a tool's.
 func (r *repairs) content(resource object) {
-	v := resource.get("annotations")
-	if v == nil {
-		return
-	}
-	annotations, ok := asObject(v)
+	annotations, ok := r.object(resource, "annotations")
 	if !ok {
-		r.drop(resource, "annotations", "it must be an object and is "+kind(v))
 		return
 	}
-	r.unique(annotations, "annotations")
 	if v := annotations.get("audience"); v != nil && !isAudience(v) {
 		r.drop(annotations, "audience", `it must be an array of "user" and "assistant"`)
 	}

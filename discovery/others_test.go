@@ -141,7 +141,7 @@ func TestOthersKeepBytes(t *testing.T) {
 	const icons = `"icons":[{"src":"data:,","sizes":["any"]}],"_meta":{"x" : 1.0},"x-new" :[1e400]`
 	const annotations = `"annotations":{"audience":["user","assistant"],"priority":0.50,"lastModified":"2025-01-12T15:00:58.5+02:00","x":1}`
 	prompt := `{ "arguments":[ {"name":"a","title":"A","description":"d","required":true,"x":1} , {"name":""} ] ,"name":"na\u006De","title":"T","description":"D",` + icons + ` }`
-	p, err := normalizePrompt("srv", json.RawMessage("\n"+prompt+" "))
+	p, err := normalizePrompt("srv", json.RawMessage("\n"+prompt+" "), "name")
 	if err != nil || string(p.Definition) != prompt || len(p.Repairs) > 0 {
 		t.Errorf("prompt %s, repairs %q, error %v", p.Definition, p.Repairs, err)
 	}
@@ -149,7 +149,7 @@ func TestOthersKeepBytes(t *testing.T) {
 		t.Errorf("prompt %+v", p)
 	}
 	resource := `{"uri":"file:\/\/\/x","name":"","title":"T","description":"D","mimeType":"a/b","size":1.0e3,` + annotations + `,` + icons + `}`
-	r, err := normalizeResource("srv", json.RawMessage(resource))
+	r, err := normalizeResource("srv", json.RawMessage(resource), "uri")
 	if err != nil || string(r.Definition) != resource || len(r.Repairs) > 0 {
 		t.Errorf("resource %s, repairs %q, error %v", r.Definition, r.Repairs, err)
 	}
@@ -157,7 +157,7 @@ func TestOthersKeepBytes(t *testing.T) {
 		t.Errorf("resource %+v", r)
 	}
 	template := `{"uriTemplate":"file:///{+path}","name":"n","mimeType":"a/b","size":"big",` + annotations + `}`
-	m, err := normalizeTemplate("srv", json.RawMessage(template))
+	m, err := normalizeResource("srv", json.RawMessage(template), "uriTemplate")
 	if err != nil || string(m.Definition) != template || len(m.Repairs) > 0 {
 		t.Errorf("template %s, repairs %q, error %v", m.Definition, m.Repairs, err)
 	}
@@ -173,13 +173,13 @@ func definition(kind, raw string) (definition string, repairs []string, err erro
 		t, err := Normalize("srv", json.RawMessage(raw), nil)
 		return string(t.Definition), t.Repairs, err
 	case registry.KindPrompt:
-		p, err := normalizePrompt("srv", json.RawMessage(raw))
+		p, err := normalizePrompt("srv", json.RawMessage(raw), "name")
 		return string(p.Definition), p.Repairs, err
 	case registry.KindResource:
-		r, err := normalizeResource("srv", json.RawMessage(raw))
+		r, err := normalizeResource("srv", json.RawMessage(raw), "uri")
 		return string(r.Definition), r.Repairs, err
 	}
-	t, err := normalizeTemplate("srv", json.RawMessage(raw))
+	t, err := normalizeResource("srv", json.RawMessage(raw), "uriTemplate")
 	return string(t.Definition), t.Repairs, err
 }
 

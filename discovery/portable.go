@@ -23,7 +23,6 @@ import (
 type cleaner struct {
 	r        *repairs
 	patterns bool
-	draft3   bool // the schema says that it is of draft 3
 	path     []string
 	changed  bool
 
@@ -40,9 +39,6 @@ func (c *cleaner) clean(o object) (changed bool) {
 		changed = c.names(o) || changed
 		c.rekey(o)
 	} else {
-		if c.draft3 {
-			draft3(o, c.note)
-		}
 		changed = c.types(o)
 	}
 	var stricter []string // keywords that allow less if their schemas allow more

@@ -1,8 +1,6 @@
 package discovery
 
 import (
-	"strings"
-
 	"github.com/tailscale/hujson"
 )
 
@@ -83,8 +81,7 @@ func (r *repairs) members(schema object, where string) {
 			r.note("%s: removed required, since it must be an array of strings", where)
 		}
 	}
-	dialect, _ := text(schema.get("$schema"))
-	(&cleaner{r: r, path: []string{where}, draft3: strings.Contains(dialect, "/draft-03/")}).clean(schema)
+	(&cleaner{r: r, path: []string{where}}).clean(schema)
 }
 
 // schemaObject returns the object that means the same as a boolean schema. For a value that

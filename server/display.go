@@ -60,12 +60,6 @@ func (d *display) options() *Options {
 	return o
 }
 
-// changed returns a channel that is closed when other options are in force.
-func (d *display) changed() <-chan struct{} {
-	_, changed := d.live()
-	return changed
-}
-
 // decision returns the decision between Direct and Search under the options in force.
 func (d *display) decision() *decision { return &d.current().decision }
 

@@ -105,10 +105,11 @@ func (n *notifier) baseline() *baseline {
 // notified is called after each.
 func (n *notifier) run(ctx context.Context, notified func()) {
 	defer n.router.Listen(n.pass)()
-	defer n.subscriptions.end()
+	defer close(n.subscriptions.ending)
 	var last *catalog.View // as the clients know it; may be nil
 	for {
-		changed, redisplayed := n.router.Changed(), n.display.changed()
+		changed := n.router.Changed()
+		_, redisplayed := n.display.live()
 		base := n.baseline()
 		switch {
 		case base == nil:

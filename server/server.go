@@ -137,7 +137,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 			now := s.display.options()
 			return tools.Settings{
 				RouteThreshold: now.RouteThreshold, Profile: now.Profile,
-				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
+				Code: s.display.catalogOptions().Code, Scripts: now.Scripts,
 			}
 		},
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,

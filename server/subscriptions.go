@@ -175,6 +175,3 @@ func (s *subscriptions) changed(member string, m session.Message) {
 		}
 	}
 }
-
-// end answers all requests for changes.
-func (s *subscriptions) end() { close(s.ending) }

@@ -109,6 +109,5 @@ func (h *history) level(level zapcore.Level, f *status.Fault, over bool) zapcore
 
 // reset forgets everything: another entry will run.
 func (h *history) reset() {
-	h.times, h.row, h.looping, h.logged = nil, 0, false, logged{}
-	h.backoff.Reset()
+	*h = *newHistory()
 }

@@ -31,13 +31,6 @@ type control struct {
 	abort context.CancelCauseFunc // ends the start or listing under way
 }
 
-func newControl(entry config.Server) *control {
-	return &control{
-		edited: make(chan struct{}, 1), restart: make(chan struct{}, 1), woken: make(chan struct{}, 1),
-		entry: entry, wants: entry, abort: func(error) {},
-	}
-}
-
 // edit sets a new entry, unless it is the same. changed is called before the life sees
 // the entry.
 func (c *control) edit(entry config.Server, changed func()) {

@@ -57,7 +57,10 @@ type server struct {
 // remove ends.
 func newServer(life context.Context, remove context.CancelCauseFunc, c *common, entry config.Server) *server {
 	log := c.log.With(zap.String("server", entry.Name))
-	control := newControl(entry)
+	control := &control{
+		edited: make(chan struct{}, 1), restart: make(chan struct{}, 1), woken: make(chan struct{}, 1),
+		entry: entry, wants: entry, abort: func(error) {},
+	}
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
 		public: newPublished(entry, control.woken, c.changed.Notify),

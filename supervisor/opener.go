@@ -183,7 +183,7 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 	}
 	switch entry.Transport {
 	case config.Stdio:
-		in, err = o.start(ctx, entry, resolved, on)
+		in, err = o.start(entry, resolved, on)
 	case config.Scripts:
 		in = o.inside(entry, on)
 	default:
@@ -256,7 +256,7 @@ const defaultStall = 5 * time.Minute
 
 // start starts the entry's process, and the goroutines that read from it and write to
 // it.
-func (o *opener) start(ctx context.Context, entry, resolved config.Server, on terms) (*instance, error) {
+func (o *opener) start(entry, resolved config.Server, on terms) (*instance, error) {
 	p, err := o.launcher.Start(entry, resolved, o.direct.Load())
 	if err != nil {
 		return nil, err
@@ -355,16 +355,12 @@ func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on ter
 	var in *instance
 	var end func() // ends the link, and asks the server to end the session
 	if kind == config.SSE {
-		events, err := transport.OpenEvents(ctx, site)
+		link, err := transport.OpenSSE(ctx, site, o.log)
 		if err != nil {
 			site.Close()
 			return nil, err
 		}
-		var link *transport.SSE
-		in = o.build(entry, on, kind, func(c *peer.Conn) peer.Link {
-			link = transport.NewSSE(c, events, o.log)
-			return link
-		})
+		in = o.build(entry, on, kind, link.On)
 		link.Start()
 		end = link.End
 	} else {

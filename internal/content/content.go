@@ -45,13 +45,13 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 	case "tasks/get":
 		return r.Inside("", result, "result", func(_ string, result []byte) []byte { return r.call(result) }), r.Notes()
 	case "prompts/get":
-		if r.isPending(result) {
+		if IsPending(result) {
 			break
 		}
 		result, list := r.list(r.members("the result", result, optional), "messages")
 		return r.Each(result, "messages", list, r.message), r.Notes()
 	case "resources/read":
-		if r.isPending(result) {
+		if IsPending(result) {
 			break
 		}
 		result, list := r.list(r.members("the result", result, optional), "contents")
@@ -88,8 +88,9 @@ func (r *Repairs) Note(format string, args ...any) {
 	}
 }
 
-// isPending reports whether a result of a modern server is a question.
-func (r *repairer) isPending(result []byte) bool {
+// IsPending reports whether a result of the modern era is not complete: a question to the client, or a task that will have
+// the result.
+func IsPending(result []byte) bool {
 	kind := wire.Member(result, "resultType")
 	return kind != nil && string(kind) != `"complete"`
 }

@@ -45,7 +45,10 @@ func examine(kind, declared string, value []byte) medium {
 	if !isBase64(data) {
 		var ok bool
 		if whole, ok = decode(data); !ok {
-			return insteadOf(kind, declared, data)
+			if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) { // an SVG as it is
+				return asText(declared, "text/xml", string(data))
+			}
+			return noted(kind, declared, fmt.Sprintf("its data is not base64: %q", brief(string(data))))
 		}
 		m.data = base64.StdEncoding.AppendEncode(nil, whole)
 		did = append(did, "made the data plain base64")
@@ -144,14 +147,6 @@ func decode(data []byte) (whole []byte, ok bool) {
 	}, data)
 	whole, err := base64.RawStdEncoding.AppendDecode(nil, bytes.TrimRight(plain, "="))
 	return whole, err == nil
-}
-
-// insteadOf returns the text for data that is not base64.
-func insteadOf(kind, declared string, data []byte) medium {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) { // an SVG as it is
-		return asText(declared, "text/xml", string(data))
-	}
-	return noted(kind, declared, fmt.Sprintf("its data is not base64: %q", brief(string(data))))
 }
 
 // asText returns the medium for a text, such as an SVG.

@@ -27,7 +27,7 @@ var optional = map[string]func([]byte) bool{
 
 // ofAnnotations are the members of annotations.
 var ofAnnotations = map[string]func([]byte) bool{
-	"audience": isAudience,
+	"audience": func(v []byte) bool { return areAll(v, isRole) },
 	"priority": func(v []byte) bool {
 		n, err := strconv.ParseFloat(string(v), 64)
 		return err == nil && n >= 0 && n <= 1
@@ -50,10 +50,6 @@ func isString(v []byte) bool { return v[0] == '"' }
 func IsInteger(v []byte) bool {
 	n, err := strconv.ParseFloat(string(v), 64)
 	return err == nil && n == float64(int64(n)) && n < 1<<53 && n > -1<<53
-}
-
-func isAudience(v []byte) bool {
-	return areAll(v, isRole)
 }
 
 // areAll reports whether a value is an array, and each of its elements as it must be.

@@ -77,11 +77,6 @@ type Call struct {
 	Line   int
 }
 
-// origin returns the origin of the call, as another node gets it.
-func (c *Call) origin() *session.Origin {
-	return session.NewOrigin(c.Profile, c.Rules, c.Principal, c.PrincipalName)
-}
-
 // others calls f for each parameter of the client but the name, the arguments and _meta. Those
 // are the router's to set: many servers ignore the case of names, and take the last member.
 func (c *Call) others(f func(key string, value []byte)) {

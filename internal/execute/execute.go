@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -107,7 +108,7 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 		}
 		d.leaveServer(ctx, nil)
 		result := x.addMeta(raw)
-		if cacheable && d.tool == c.Tool && !result.IsError && isFinal(raw) {
+		if cacheable && d.tool == c.Tool && !result.IsError && !content.IsPending(raw) {
 			e.cache.keep(key, raw, d.policy.Cache, d.session.Done())
 		}
 		return x.report(result, nil)
@@ -269,13 +270,6 @@ func (x *execution) failed(ctx context.Context, err error, text string) (Result,
 		return Result{}, context.Cause(ctx)
 	}
 	return x.fail(text, err), nil
-}
-
-// isFinal reports whether the result is complete: not a task that will
-// have it, nor a question to the client.
-func isFinal(raw json.RawMessage) bool {
-	kind := wire.Member(raw, "resultType")
-	return kind == nil || string(kind) == `"complete"`
 }
 
 // callParams returns the parameters for the server: its own name of the tool, the

@@ -171,7 +171,7 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 	}
 	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Asks: x.call.Script != ""}
 	if d.policy.Gateway != "" {
-		d.request.Origin = x.call.origin()
+		d.request.Origin = session.NewOrigin(x.call.Profile, x.call.Rules, x.call.Principal, x.call.PrincipalName)
 		if d.service != "" {
 			d.request.Origin.As = d.service
 		}

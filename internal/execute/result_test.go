@@ -86,8 +86,8 @@ func TestPartlyChecked(t *testing.T) {
 		checked      bool
 	}{
 		{`{"properties":{"a":{"pattern":"^[a-z]+$"}}}`, `{"a":"x"}`, true},
-		{`{"properties":{"a":{"pattern":"^(?!-)[a-z-]+$"}}}`, `{"a":"a-b"}`, true},
-		{`{"properties":{"a":{"pattern":"^(?=(a+)+$)"}}}`, `{"a":"` + strings.Repeat("a", 100) + `!"}`, false},
+		{`{"properties":{"a":{"pattern":"^(?!-)[a-z-]+$"}}}`, `{"a":"-bad"}`, false},
+		{`{"properties":{"a":{"not":{"pattern":"(?=a)"}}}}`, `{"a":"a"}`, false},
 		{`{"properties":{"a":{"pattern":"a++"}}}`, `{}`, false},
 		{`{"patternProperties":{"a++":{"type":"string"}}}`, `{"aa":1}`, false},
 	} {

@@ -62,25 +62,28 @@ func newOpener(program string) (*opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("unix", filepath.Join(folder, "socket"))
+	o := &opener{folder: folder, program: program, life: signal.NewLife(), slots: make(chan struct{}, maxOpened)}
+	o.listener, err = net.Listen("unix", filepath.Join(folder, "socket"))
 	if err == nil {
-		err = os.Mkdir(filepath.Join(folder, "bin"), 0o700)
+		err = os.Mkdir(o.bin(), 0o700)
 	}
 	if err != nil {
-		removeOpener(folder)
+		o.remove()
 		return nil, err
 	}
-	o := &opener{folder: folder, program: program, listener: l, life: signal.NewLife(), slots: make(chan struct{}, maxOpened)}
 	o.life.Go(o.serve)
 	return o, nil
 }
 
-// files returns the files to remove at the end, in this order.
-func (o *opener) files() []string {
+// files returns everything that may be in the folder, and the folder last: they are to be removed at the end, in this order.
+func (o *opener) files() (paths []string) {
 	if o == nil {
 		return nil
 	}
-	return filesOfOpener(o.folder)
+	for _, name := range shadowed {
+		paths = append(paths, filepath.Join(o.bin(), name))
+	}
+	return append(paths, o.bin(), filepath.Join(o.folder, "socket"), o.folder)
 }
 
 // environment returns the environment with the links first in its PATH. A program that
@@ -121,22 +124,14 @@ func (o *opener) close() {
 	o.life.Close(nil)
 	o.listener.Close()
 	o.life.Wait()
-	removeOpener(o.folder)
+	o.remove()
 }
 
-// removeOpener removes an opener's folder. It opens no file, since there may be too many.
-func removeOpener(folder string) {
-	for _, path := range filesOfOpener(folder) {
+// remove removes the folder. It opens no file, since there may be too many.
+func (o *opener) remove() {
+	for _, path := range o.files() {
 		os.Remove(path)
 	}
-}
-
-// filesOfOpener returns everything that may be in an opener's folder, and the folder last.
-func filesOfOpener(folder string) (paths []string) {
-	for _, name := range shadowed {
-		paths = append(paths, filepath.Join(folder, "bin", name))
-	}
-	return append(paths, filepath.Join(folder, "bin"), filepath.Join(folder, "socket"), folder)
 }
 
 func (o *opener) serve() {

@@ -73,7 +73,9 @@ func usualPlaces() []string {
 			pattern = home + rest
 		}
 		found, _ := filepath.Glob(pattern)
-		slices.SortFunc(found, newestFirst)
+		slices.SortFunc(found, func(a, b string) int { // the newest version first
+			return semver.Compare(versions().FindString(b), versions().FindString(a))
+		})
 		folders = append(folders, found...)
 	}
 	return folders
@@ -81,8 +83,3 @@ func usualPlaces() []string {
 
 // versions matches the name of a folder such as v22.3.0.
 var versions = lazy.Regexp(`v\d+\.\d+\.\d+`)
-
-// newestFirst orders paths that differ in the version in a folder's name.
-func newestFirst(a, b string) int {
-	return semver.Compare(versions().FindString(b), versions().FindString(a))
-}

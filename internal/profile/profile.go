@@ -266,10 +266,6 @@ func (c *compiled) has(i item) bool {
 	return c.hasServer(i.server) && !c.denies(i) && c.allows(i)
 }
 
-func (c *compiled) hasTool(i item, t *registry.NormalizedTool) bool {
-	return c.has(i) && (!c.config.ReadOnly || t.Reads())
-}
-
 func (c *compiled) denies(i item) bool {
 	_, denied := i.first(c.deny)
 	return denied

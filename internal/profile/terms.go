@@ -43,7 +43,7 @@ func (j *judged) add(profiles choice) bool {
 	var least terms
 	allowed := false
 	for _, c := range profiles {
-		if !c.hasTool(j.item, j.tool) {
+		if !c.has(j.item) || c.config.ReadOnly && !j.tool.Reads() {
 			continue
 		}
 		if added, ok := j.added(c); ok && (!allowed || added.compare(least) < 0) {

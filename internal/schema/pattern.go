@@ -4,9 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
-	"time"
 
-	"github.com/dlclark/regexp2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -24,7 +22,7 @@ type patterns struct {
 	known           map[string]jsonschema.Regexp
 	bytes, programs int
 	costly          bool // they are above the limits
-	unknown         bool // one is of another engine
+	unknown         bool // Go's engine does not know one
 }
 
 // A pattern is a regular expression with a known cost.
@@ -33,23 +31,8 @@ type pattern struct {
 	size int // instructions
 }
 
-// A backtracker is a regular expression that Go's engine does not know, such as one with a look-ahead. Its time may
-// grow exponentially with the text, so each match is bounded.
-type backtracker struct{ *regexp2.Regexp }
-
-const (
-	matchTimeout = 200 * time.Millisecond // of one match
-	maxSlow      = 500 * time.Millisecond // of all matches by backtrackers in one validation
-)
-
-// MatchString reports whether the expression matches, and true if that takes too long: [meter.finds] knows better.
-func (b backtracker) MatchString(text string) bool {
-	found, err := b.Regexp.MatchString(text)
-	return found || err != nil
-}
-
-// compile compiles a regular expression. An expression that no engine here knows matches everything: the server checks
-// it.
+// compile compiles a regular expression. One that Go's engine does not know, such as one with a look-ahead, matches
+// everything: the server checks it.
 func (p *patterns) compile(expr string) (jsonschema.Regexp, error) {
 	if re, ok := p.known[expr]; ok {
 		return re, nil
@@ -68,7 +51,8 @@ func (p *patterns) compile(expr string) (jsonschema.Regexp, error) {
 func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		return p.other(expr), nil
+		p.unknown = true
+		return anything(expr), nil
 	}
 	size := programSize(tree)
 	p.programs += size
@@ -76,21 +60,7 @@ func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 		return nil, errPattern
 	}
 	re, err := regexp.Compile(expr)
-	if err != nil {
-		return p.other(expr), nil
-	}
-	return pattern{re, size}, nil
-}
-
-// other compiles an expression that Go's engine does not know, as ECMAScript does.
-func (p *patterns) other(expr string) jsonschema.Regexp {
-	re, err := regexp2.Compile(expr, regexp2.ECMAScript|regexp2.Unicode)
-	if err != nil {
-		p.unknown = true
-		return anything(expr)
-	}
-	re.MatchTimeout = matchTimeout
-	return backtracker{re}
+	return pattern{re, size}, err
 }
 
 // programSize estimates the instructions of a compiled expression.
@@ -105,6 +75,7 @@ func programSize(re *syntax.Regexp) int {
 	return min(n, maxPrograms+1)
 }
 
+// anything stands for an expression that is not known.
 type anything string
 
 func (anything) MatchString(string) bool { return true }

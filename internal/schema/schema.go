@@ -46,6 +46,7 @@ type Schema struct {
 	parts   map[string]*jsonschema.Schema               // all subschemas, by location
 	same    map[*jsonschema.Schema][]*jsonschema.Schema // with which the same value is compared
 	partial bool
+	doubt   bool // whether a value fits may depend on an expression that is not known not to match
 	blind   bool // nothing depends on the content of a long string
 	keys    Keys // for the texts of faults
 }
@@ -57,7 +58,8 @@ func (s *Schema) With(k Keys) *Schema {
 	return &other
 }
 
-// IsPartial reports whether the schema has a regular expression that no engine here knows. Every string fits it.
+// IsPartial reports whether the schema has a regular expression that Go's engine does not know. Every string fits it, and every
+// value fits the schema where that could refuse one.
 func (s *Schema) IsPartial() bool { return s.partial }
 
 // Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
@@ -89,25 +91,24 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	}
 	compiled := &Schema{root: root, parts: make(map[string]*jsonschema.Schema, len(u.found)), same: u.same, partial: patterns.unknown, blind: true}
 	for _, part := range u.found {
-		loosen(part)
+		if part.Format != nil && part.Format.Name == "regex" { // one that Go does not know may be right
+			part.Format = nil
+		}
 		compiled.parts[part.Location] = part
+		compiled.doubt = compiled.doubt || patterns.unknown && hasReverse(part)
 		compiled.blind = compiled.blind && part.Pattern == nil && part.MaxLength == nil && part.Format == nil
 	}
 	return compiled, nil
 }
 
-// loosen takes rules out of a schema that can't be judged here: expressions that Go does not know may be right, and the members
-// whose names match them may be any.
-func loosen(s *jsonschema.Schema) {
-	if s.Format != nil && s.Format.Name == "regex" {
-		s.Format = nil
-	}
-	yes := true
+// hasReverse reports whether the schema has a rule that may refuse a value because an expression matches.
+func hasReverse(s *jsonschema.Schema) bool {
 	for re := range s.PatternProperties {
 		if _, unknown := re.(anything); unknown {
-			s.PatternProperties[re] = &jsonschema.Schema{Bool: &yes}
+			return true
 		}
 	}
+	return s.Not != nil || s.If != nil || s.OneOf != nil || s.MaxContains != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
 }
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.

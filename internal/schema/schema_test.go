@@ -104,7 +104,6 @@ func TestSteps(t *testing.T) {
 		"deep":                {`{"allOf":[{"items":{"$ref":"#"}}]}`, nested("[", "", "]", 9_000)},
 		"patterns and names":  {`{"patternProperties":{` + many(200, `"^(a|b#n)*[\\w.]{20}$":{}`) + `}}`, `{` + many(200, `"`+strings.Repeat("ab", 2_000)+`#n":1`) + `}`},
 		"a pattern":           {`{"pattern":"(x?){900}(x?){900}"}`, `"` + strings.Repeat("y", 100_000) + `"`},
-		"a look-ahead":        {`{"pattern":"^(?=(a+)+$)"}`, `"` + strings.Repeat("a", 100) + `!"`},
 		"an enum of objects":  {`{"items":{"not":{"enum":[` + many(3_000, `[[[[#n]]]]`) + `]}}}`, `[` + many(3_000, `[[[["#n"]]]]`) + `]`},
 		"names of properties": {`{"propertyNames":{"not":{"enum":[` + many(10_000, `"#n"`) + `]}}}`, `{` + many(2_000, `"x#n":1`) + `}`},
 		"what is unevaluated": {`{"unevaluatedProperties":false,"allOf":[` + many(1_900, `{"minProperties":1}`) + `]}`, `{` + many(2_000, `"x#n":1`) + `}`},
@@ -256,10 +255,10 @@ func TestMore(t *testing.T) {
 	}
 }
 
-// A schema is partial if no engine here knows an expression in it.
+// A schema is partial if Go's engine does not know an expression in it.
 func TestIsPartial(t *testing.T) {
 	for pattern, want := range map[string]bool{
-		`^[a-z]+$`: false, `\\d{2}`: false, `(?i)a`: false, `^(?!-)[a-z-]+$`: false, `(?<=a)b`: false, `(a)\\1`: false, `[^]`: false, `a{`: false, `(`: true, `a++`: true,
+		`^[a-z]+$`: false, `\\d{2}`: false, `(?i)a`: false, `^(?!-)[a-z-]+$`: true, `(?<=a)b`: true, `(a)\\1`: true, `[^]`: true, `a{`: false, `(`: true, `a++`: true,
 	} {
 		for _, schema := range []string{`{"properties":{"a":{"pattern":"` + pattern + `"}}}`, `{"patternProperties":{"` + pattern + `":{}}}`} {
 			s, err := Compile(json.RawMessage(schema))
@@ -269,21 +268,21 @@ func TestIsPartial(t *testing.T) {
 	}
 }
 
-// Expressions that Go's engine does not know are compared as ECMAScript does.
+// A value is never refused for an expression that Go's engine does not know, wherever that is. Other rules are judged.
 func TestLookAround(t *testing.T) {
+	const look = `{"pattern":"^(?!-)[a-z-]+$"}`
 	for _, tc := range []struct {
-		pattern, value string
-		fits           bool
+		schema, value string
+		fits          bool
 	}{
-		{`^(?!-)[a-z-]+$`, "a-b", true}, {`^(?!-)[a-z-]+$`, "-bad", false}, {`^(?!-)[a-z-]+$`, "BAD", false},
-		{`^(?=.*\\d)(?=.*[A-Z]).{8,}$`, "Abcdefg1", true}, {`^(?=.*\\d)(?=.*[A-Z]).{8,}$`, "abcdefg1", false},
-		{`(?<=\\$)\\d+`, "$5", true}, {`(?<=\\$)\\d+`, "5", false}, {`^(a|b)\\1$`, "aa", true}, {`^(a|b)\\1$`, "ab", false},
-		{`^(?!x)\\d+$`, "٣", false}, {`^(?!x)\\p{L}+$`, "é", true},
+		{look, `"a-b"`, true}, {look, `"-bad"`, true}, {`{"items":` + look + `}`, `["-"]`, true}, {`{"not":` + look + `}`, `"a"`, true}, {`{"properties":{"a":{"not":{"items":` + look + `}}}}`, `{"a":["a"]}`, true}, {`{"oneOf":[` + look + `,{"type":"string"}]}`, `"-bad"`, true}, {`{"if":` + look + `,"then":{"const":"a"}}`, `"-bad"`, true}, {`{"contains":` + look + `,"maxContains":0}`, `["-"]`, true}, {`{"patternProperties":{"^(?!-)":{"type":"null"}},"additionalProperties":false}`, `{"-a":1}`, true},
+		{`{"anyOf":[{"properties":{"a":` + look + `}}],"unevaluatedProperties":false}`, `{"b":1}`, true}, {`{"type":"string","minLength":3,"pattern":"(?<=a)b"}`, `"ab"`, false}, {`{"properties":{"a":` + look + `},"required":["a"]}`, `{}`, false},
 	} {
-		s, err := Compile(json.RawMessage(`{"pattern":"` + tc.pattern + `"}`))
-		expect.OK(t, err, "%s", tc.pattern)
-		faults, err := s.Validate(t.Context(), "a", []byte(`"`+tc.value+`"`))
-		expect.OK(t, err, "%s", tc.pattern)
-		expect.Equal(t, faults == nil && !s.IsPartial(), tc.fits, "%s and %s: %v", tc.pattern, tc.value, faults)
+		s, err := Compile(json.RawMessage(tc.schema))
+		expect.OK(t, err, "%s", tc.schema)
+		faults, err := s.Validate(t.Context(), "a", []byte(tc.value))
+		expect.OK(t, err, "%s", tc.schema)
+		expect.Equal(t, faults == nil, tc.fits, "%s and %s: %v", tc.schema, tc.value, faults)
+		expect.Equal(t, s.IsPartial(), true, "%s", tc.schema)
 	}
 }

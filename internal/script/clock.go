@@ -37,11 +37,6 @@ type clock struct {
 	waiting       func(bool) // is told whether all calls wait for persons
 }
 
-// newClock returns the clock of a script whose interpreter runs: it counts as a call.
-func newClock(limit time.Duration, waiting func(bool)) *clock {
-	return &clock{limit: limit, changed: make(chan struct{}, 1), last: time.Now(), calls: 1, waiting: waiting}
-}
-
 // add adds open calls and open waits for persons.
 func (c *clock) add(calls, pauses int) {
 	c.mu.Lock()

@@ -33,12 +33,6 @@ type CallError struct {
 
 func (e *CallError) Error() string { return e.Message }
 
-// retryable reports whether a call that failed with an error may be tried again.
-func retryable(err error) bool {
-	e, ok := errors.AsType[*CallError](err)
-	return ok && e.Retry
-}
-
 func errorf(name, format string, args ...any) *Error {
 	return &Error{Name: name, Message: fmt.Sprintf(format, args...)}
 }

@@ -66,11 +66,11 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
 		r.Waiting = func(begins bool) { outer.add(0, map[bool]int{true: 1, false: -1}[begins]) }
 	}
-	r.clock = newClock(o.Limits.Timeout, func(begins bool) {
+	r.clock = &clock{limit: o.Limits.Timeout, changed: make(chan struct{}, 1), last: time.Now(), calls: 1, waiting: func(begins bool) { // the interpreter counts as a call
 		if r.Waiting != nil {
 			r.Waiting(begins)
 		}
-	})
+	}}
 	ctx = context.WithValue(context.WithValue(ctx, hostKey{}, r), clockKey{}, r.clock)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.cpu = newProcessor(e, o.Limits.CPU, func() {
@@ -228,7 +228,8 @@ func (r *run) delivery(a reply) func() {
 			}
 		}
 		if err != nil {
-			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(prose.Cut(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(retryable(err))))
+			failed, _ := errors.AsType[*CallError](err)
+			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(prose.Cut(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(failed != nil && failed.Retry)))
 		}
 		if a.made >= 0 {
 			r.out.Calls[a.made].OK = err == nil

@@ -68,10 +68,3 @@ func (p *published) trust(entries []config.Server) {
 		}
 	}
 }
-
-// forget removes the server from the catalog. p.mu must be held.
-func (p *published) forget(server string) {
-	delete(p.known, server)
-	delete(p.older, server)
-	p.registry.Remove(server)
-}

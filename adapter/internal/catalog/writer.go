@@ -28,9 +28,7 @@ type Writer struct {
 	onDemand bool
 	lists    *zap.Logger // of faults in the lists of servers
 
-	// Also guarded by published.mu:
-	others map[string]config.Server // servers of other nodes, of which nothing is stored
-	gone   goneOffers               // of such servers, until they are listed again
+	others map[string]config.Server // servers of other nodes, of which nothing is stored; also guarded by published.mu
 }
 
 // NewWriter returns a writer that tags tools by t, and stores them below the folder dataDir unless that is "". onDemand is an
@@ -137,9 +135,6 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 	if !known {
 		before, known = w.older[entry.Name]
 	}
-	if !known {
-		before, known = w.gone.take(entry.Name)
-	}
 	if known {
 		o.LastSeen, o.Confirmed = lastSeen(before, o.Tools, w.entries[entry.Name].NewTools == "hold"), hints.Confirmed(before, o.Tools)
 	}
@@ -202,21 +197,12 @@ func (w *Writer) amend(server string, edit func(*registry.Offer)) (known bool, e
 // Known implements [supervisor.Handler].
 func (w *Writer) Known(entry config.Server) bool { return w.onDemand || w.Listed(entry) }
 
-// Forget implements [supervisor.Handler].
+// Forget implements [supervisor.Handler]. The server may be of another node.
 func (w *Writer) Forget(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget(server)
-}
-
-// ForgetOther is Forget for a server of another node. Its tools are remembered for a while: when the
-// node is back, it may have changed them.
-func (w *Writer) ForgetOther(server string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.known[server] != "" {
-		w.gone.put(server, w.offer(server))
-	}
-	w.forget(server)
+	delete(w.known, server)
+	delete(w.older, server)
 	delete(w.others, server)
+	w.registry.Remove(server)
 }

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,30 +90,6 @@ func TestOffersAreSaved(t *testing.T) {
 			t.Errorf("stored is %q when the router has ended", got)
 		}
 	})
-}
-
-// The remembered offers of servers that are gone are bounded.
-func TestGoneOffers(t *testing.T) {
-	var g goneOffers
-	for i := range maxGone + 10 {
-		g.put(fmt.Sprint(i), registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: json.RawMessage(`{}`)}}})
-	}
-	if len(g.offers) != 10 || g.bytes != 2*10 {
-		t.Errorf("%d offers, %d bytes", len(g.offers), g.bytes)
-	}
-	g.put("large", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes-1)}}})
-	expect.Equal(t, len(g.offers), 1, "offers next to a large one")
-	g.put("too large", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes+1)}}})
-	if len(g.offers) != 1 || g.bytes != maxGoneBytes-1 {
-		t.Errorf("%d offers with %d bytes", len(g.offers), g.bytes)
-	}
-	g.put("a", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x"}}})
-	if _, ok := g.take("a"); !ok {
-		t.Error("a is not remembered")
-	}
-	if _, ok := g.take("a"); ok {
-		t.Error("a is remembered twice")
-	}
 }
 
 // A tool has the tags of its server's entry, and those that its name implies.

@@ -90,8 +90,9 @@ func (l List) Equal(other List) bool {
 func (l List) Page(cursor string) (page json.RawMessage, ok bool) {
 	start := 0
 	if cursor != "" {
-		last, ok := decodeCursor(cursor)
-		if !ok {
+		b, err := base64.RawURLEncoding.DecodeString(cursor)
+		last, ok := strings.CutPrefix(string(b), cursorPrefix)
+		if err != nil || !ok {
 			return nil, false
 		}
 		i, found := slices.BinarySearchFunc(l.items, last, func(i listing, name string) int { return cmp.Compare(i.name, name) })
@@ -114,21 +115,9 @@ func (l List) Page(cursor string) (page json.RawMessage, ok bool) {
 	page = append(page, ']')
 	if end < len(l.items) {
 		page = append(page, `,"nextCursor":`...)
-		page = wire.AppendString(page, encodeCursor(l.items[end-1].name))
+		page = wire.AppendString(page, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+l.items[end-1].name)))
 	}
 	return append(page, '}'), true
 }
 
 const cursorPrefix = "after:"
-
-func encodeCursor(name string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + name))
-}
-
-func decodeCursor(cursor string) (name string, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", false
-	}
-	return strings.CutPrefix(string(b), cursorPrefix)
-}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -81,7 +82,7 @@ func completed(result json.RawMessage, info func() json.RawMessage) json.RawMess
 // cacheable adds to a result of the modern era how long it may be kept, unless
 // its server says so.
 func cacheable(result json.RawMessage) json.RawMessage {
-	if kind := wire.Member(result, "resultType"); kind != nil && string(kind) != `"complete"` {
+	if content.IsPending(result) {
 		return result
 	}
 	if wire.Member(result, "ttlMs") == nil {

@@ -27,7 +27,9 @@ func adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	case "tools/call":
 		result = a.callResult(result)
 	case "prompts/get":
-		result = a.Each(result, "messages", wire.Member(result, "messages"), a.message)
+		result = a.Each(result, "messages", wire.Member(result, "messages"), func(at string, message []byte) []byte {
+			return a.Inside(at, message, "content", a.block)
+		})
 	}
 	notes := a.Notes()
 	if notes == "" {
@@ -93,11 +95,6 @@ func (a *adapter) block(at string, block []byte) []byte {
 		return asText(block)
 	}
 	return block
-}
-
-// message adapts a message of a prompt, which has one block as its content.
-func (a *adapter) message(at string, message []byte) []byte {
-	return a.Inside(at, message, "content", a.block)
 }
 
 // asText returns a text block that holds the JSON.

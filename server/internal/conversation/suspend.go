@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,10 @@ func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 		return nil, err
 	}
 	if s == nil { // which is not so for a request that was passed on
-		s = newSuspension(r, all.prefix)
+		s = &suspension{
+			state: all.prefix + rand.Text(), principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.Rules(), current: r, last: r,
+			finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
+		}
 		s.start(r)
 	}
 	defer askThrough(r, nil)

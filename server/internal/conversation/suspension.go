@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -45,13 +44,6 @@ type question struct {
 	server  string
 	message session.Message
 	answer  chan reply
-}
-
-func newSuspension(r *Request, prefix string) *suspension {
-	return &suspension{
-		state: prefix + rand.Text(), principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.Rules(), current: r, last: r,
-		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
-	}
 }
 
 // start handles a request in a goroutine of its own, whether or not it will be

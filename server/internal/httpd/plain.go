@@ -121,8 +121,8 @@ func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.Raw
 	case err != nil && q.revoked():
 		err = identity.ErrRevoked
 	case err != nil:
-	case m.Method == "tools/call":
-		result = withSuccess(result)
+	case m.Method == "tools/call" && wire.IsObject(result) && wire.Member(result, "isError") == nil: // which clients of plain JSON-RPC often require
+		result = wire.AddMember(result, "isError", []byte("false"))
 	case m.Method == "initialize":
 		result = wire.AddMember(result, "sessionId", wire.AppendString(nil, plainSession+rand.Text()))
 	}
@@ -133,15 +133,6 @@ func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.Raw
 // clients that want one, and means nothing: no session is kept, and a client may send it back in
 // parameters or as Mcp-Session-Id.
 const plainSession = "plain-"
-
-// withSuccess adds "isError": false to the result of a tool that does not have the member:
-// clients of plain JSON-RPC often require it. Everything else stays byte for byte.
-func withSuccess(result json.RawMessage) json.RawMessage {
-	if !wire.IsObject(result) || wire.Member(result, "isError") != nil {
-		return result
-	}
-	return wire.AddMember(result, "isError", []byte("false"))
-}
 
 // restMethod returns the method that a path names, such as /mcp/tools/call; "" if it
 // names no method.

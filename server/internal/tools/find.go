@@ -155,7 +155,7 @@ func hint(r selector.Ranking, direct, scripts bool) string {
 func (f *finder) notUp(candidates []selector.Candidate, servers []string) []serverState {
 	var down []serverState
 	for _, i := range f.Router.Servers() {
-		if up(i) || off(i) {
+		if slices.Contains(calm, i.State) {
 			continue
 		}
 		unknown := i.Tools == 0 && (len(servers) == 0 || slices.Contains(servers, i.Name))
@@ -173,11 +173,8 @@ type serverState struct {
 	Reason string `json:"reason,omitempty"` // in one line
 }
 
-// up reports whether calls to the server's tools are expected to succeed.
-func up(i status.Server) bool { return i.State == "ready" || i.State == "idle" }
-
-// off reports whether the server is not meant to run.
-func off(i status.Server) bool { return i.State == "disabled" || i.State == "self" }
+// calm are the states of servers whose tools can be called, and of those that are not meant to run.
+var calm = []status.State{status.Ready, status.Idle, status.Disabled, status.Self}
 
 // idsOf returns as many IDs of candidates as fit into left bytes.
 func idsOf(candidates []selector.Candidate, left int) (ids []string) {

@@ -245,9 +245,3 @@ func (s *held) leave(owner any) {
 		}
 	}
 }
-
-// close ends all held scripts, and waits for them.
-func (s *held) close() {
-	s.leave(nil)
-	s.running.Wait()
-}

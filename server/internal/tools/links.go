@@ -49,13 +49,6 @@ func (l *links) give(owner any, uri, server string) bool {
 	return true
 }
 
-// giver returns the server that gave the client the URI, "" if none did.
-func (l *links) giver(owner any, uri string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.given[link{owner, uri}]
-}
-
 // forget drops the links of the clients for which of reports true.
 func (l *links) forget(of func(owner any) bool) {
 	l.mu.Lock()
@@ -123,4 +116,9 @@ func (r *runner) link(owner any, server string, resource []byte) []byte {
 }
 
 // Giver returns the server that gave the client the URI of a resource in a result, "" if none did.
-func (t *Tools) Giver(owner any, uri string) string { return t.results.links.giver(owner, uri) }
+func (t *Tools) Giver(owner any, uri string) string {
+	l := &t.results.links
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.given[link{owner, uri}]
+}

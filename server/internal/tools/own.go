@@ -97,7 +97,7 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	// for the string during the check. Execute gets the string: it repairs it and says so. It
 	// also compares a large object with the schema of the inner tool.
 	inner := wire.Member(args, "arguments")
-	if own.calls() && string(inner) == "null" {
+	if (own.Name == "call_tool" || own.Name == "call_read_only_tool") && string(inner) == "null" {
 		args, inner = wire.DeleteMember(args, "arguments"), nil
 	}
 	if n := len(args) - len(inner); n > own.most() {
@@ -141,9 +141,6 @@ type callArguments struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// calls reports whether the tool runs the tool that its arguments name.
-func (o ownTool) calls() bool { return o.Name == "call_tool" || o.Name == "call_read_only_tool" }
-
 // callNamed answers call_tool or call_read_only_tool.
 func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own string) (json.RawMessage, error) {
 	tool, err := t.runner.find(ctx, a.Tool, c.From)
@@ -168,12 +165,8 @@ func mayWrite(tool *registry.NormalizedTool) json.RawMessage {
 	return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID)
 }
 
-// listCategories and classifyText follow the classification protocol of vLLM semantic
+// list_categories and classify_text follow the classification protocol of vLLM semantic
 // router: their answers are JSON in a text.
-
-func (t *Tools) listCategories(ctx context.Context, _ json.RawMessage, _ *toolCall) (json.RawMessage, error) {
-	return answer(t.Router.Classifier().Categories()), nil
-}
 
 type classifyArguments struct {
 	Text              string `json:"text"`

@@ -32,31 +32,33 @@ const (
 	keptOverhead    = 512
 )
 
-// Kept bounds the texts that are kept for the clients of all servers of a router.
+// Kept are the texts that are kept for the clients of all servers of a router.
 type Kept struct {
-	mu      sync.Mutex        // guards the fields below, and the texts of the servers
-	servers map[*results]bool // those with texts
-	size    int               // of all texts
+	mu    sync.Mutex   // guards the fields below
+	texts []*keptText  // the oldest first
+	owned map[user]int // bytes of the texts of each client
+	size  int          // of all texts
 }
 
 // NewKept returns a Kept without texts.
-func NewKept() *Kept { return &Kept{servers: make(map[*results]bool)} }
+func NewKept() *Kept { return &Kept{owned: make(map[user]int)} }
 
 // results are the texts that are kept for the clients of one server, since they were longer than the limit.
 type results struct {
 	kept   *Kept
 	exists func(tool string) bool // reports whether the clients may still use the tool
 	links  links
+}
 
-	// Guarded by mu of Kept.
-	texts []*keptText // the oldest first
-	size  int
-	owned map[any]int // bytes of the texts of each client
+// A user is a client of one server; see Owner of [conversation.Request].
+type user struct {
+	server *results
+	client any
 }
 
 type keptText struct {
 	uri   string
-	owner any    // the client; see Owner of [conversation.Request]
+	owner user
 	tool  string // the ID of the tool that gave it
 	text  string
 	timer *time.Timer // forgets it
@@ -65,90 +67,78 @@ type keptText struct {
 func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
 // keep keeps the text and returns its URI, "" if the text is too long to be kept. It drops the oldest texts of the client that
-// it leaves no room for, and then texts of the largest client of the largest server.
+// it leaves no room for, and then those of the clients that have most.
 func (r *results) keep(client any, tool, text string) string {
-	k := &keptText{uri: ResultScheme + rand.Text(), owner: client, tool: tool, text: text}
-	if k.size() > maxKeptBytes {
+	t := &keptText{uri: ResultScheme + rand.Text(), owner: user{r, client}, tool: tool, text: text}
+	if t.size() > maxKeptBytes {
 		return ""
 	}
-	r.kept.mu.Lock()
-	defer r.kept.mu.Unlock()
-	for r.owned[client]+k.size() > maxKeptBytes {
-		r.dropOldest(client)
+	k := r.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.owned[t.owner]+t.size() > maxKeptBytes {
+		k.dropOldest(t.owner)
 	}
-	if r.owned == nil {
-		r.owned = make(map[any]int)
+	k.texts = append(k.texts, t)
+	k.count(t.owner, t.size())
+	t.timer = time.AfterFunc(maxKeptTime, func() { k.forget(func(other *keptText) bool { return other == t }) })
+	for k.size > maxAllKeptBytes {
+		k.dropOldest(k.largest(t))
 	}
-	r.texts = append(r.texts, k)
-	r.count(k, k.size())
-	k.timer = time.AfterFunc(maxKeptTime, func() { r.forget(func(other *keptText) bool { return other == k }) })
-	for r.kept.size > maxAllKeptBytes {
-		server, client := r.largest(k)
-		server.dropOldest(client)
-	}
-	return k.uri
+	return t.uri
 }
 
-// largest returns the client with the most bytes of the server with the most, but not one that has r's newest text alone.
-// kept.mu must be held.
-func (r *results) largest(newest *keptText) (server *results, client any) {
-	server = new(results)
-	for other := range r.kept.servers {
-		if other.size > server.size && other.texts[0] != newest {
-			server = other
-		}
-	}
+// largest returns the client with the most bytes, but not one that has the newest text alone. mu must be held.
+func (k *Kept) largest(newest *keptText) (largest user) {
 	most := 0
-	for other, bytes := range server.owned {
-		if bytes > most && (server != r || other != newest.owner || bytes > newest.size()) {
-			client, most = other, bytes
+	for owner, bytes := range k.owned {
+		if bytes > most && (owner != newest.owner || bytes > newest.size()) {
+			largest, most = owner, bytes
 		}
 	}
-	return server, client
+	return largest
 }
 
-// count adds the bytes of a text, or subtracts them. kept.mu must be held.
-func (r *results) count(k *keptText, bytes int) {
-	r.size += bytes
-	r.kept.size += bytes
-	if r.owned[k.owner] += bytes; r.owned[k.owner] == 0 {
-		delete(r.owned, k.owner)
-	}
-	if r.kept.servers[r] = true; r.size == 0 {
-		delete(r.kept.servers, r)
+// count adds the bytes of a text, or subtracts them. mu must be held.
+func (k *Kept) count(owner user, bytes int) {
+	k.size += bytes
+	if k.owned[owner] += bytes; k.owned[owner] == 0 {
+		delete(k.owned, owner)
 	}
 }
 
-// dropOldest forgets the oldest text of a client. kept.mu must be held.
-func (r *results) dropOldest(client any) {
-	r.drop(slices.IndexFunc(r.texts, func(k *keptText) bool { return k.owner == client }))
+// dropOldest forgets the oldest text of a client. mu must be held.
+func (k *Kept) dropOldest(owner user) {
+	i := slices.IndexFunc(k.texts, func(t *keptText) bool { return t.owner == owner })
+	k.dropped(k.texts[i])
+	k.texts = slices.Delete(k.texts, i, i+1)
 }
 
-// drop forgets the text of an index. kept.mu must be held.
-func (r *results) drop(i int) {
-	k := r.texts[i]
-	k.timer.Stop()
-	r.texts = slices.Delete(r.texts, i, i+1)
-	r.count(k, -k.size())
+// dropped ends what there is of a text besides its place in the list. mu must be held.
+func (k *Kept) dropped(t *keptText) {
+	t.timer.Stop()
+	k.count(t.owner, -t.size())
 }
 
 // forget drops some texts.
-func (r *results) forget(some func(*keptText) bool) {
-	r.kept.mu.Lock()
-	defer r.kept.mu.Unlock()
-	for i, k := range slices.Backward(r.texts) {
-		if some(k) {
-			r.drop(i)
+func (k *Kept) forget(some func(*keptText) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.texts = slices.DeleteFunc(k.texts, func(t *keptText) bool {
+		drop := some(t)
+		if drop {
+			k.dropped(t)
 		}
-	}
+		return drop
+	})
 }
 
 // find returns a text that the client may read: the tool that gave it must still exist for it.
 func (r *results) find(client any, uri string) (text string, ok bool) {
 	var found *keptText
 	r.kept.mu.Lock()
-	if i := slices.IndexFunc(r.texts, func(k *keptText) bool { return k.uri == uri && k.owner == client }); i >= 0 {
-		found = r.texts[i]
+	if i := slices.IndexFunc(r.kept.texts, func(t *keptText) bool { return t.uri == uri && t.owner == user{r, client} }); i >= 0 {
+		found = r.kept.texts[i]
 	}
 	r.kept.mu.Unlock()
 	if found == nil || !r.exists(found.tool) {

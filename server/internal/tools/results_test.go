@@ -31,7 +31,7 @@ func TestKeptResults(t *testing.T) {
 		held := func() (bytes, texts int) {
 			r.kept.mu.Lock() // which timers want too
 			defer r.kept.mu.Unlock()
-			return r.kept.size, len(r.texts)
+			return r.kept.size, len(r.kept.texts)
 		}
 		mine := r.keep("me", "a:b", "text")
 		if text, ok := r.find("me", mine); !ok || text != "text" {
@@ -65,7 +65,7 @@ func TestKeptResults(t *testing.T) {
 		if bytes, texts := held(); bytes > maxAllKeptBytes {
 			t.Errorf("%d bytes are kept, in %d texts", bytes, texts)
 		}
-		r.forget(func(k *keptText) bool { return k.owner == 19 })
+		r.kept.forget(func(k *keptText) bool { return k.owner.client == 19 })
 		if _, texts := held(); texts != 9 { // 7 long ones, and those of you and me
 			t.Errorf("%d texts stay", texts)
 		}
@@ -106,24 +106,24 @@ func TestKeptShortResults(t *testing.T) {
 	for range maxKeptBytes / keptOverhead * 5 / 4 {
 		r.keep("me", "a:b", "short")
 	}
-	if n := len(r.texts); n > maxKeptBytes/keptOverhead {
+	if n := len(r.kept.texts); n > maxKeptBytes/keptOverhead {
 		t.Errorf("%d texts are kept", n)
 	}
 	(&Tools{results: r}).Clear()
-	if len(r.kept.servers)+len(r.owned)+r.kept.size != 0 {
+	if len(r.kept.texts)+len(r.kept.owned)+r.kept.size != 0 {
 		t.Errorf("%d bytes stay", r.kept.size)
 	}
 }
 
-// The texts of many servers are within one bound, and what a server that keeps more and more can
-// evict is its own. A server that has ended keeps nothing.
+// The texts of many servers are within one bound, and a client that keeps less than others do keeps it. A server that has
+// ended keeps nothing.
 func TestKeptResultsOfManyServers(t *testing.T) {
 	common := NewKept()
 	var servers []*results
 	for range 50 {
 		servers = append(servers, &results{kept: common, exists: anyTool})
 	}
-	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 5<<20))
+	modest := servers[0].keep("me", "a:b", strings.Repeat("x", 3<<20))
 	for client := range 200 {
 		newest := servers[1].keep(client, "a:b", strings.Repeat("x", 4<<20-client))
 		if _, ok := servers[1].find(client, newest); !ok {
@@ -131,7 +131,7 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 		}
 	}
 	if _, ok := servers[0].find("me", modest); !ok {
-		t.Error("a server with more evicted it")
+		t.Error("clients with more evicted it")
 	}
 	if _, ok := servers[1].find("me", modest); ok {
 		t.Error("another server finds it")
@@ -146,5 +146,5 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 	for _, r := range servers {
 		(&Tools{results: r}).Clear()
 	}
-	expect.Equal(t, common.size+len(common.servers), 0, "bytes stay")
+	expect.Equal(t, common.size+len(common.texts)+len(common.owned), 0, "bytes stay")
 }

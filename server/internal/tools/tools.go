@@ -80,7 +80,6 @@ type Options struct {
 // Settings may change while the router runs.
 type Settings struct {
 	RouteThreshold float64 // confidence below which route_task runs no tool by itself
-	Rules          any     // that limit the clients, as JSON can write them
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 	Code           bool    // the mode is "code"
 	Scripts        bool    // clients may run scripts
@@ -120,12 +119,14 @@ func New(o Options) *Tools {
 	found := &finder{&o}
 	routes := &taskRouter{&o, t.runner, found}
 	handlers := map[string]ownHandler{
-		"find_tools":      handler("find_tools", found.find),
-		"describe_tools":  handler("describe_tools", found.describe),
-		"route_task":      handler("route_task", routes.route),
-		"read_result":     handler("read_result", t.results.read),
-		"list_categories": t.listCategories,
-		"classify_text":   handler("classify_text", t.classifyText),
+		"find_tools":     handler("find_tools", found.find),
+		"describe_tools": handler("describe_tools", found.describe),
+		"route_task":     handler("route_task", routes.route),
+		"read_result":    handler("read_result", t.results.read),
+		"list_categories": func(context.Context, json.RawMessage, *toolCall) (json.RawMessage, error) {
+			return answer(o.Router.Classifier().Categories()), nil
+		},
+		"classify_text": handler("classify_text", t.classifyText),
 	}
 	for _, name := range []string{"call_tool", "call_read_only_tool"} {
 		handlers[name] = handler(name, func(ctx context.Context, a callArguments, c *toolCall) (json.RawMessage, error) {
@@ -146,17 +147,20 @@ func New(o Options) *Tools {
 // Forget drops all that is kept for a client that has left; see Owner of
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
-	t.results.forget(func(k *keptText) bool { return k.owner == owner })
+	t.results.kept.forget(func(k *keptText) bool { return k.owner == user{t.results, owner} })
 	t.results.links.forget(func(of any) bool { return of == owner })
 	t.runner.held.leave(owner)
 }
 
 // Close ends the held scripts, and waits for them.
-func (t *Tools) Close() { t.runner.held.close() }
+func (t *Tools) Close() {
+	t.runner.held.leave(nil)
+	t.runner.held.running.Wait()
+}
 
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
-	t.results.forget(func(*keptText) bool { return true })
+	t.results.kept.forget(func(k *keptText) bool { return k.owner.server == t.results })
 	t.results.links.forget(func(any) bool { return true })
 }
 

@@ -101,7 +101,7 @@ func unfetched(name string) Job {
 			Transport: config.Stdio, Command: "npx", Args: []string{"-y", name}, StartTimeout: 3 * time.Minute,
 			Env: map[string]string{"npm_config_cache": "/no/such/folder"},
 		},
-		Doing: func(string) {},
+		Doing: func(string) {}, Hide: func(text string) string { return text },
 	}
 }
 

@@ -44,18 +44,11 @@ type Job struct {
 	Entry config.Server
 	// Resolved is the entry with the values of its references to secrets; may be nil.
 	Resolved *config.Server
-	Hide     func(string) string // replaces these values in a text; nil for nothing
+	Hide     func(string) string // replaces these values in a text
 	Doing    func(what string)   // called with the step that the start waits for; "" is the server itself
 	Wanted   <-chan struct{}     // closed when someone waits for the server; nil for never
 	LogFile  *process.LogFile    // for the stderr of package runners
 	Log      *zap.Logger
-}
-
-func (j Job) hide(text string) string {
-	if j.Hide == nil {
-		return text
-	}
-	return j.Hide(text)
 }
 
 // A Direct is the command that npx or uvx would run for an entry, which is started without
@@ -78,7 +71,7 @@ func (l *Launcher) Start(entry, resolved config.Server, d *Direct) (*process.Pro
 	}
 	if d != nil && SameProcess(d.entry, entry) {
 		if _, err := os.Stat(d.plan.Path); err == nil {
-			c = d.plan.apply(c)
+			c = process.Command{Path: d.plan.Path, Args: d.plan.Args, Env: slices.Concat(c.Env, d.plan.Set), Dir: c.Dir, KeepStrays: c.KeepStrays}
 		}
 	}
 	return l.starter.Start(contain(c, resolved))

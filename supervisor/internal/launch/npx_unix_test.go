@@ -17,7 +17,7 @@ func TestPlanInAnExposedFolder(t *testing.T) {
 	dir := t.TempDir()
 	l := &Launcher{dataDir: dir}
 	c := process.Command{Path: "npx", Args: []string{"pkg@1.2.3"}}
-	l.keep(c, &plan{Path: "/bin/planned"}, Job{}.hide)
+	l.keep(c, &plan{Path: "/bin/planned"}, func(text string) string { return text })
 	if p, ok := l.recall(c); !ok || p.Path != "/bin/planned" {
 		t.Fatalf("%v, %v", p, ok)
 	}

@@ -28,11 +28,6 @@ type plan struct {
 	Set  []string `json:"set"` // variables that the runner adds or changes, as NAME=value
 }
 
-// apply returns the command to run instead of the runner.
-func (p *plan) apply(runner process.Command) process.Command {
-	return process.Command{Path: p.Path, Args: p.Args, Env: slices.Concat(runner.Env, p.Set), Dir: runner.Dir, KeepStrays: runner.KeepStrays}
-}
-
 // packageOf returns the package of the plan's program, as name@version; "" if that is unknown.
 func (f fetch) packageOf(p *plan) string {
 	if f.use.ByNPM() {
@@ -102,7 +97,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	fence := hex.EncodeToString(random[:])
 	asked.Env = append(slices.Clip(asked.Env), process.ReportVariable+"="+fence)
 	conceal := job.Entry.Launch().Concealer()
-	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
+	words := process.NewTail(func(text string) string { return conceal(job.Hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) *FetchError {
 		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
@@ -120,7 +115,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	case p == nil:
 		job.Log.Debug("running "+f.use.By+" as it is written", zap.String("because", why))
 	case exact != "" && f.packageOf(p) == exact:
-		l.keep(written, p, job.hide)
+		l.keep(written, p, job.Hide)
 	}
 	return p, nil
 }

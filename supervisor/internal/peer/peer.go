@@ -43,8 +43,13 @@ func New(h Host, open func(*Conn) Link) *Peer {
 		host:   h, Life: signal.NewLife(),
 	}
 	p := &Peer{Conn: c}
-	p.Questions = newQuestions(c)
-	p.Subscriptions = newSubscriptions(c, p.notify)
+	p.Questions = &Questions{
+		conn: c, seats: make(chan struct{}, maxAsked), open: make(map[string]*question),
+		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
+	}
+	p.Subscriptions = &Subscriptions{
+		conn: c, notify: p.notify, turn: make(chan struct{}, 1), edits: make(chan struct{}, 1), count: make(map[string]int),
+	}
 	c.handle = p.handle
 	c.link = open(c)
 	return p

@@ -70,14 +70,6 @@ type question struct {
 	noRoots bool            // it is answered with an empty list, since no client with roots is meant
 }
 
-func newQuestions(c *Conn) *Questions {
-	return &Questions{
-		conn: c, seats: make(chan struct{}, maxAsked),
-		open:    make(map[string]*question),
-		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
-	}
-}
-
 // answer gets the server's request answered by the client that it is meant for. It
 // does not wait for the answer.
 func (q *Questions) answer(m wire.Message, origin int64) error {

@@ -49,13 +49,6 @@ type Subscriptions struct {
 	news   signal.Change  // of agreed
 }
 
-func newSubscriptions(c *Conn, notify func(session.Message)) *Subscriptions {
-	return &Subscriptions{
-		conn: c, notify: notify, turn: make(chan struct{}, 1), edits: make(chan struct{}, 1),
-		count: make(map[string]int),
-	}
-}
-
 // add subscribes to the resource until cancel is called.
 func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err error) {
 	select {

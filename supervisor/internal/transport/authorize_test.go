@@ -216,7 +216,7 @@ func TestEndpointStaysHome(t *testing.T) {
 		}))
 		s, err := NewSite(h.URL, Access{Tokens: &fakeTokens{}}, "1")
 		expect.OK(t, err)
-		if _, err := OpenEvents(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another place") {
+		if _, err := OpenSSE(t.Context(), s, nil); err == nil || !strings.Contains(err.Error(), "another place") {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 		s.Close()

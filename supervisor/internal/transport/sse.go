@@ -15,62 +15,55 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
-// Events is the open event stream of a server of revision 2024-11-05.
-type Events struct {
-	site   *Site
-	stream *wire.EventReader
-	body   io.Closer
-	to     string          // the url to which messages are posted
-	ctx    context.Context // of the stream, and of all requests of the session
-	abort  context.CancelFunc
-}
-
-// OpenEvents opens the event stream of the server at the site, and waits until ctx
-// ends for the url that messages are posted to. [NewSSE] uses the stream.
-func OpenEvents(ctx context.Context, s *Site) (_ *Events, err error) {
-	e := &Events{site: s}
-	e.ctx, e.abort = context.WithCancel(context.Background()) // longer than ctx
-	opened := context.AfterFunc(ctx, e.abort)
-	defer func() {
-		if !opened() || err != nil {
-			e.abort()
-		}
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
-	resp, err := s.events(e.ctx, func() (*http.Request, error) {
-		return s.request(e.ctx, http.MethodGet, s.url.String(), eventStream, nil)
-	})
-	if err != nil {
-		return nil, err
-	}
-	e.stream, e.body = wire.NewEventReader(resp.Body, wire.MaxLine), resp.Body
-	if e.to, err = endpoint(e.stream, resp.Request.URL); err != nil {
-		resp.Body.Close()
-		return nil, err
-	}
-	return e, nil
-}
-
 // SSE is the link over HTTP with SSE, the transport of revision 2024-11-05: messages
 // to the server are POSTs to a url that it names, and all that it sends comes on one
 // event stream. The session is over when that ends.
 type SSE struct {
 	poster
-	opened *Events
+	stream *wire.EventReader
+	body   io.Closer
+	to     string // the url to which messages are posted
 }
 
-// NewSSE returns a link over the event stream.
-func NewSSE(c *peer.Conn, e *Events, log *zap.Logger) *SSE {
-	return &SSE{poster{c, e.site, log, make(chan struct{}, maxLater), e.ctx, e.abort}, e}
+// OpenSSE opens the event stream of the server at the site, and waits until ctx
+// ends for the url that messages are posted to. [SSE.On] and [SSE.Start] come next.
+func OpenSSE(ctx context.Context, s *Site, log *zap.Logger) (_ *SSE, err error) {
+	l := &SSE{poster: poster{site: s, log: log, later: make(chan struct{}, maxLater)}}
+	l.ctx, l.abort = context.WithCancel(context.Background()) // longer than ctx
+	opened := context.AfterFunc(ctx, l.abort)
+	defer func() {
+		if !opened() || err != nil {
+			l.abort()
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	resp, err := s.events(l.ctx, func() (*http.Request, error) {
+		return s.request(l.ctx, http.MethodGet, s.url.String(), eventStream, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.stream, l.body = wire.NewEventReader(resp.Body, wire.MaxLine), resp.Body
+	if l.to, err = endpoint(l.stream, resp.Request.URL); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// On returns the link, which is the connection's from now on.
+func (l *SSE) On(c *peer.Conn) peer.Link {
+	l.conn = c
+	return l
 }
 
 // Start begins to read the event stream, until the session ends.
 func (l *SSE) Start() {
-	l.opened.stream.Open = &l.conn.OpenEvent
+	l.stream.Open = &l.conn.OpenEvent
 	l.conn.Go(func() {
-		defer l.opened.body.Close()
+		defer l.body.Close()
 		l.read()
 	})
 }
@@ -95,7 +88,7 @@ func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 
 // read receives the server's messages until its stream ends.
 func (l *SSE) read() {
-	_, err := l.events(l.opened.stream, false, func(ev wire.Event) bool {
+	_, err := l.events(l.stream, false, func(ev wire.Event) bool {
 		if isMessage(ev, false) {
 			receiveAll(l.conn, l.site.HideTokens(ev.Data), func(m wire.Message) error {
 				l.site.hideError(&m)
@@ -148,7 +141,7 @@ func (l *SSE) deliver(ctx context.Context, o *peer.Outgoing) {
 
 func (l *SSE) post(ctx context.Context, o *peer.Outgoing) error {
 	resp, err := l.site.patient(ctx, o.Repeatable, func() (*http.Request, error) {
-		r, err := l.site.request(ctx, http.MethodPost, l.opened.to, "*/*", o.Line)
+		r, err := l.site.request(ctx, http.MethodPost, l.to, "*/*", o.Line)
 		if err == nil {
 			trace(r.Header, o)
 		}
