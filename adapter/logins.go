@@ -34,14 +34,11 @@ type accounts struct {
 func (a *accounts) Logins() *login.Logins { return a.logins }
 
 // BeginLogin begins a login at a server of the configuration; r.Server is set here. The login is for r.By alone if each user has
-// one. The Way is Device if the entry's grant is.
+// one.
 func (a *accounts) BeginLogin(ctx context.Context, server string, r login.Request) (*login.Pending, error) {
 	var err error
 	if r.Server, err = a.supervisor.LoginServer(ctx, server, r.By); err != nil {
 		return nil, err
-	}
-	if r.Server.Settings.Grant == oauth.DeviceCode {
-		r.Way = login.Device
 	}
 	return a.logins.Begin(ctx, r)
 }

@@ -25,6 +25,7 @@ type account struct {
 	mu     sync.Mutex // guards the fields below
 	seen   string     // the token that was read last, as mark identifies it
 	reason status.LoginReason
+	steps  map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
 }
 
 // read returns the login in the store, nil if the server has no login.
@@ -119,7 +120,8 @@ func (a *account) saved(ctx context.Context) (*storedLogin, error) {
 	return l, nil
 }
 
-// save replaces the login in the store, without a secret that the settings have: it has one place.
+// save replaces the login in the store, under the lock of refreshes and without a secret that the settings have: it has one
+// place. Changed fires, and no login is needed any more.
 func (a *account) save(ctx context.Context, l storedLogin) error {
 	if c := &l.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
 		c.Secret = ""
@@ -271,28 +273,18 @@ func (a *account) permit(ctx context.Context, issuer string, pin bool) error {
 	if key == "" {
 		return nil
 	}
-	check := func(c *content) error {
+	return a.store.edit(ctx, func(c *content) error {
 		kept := c.Pins[key]
-		if kept == "" || kept == issuer {
+		switch {
+		case kept == "" && pin:
+			makeRoom(c.Pins, key, maxPins)
+			c.Pins[key] = issuer
 			return nil
+		case kept == "", kept == issuer:
+			return errUnchanged
 		}
 		return fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
 			issuer, kept, kept, a.server.Name)
-	}
-	c, err := a.store.read(ctx, true)
-	if err != nil {
-		return err
-	}
-	if !pin || c.Pins[key] != "" {
-		return check(c)
-	}
-	return a.store.edit(ctx, func(c *content) error {
-		if err := check(c); err != nil {
-			return err
-		}
-		makeRoom(c.Pins, key, maxPins)
-		c.Pins[key] = issuer
-		return nil
 	})
 }
 
