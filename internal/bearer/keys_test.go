@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -344,7 +346,7 @@ func TestDefaultClient(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p.set(func() { p.metadata = tt.metadata })
-			v := New(Options{})
+			v := New(Options{Log: zap.NewNop()})
 			defer v.Close()
 			_, err := v.Verify(t.Context(), []Issuer{{URL: site.URL, KeysURL: tt.keysURL}}, sign(k, jose.ES256, nil, claims(object{"iss": site.URL})), resource)
 			if (err == nil) != tt.ok {
