@@ -71,7 +71,7 @@ func byCertificate(r *http.Request, c *Sender) *Grant {
 	}
 	hash, ok := c.Rules.judge.Certificate(r.TLS.VerifiedChains[0][0])
 	for who, g := range c.Rules.grants {
-		if ok && who.Hash == hash {
+		if ok && hash != "" && who.Hash == hash {
 			return g
 		}
 	}
