@@ -151,7 +151,7 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	}
 	asking, withdraw := context.WithCancelCause(ctx)
 	defer withdraw(nil)
-	defer context.AfterFunc(pending.Over(), func() { withdraw(errLoginOver) })()
+	defer context.AfterFunc(pending.Over, func() { withdraw(errLoginOver) })()
 	result, err := from.Ask(asking, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
 		"mode": "url", "url": url, "message": question,
 	})})
@@ -233,7 +233,7 @@ func (n *loginNotices) follow(home Client, pending *login.Pending) {
 		return
 	}
 	n.life.Go(func() {
-		<-pending.Over().Done()
+		<-pending.Over.Done()
 		n.due.Delete(notice)
 		home.Notify("metarouter", session.Message{Method: "notifications/elicitation/complete", Params: json.RawMessage(wire.Marshal(map[string]string{"elicitationId": pending.ID}))})
 	})

@@ -34,14 +34,11 @@ type accounts struct {
 func (a *accounts) Logins() *login.Logins { return a.logins }
 
 // BeginLogin begins a login at a server of the configuration; r.Server is set here. The login is for r.By alone if each user has
-// one. The Way is Device if the entry's grant is.
+// one.
 func (a *accounts) BeginLogin(ctx context.Context, server string, r login.Request) (*login.Pending, error) {
 	var err error
 	if r.Server, err = a.supervisor.LoginServer(ctx, server, r.By); err != nil {
 		return nil, err
-	}
-	if r.Server.Settings.Grant == oauth.DeviceCode {
-		r.Way = login.Device
 	}
 	return a.logins.Begin(ctx, r)
 }
@@ -153,7 +150,7 @@ func (a *accounts) Personal() bool {
 // UserValues returns the names of the values that each user sets, and which of them a principal has set: of servers that their profile
 // shows, of all if it is "".
 func (a *accounts) UserValues(_ context.Context, principal, of string) (set map[string]bool, err error) {
-	v, err := ownVault()
+	v, err := vault.Own()
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +177,7 @@ func (a *accounts) SetUserValue(ctx context.Context, principal, of, name, value 
 	if _, known := set[name]; err != nil || !known {
 		return cmp.Or(err, errors.New("no server needs a value of this name"))
 	}
-	v, err := ownVault()
+	v, err := vault.Own()
 	if err != nil {
 		return err
 	}
@@ -198,12 +195,6 @@ func (a *accounts) SetUserValue(ctx context.Context, principal, of, name, value 
 		a.supervisor.EndUser(principal)
 	}
 	return err
-}
-
-// ownVault returns the user's store of secrets.
-func ownVault() (*vault.Vault, error) {
-	own, err := configpath.Own()
-	return vault.Of(own), err
 }
 
 // ownLogins returns the user's store of logins, in memory only if the place of it is not known.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -59,10 +58,10 @@ func (d *reports) examineSecret(offset int, name string) {
 	if !d.env.examines {
 		return
 	}
-	own, err := configpath.Own()
+	own, err := vault.Own()
 	if err != nil {
 		d.examined(offset, severityError, message("the secret %s is not set: %v", name, err), "set HOME")
-	} else if names, err := vault.Of(own).Names(); err != nil {
+	} else if names, err := own.Names(); err != nil {
 		d.examined(offset, severityError, message("the secret %s can't be read: %v", name, err), "run 'metarouter secret list'")
 	} else if !slices.Contains(names, name) {
 		d.examined(offset, severityError, message("the secret %s is not set", name), "run: "+vault.SetCommand(name))

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -65,10 +64,10 @@ func TestReferences(t *testing.T) {
 	if got, want := missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}; !reflect.DeepEqual(got, want) {
 		t.Errorf("missing %q, want %q", got, want)
 	}
-	own, err := configpath.Own()
+	own, err := vault.Own()
 	expect.OK(t, err)
 	for _, name := range []string{"GH", "input-key"} {
-		_, err := vault.Of(own).Set(t.Context(), name, "value")
+		_, err := own.Set(t.Context(), name, "value")
 		expect.OK(t, err)
 	}
 	if got := missing(); len(got) > 0 {

@@ -25,7 +25,7 @@ func WithSecrets(ctx context.Context, c config.Config, guard []string, log *zap.
 	}
 	resolver := resolve.New(ownSecrets(), run)
 	return c.WithSecrets(func(r config.Referring) (string, error) {
-		resolved, err := resolver.Server(nil).Resolve(ctx, config.Server{URL: r.Text, References: r.References})
+		resolved, err := resolver.Server(nil, nil).Resolve(ctx, config.Server{URL: r.Text, References: r.References})
 		return resolved.URL, err
 	})
 }

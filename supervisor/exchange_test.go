@@ -166,7 +166,7 @@ func TestExchangeRefusals(t *testing.T) {
 		"access_denied":          `add the router's "clientId" to the audience`,
 		"invalid_request":        "log in to the issuer again",
 		"unsupported_grant_type": `permit this client token exchange there`,
-		"invalid_client":         `an administrator must correct "clientId" and "clientSecret"`,
+		"invalid_client":         `or "clientId" and "clientSecret" of this issuer`,
 	} {
 		i.refuses = code
 		_, err := i.of().Token(t.Context())

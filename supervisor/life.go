@@ -64,7 +64,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
 		public: newPublished(entry, control.woken, c.changed.Notify),
-		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name), running: signal.NewLife(),
+		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(nil, c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name), running: signal.NewLife(),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
 	s.opener.began, s.opener.hear, s.opener.text = s.public.opened, s.hear, s.public.printsText

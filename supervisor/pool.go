@@ -221,7 +221,7 @@ func (p *pool) begin(shared *instance, of use, on terms) *clientSession {
 	life, end := context.WithCancelCause(on.user.within(p.generation))
 	if on.user != nil && shared == nil {
 		on.user.life = life
-		on.user.secrets = p.opener.resolver.For(resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
+		on.user.secrets = p.opener.resolver.Server(&resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
 	}
 	c := &clientSession{
 		of: of, on: on, life: life, end: end, ready: make(chan struct{}),

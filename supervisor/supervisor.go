@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -142,11 +141,11 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 
 // ownSecrets returns the user's store of secrets, nil if the place of it is not known.
 func ownSecrets() resolve.Store {
-	own, err := configpath.Own()
+	own, err := vault.Own()
 	if err != nil {
 		return nil
 	}
-	return vault.Of(own)
+	return own
 }
 
 // errRemoved is the cause by which a server's context ends when its entry has

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // maxTail is how much of the end of a file is read to find its last line.
@@ -58,7 +59,7 @@ func (f *file) append(ctx context.Context, entries []Entry) error {
 	var lines []byte
 	for _, e := range append(slices.Clip(f.notes), entries...) {
 		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && (size == 0 || shifted) && len(lines) == 0
-		line := e.line()
+		line := wire.Marshal(e)
 		lines = append(append(lines, line...), '\n')
 		at = chain{e.Seq, hashOf(line)}
 	}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // timeFormat is RFC 3339 in UTC with milliseconds.
@@ -34,9 +32,6 @@ func now() string { return time.Now().UTC().Format(timeFormat) }
 func entryOf(action, reason string) Entry {
 	return Entry{Time: now(), Event: Event{Action: action, Outcome: Failed, Reason: reason}}
 }
-
-// line returns an entry as a line of JSON, without its end.
-func (e Entry) line() []byte { return wire.Marshal(e) }
 
 var errNoEntry = errors.New("it is no event of this log")
 

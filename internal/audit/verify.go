@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,6 @@ type line struct {
 	text   []byte // without its end; valid until the next line is read
 	file   string
 	number int // in its file, from 1
-	half   bool
 }
 
 // fault returns the error about a line that is not intact.
@@ -99,17 +99,18 @@ func eachLine(ctx context.Context, f *os.File, name string, do func(line) error)
 	r := bufio.NewReaderSize(io.LimitReader(f, info.Size()), 2*maxLine)
 	for number := 1; ctx.Err() == nil; number++ {
 		text, err := r.ReadSlice('\n')
+		at := line{bytes.TrimSuffix(text, []byte("\n")), name, number}
 		switch {
 		case errors.Is(err, io.EOF) && len(text) == 0:
 			return nil
 		case errors.Is(err, io.EOF):
-			return do(line{text, name, number, true})
+			return at.fault("the line has no end: it was cut, or a process ended while it wrote; the next event that is written notes that")
 		case errors.Is(err, bufio.ErrBufferFull):
-			return line{file: name, number: number}.fault("the line is longer than any event (%d bytes): it was edited, or is damaged", maxLine)
+			return at.fault("the line is longer than any event (%d bytes): it was edited, or is damaged", maxLine)
 		case err != nil:
 			return err
 		}
-		if err := do(line{text[:len(text)-1], name, number, false}); err != nil {
+		if err := do(at); err != nil {
 			return err
 		}
 	}
@@ -126,9 +127,6 @@ type verifier struct {
 
 // next checks a line.
 func (v *verifier) next(l line) error {
-	if l.half {
-		return l.fault("the line has no end: it was cut, or a process ended while it wrote; the next event that is written notes that")
-	}
 	e, err := parse(l.text)
 	if err != nil {
 		return l.fault("this is no event: the line was edited, or is damaged")

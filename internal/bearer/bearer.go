@@ -25,6 +25,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -59,7 +60,7 @@ type Issuer struct {
 // Options of a [Verifier].
 type Options struct {
 	Client func(Issuer) *http.Client // for requests to an issuer; nil is [oauth.NewHTTPClient]
-	Log    *zap.Logger               // may be nil
+	Log    *zap.Logger
 }
 
 // A Verifier verifies tokens. It must be closed. Its methods may be called by many goroutines at
@@ -77,9 +78,6 @@ type Verifier struct {
 
 // New returns a verifier. It sends nothing until a token comes.
 func New(o Options) *Verifier {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
 	if o.Client == nil {
 		o.Client = client
 	}
@@ -184,17 +182,4 @@ func (v *Verifier) find(ctx context.Context, accepted []Issuer, token string) (*
 var ErrUnavailable = errors.New("the issuer does not answer")
 
 // errClosed is the error of a verifier that was closed.
-var errClosed = errors.New("the verifier is closed")
-
-// begin begins a request to an issuer in the life of the verifier, and returns its context, which ends after
-// requestTime. end must be called after it.
-func begin(l *signal.Life) (ctx context.Context, end func(), err error) {
-	if !l.Begin() {
-		return nil, nil, errClosed
-	}
-	ctx, cancel := context.WithTimeout(l.Context(), requestTime)
-	return ctx, func() {
-		cancel()
-		l.Work.Done()
-	}, nil
-}
+var errClosed = fmt.Errorf("%w: the verifier is closed", ErrUnavailable)

@@ -146,7 +146,7 @@ func (p *idp) verifier(t testing.TB, settings Issuer) (*testVerifier, *observer.
 
 // and returns a verifier of tokens of this issuer and another one.
 func (p *idp) and(t *testing.T, other *idp, all ...Issuer) *testVerifier {
-	v := New(Options{Client: func(i Issuer) *http.Client {
+	v := New(Options{Log: zap.NewNop(), Client: func(i Issuer) *http.Client {
 		if i.URL == p.url {
 			return p.client(i)
 		}

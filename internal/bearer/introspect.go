@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
@@ -26,16 +24,6 @@ const (
 	unseenBurst   = 20
 	maxTokenReply = 64 << 10 // bytes
 )
-
-// questions bounds those about tokens (RFC 7662) that one issuer is asked.
-type questions struct {
-	unseen  *rate.Limiter // about tokens that were not seen
-	slots   chan struct{} // holds a value for each question under way
-	strange chan struct{} // those about tokens that were not seen
-
-	failed   error // of the last question; guarded by the issuer's mu
-	failedAt time.Time
-}
 
 // ask asks the issuers about a token that is no JWT. Callers with the same token share the questions. seen is the token as
 // its issuer knew it before; may be nil.
@@ -95,11 +83,12 @@ func (i *issuer) question(token string, seen bool) (*verified, error) {
 	case !seen && !i.unseen.AllowN(time.Now(), 1):
 		return nil, fmt.Errorf("%w: too many unknown tokens came at once", ErrUnavailable)
 	}
-	ctx, end, err := begin(i.life)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if !i.life.Begin() {
+		return nil, errClosed
 	}
-	defer end()
+	defer i.life.Work.Done()
+	ctx, cancel := context.WithTimeout(i.life.Context(), requestTime)
+	defer cancel()
 	turns := []chan struct{}{i.slots}
 	if !seen {
 		turns = []chan struct{}{i.strange, i.slots}

@@ -29,22 +29,28 @@ const (
 
 // An issuer is what is known of an [Issuer].
 type issuer struct {
-	questions
 	settings   Issuer
 	client     *http.Client
 	log        *zap.Logger
 	keys       *keys
 	life       *signal.Life
 	describing singleflight.Group
+	unseen     *rate.Limiter // of questions about tokens (RFC 7662) that were not seen
+	slots      chan struct{} // holds a value for each question under way
+	strange    chan struct{} // for those about tokens that were not seen
 
 	mu       sync.Mutex    // guards the fields below
 	metadata *oauth.Issuer // as last read; may be nil
 	until    time.Time     // when they are read again
+	failed   error         // of the last question
+	failedAt time.Time
 }
 
 func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, l *signal.Life) *issuer {
-	i := &issuer{settings: settings, client: c, log: log, life: l}
-	i.questions = questions{unseen: rate.NewLimiter(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen)}
+	i := &issuer{
+		settings: settings, client: c, log: log, life: l,
+		unseen: rate.NewLimiter(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen),
+	}
 	i.keys = &keys{read: i.readKeys, life: l, log: log, unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst)}
 	return i
 }

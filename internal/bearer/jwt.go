@@ -46,11 +46,10 @@ func parseJWT(token string) (*jwt, error) {
 	if err != nil || fields["alg"] == nil {
 		return nil, invalid("its header is no JSON object that is usual for tokens")
 	}
-	if _, ok := decode(parts[1]); !ok {
-		return nil, invalid("its payload is not base64url")
-	}
-	if _, ok := decode(parts[2]); !ok {
-		return nil, invalid("its signature is not base64url")
+	for n, name := range []string{"payload", "signature"} {
+		if _, ok := decode(parts[n+1]); !ok {
+			return nil, invalid("its %s is not base64url", name)
+		}
 	}
 	j := &jwt{came: time.Now()}
 	if err := j.readHeader(fields); err != nil {

@@ -117,18 +117,18 @@ func (k *keys) inForce(now time.Time) (*keySet, error) {
 
 // begin begins to read the keys. k.mu must be held, and k.under be nil.
 func (k *keys) begin() {
-	ctx, end, err := begin(k.life)
-	if err != nil {
-		k.failed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	done := make(chan struct{})
+	if !k.life.Go(func() { k.run(done) }) {
+		k.failed = errClosed
 		return
 	}
-	k.under = make(chan struct{})
-	go k.run(ctx, end, k.under)
+	k.under = done
 }
 
 // run reads the keys.
-func (k *keys) run(ctx context.Context, end func(), done chan struct{}) {
-	defer end()
+func (k *keys) run(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(k.life.Context(), requestTime)
+	defer cancel()
 	began := time.Now()
 	set, left, err := k.read(ctx)
 

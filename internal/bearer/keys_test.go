@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -329,22 +331,20 @@ func TestDefaultClient(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(p.serve))
 	defer site.Close()
 	p.url = site.URL
-	tests := []struct {
-		name     string
+	for name, tt := range map[string]struct {
 		keysURL  string
 		metadata object
 		ok       bool
 	}{
-		{"by metadata", "", nil, true},
-		{"configured", site.URL + "/keys", nil, true},
-		{"address of clouds' metadata", "", object{"jwks_uri": "http://169.254.169.254/keys"}, false},
-		{"not https", "", object{"jwks_uri": "http://keys.example.com/keys"}, false},
-		{"configured, not https", "http://keys.example.com/keys", nil, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		"by metadata":                 {"", nil, true},
+		"configured":                  {site.URL + "/keys", nil, true},
+		"address of clouds' metadata": {"", object{"jwks_uri": "http://169.254.169.254/keys"}, false},
+		"not https":                   {"", object{"jwks_uri": "http://keys.example.com/keys"}, false},
+		"configured, not https":       {"http://keys.example.com/keys", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
 			p.set(func() { p.metadata = tt.metadata })
-			v := New(Options{})
+			v := New(Options{Log: zap.NewNop()})
 			defer v.Close()
 			_, err := v.Verify(t.Context(), []Issuer{{URL: site.URL, KeysURL: tt.keysURL}}, sign(k, jose.ES256, nil, claims(object{"iss": site.URL})), resource)
 			if (err == nil) != tt.ok {

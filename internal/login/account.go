@@ -25,6 +25,7 @@ type account struct {
 	mu     sync.Mutex // guards the fields below
 	seen   string     // the token that was read last, as mark identifies it
 	reason status.LoginReason
+	steps  map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
 }
 
 // read returns the login in the store, nil if the server has no login.
@@ -119,7 +120,8 @@ func (a *account) saved(ctx context.Context) (*storedLogin, error) {
 	return l, nil
 }
 
-// save replaces the login in the store, without a secret that the settings have: it has one place.
+// save replaces the login in the store, under the lock of refreshes and without a secret that the settings have: it has one
+// place. Changed fires, and no login is needed any more.
 func (a *account) save(ctx context.Context, l storedLogin) error {
 	if c := &l.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
 		c.Secret = ""

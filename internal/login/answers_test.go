@@ -69,7 +69,7 @@ func TestWrongAnswers(t *testing.T) {
 			}
 			switch test.ends {
 			case "":
-				if p.Over().Err() != nil {
+				if p.Over.Err() != nil {
 					t.Fatalf("the login has ended: %v", p.Wait(t.Context()))
 				}
 				if f.browse(p.URL); p.Wait(t.Context()) != nil {
@@ -81,7 +81,7 @@ func TestWrongAnswers(t *testing.T) {
 				}
 			default:
 				expect.Error(t, p.Wait(t.Context()), test.ends)
-				if saved, _ := f.logins.Source(f.server).account.saved(t.Context()); saved != nil {
+				if saved, _ := f.logins.Source(f.server).saved(t.Context()); saved != nil {
 					t.Error("a token is stored")
 				}
 			}

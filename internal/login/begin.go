@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
-	limit "golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -25,10 +24,9 @@ const (
 	beginTime = time.Minute
 )
 
-// A loginKey identifies logins that would have the same result: one of them is enough.
+// A loginKey identifies logins that would have the same result, by the key of the server's settings: one of them is enough.
 type loginKey struct {
-	server settingsKey
-	by     string
+	server, by string
 }
 
 // Begin begins a login: it finds the issuer, and registers the client if that is needed. A second
@@ -53,7 +51,7 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	}
 	select {
 	case <-p.ready:
-	case <-p.over.Done():
+	case <-p.Over.Done():
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -70,7 +68,7 @@ func (l *Logins) record(who audit.Actor, server, outcome, what string) {
 
 // join returns the pending login of the request, which may be a new one, begun by who.
 func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
-	key := loginKey{server: settingsKeyOf(r.Server), by: r.By}
+	key := loginKey{server: settingsKey(r.Server), by: r.By}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := l.pending[key]
@@ -88,7 +86,7 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 		ID: rand.Text(), Server: r.Server.Name, logins: l, key: key, who: who, request: r, state: rand.Text(), verifier: oauth2.GenerateVerifier(),
 		answers: make(chan url.Values), ready: make(chan struct{}),
 	}
-	p.over, p.end = context.WithCancel(context.Background())
+	p.Over, p.end = context.WithCancel(context.Background())
 	var ctx context.Context
 	ctx, p.giveUp = context.WithCancelCause(l.life.Context())
 	if !l.life.Go(func() { p.run(ctx, first) }) {
@@ -101,16 +99,11 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 
 // admit counts a login at the server, unless there are too many. The caller holds the mutex.
 func (l *Logins) admit(at oauth.Server) error {
-	server, key := at.Name, at.Name+"\x00"+at.Principal
-	if l.begun[key] == nil {
-		makeRoom(l.begun, key, maxSources)
-		l.begun[key] = limit.NewLimiter(limit.Every(time.Minute/perMinute), perMinute)
-	}
 	switch {
 	case len(l.pending) >= maxPending:
-		return fmt.Errorf("%s: %d logins wait already; finish them, or wait %d minutes until they expire", server, len(l.pending), int(Lifetime.Minutes()))
-	case !l.begun[key].Allow():
-		return fmt.Errorf("%s: %d logins began in the last minute; finish the last one, or wait a minute", server, perMinute)
+		return fmt.Errorf("%s: %d logins wait already; finish them, or wait %d minutes until they expire", at.Name, len(l.pending), int(Lifetime.Minutes()))
+	case l.begun.Take(at.Name+"\x00"+at.Principal, 1, 1) > 0:
+		return fmt.Errorf("%s: %d logins began in the last minute; finish the last one, or wait a minute", at.Name, perMinute)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (p *Pending) answer(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
-	done := p.over.Err() != nil
+	done := p.Over.Err() != nil
 	switch err := p.complete(r.Context(), answer); {
 	case errors.Is(err, errNoCode):
 		writePage(w, http.StatusBadRequest, sentence(err))
@@ -98,12 +98,18 @@ const page = `<!DOCTYPE html>
 `
 
 func writePage(w http.ResponseWriter, status int, text string) {
+	WritePage(w, status, fmt.Appendf(nil, page, html.EscapeString(text)), "form-action 'none'", "no-referrer")
+}
+
+// WritePage answers with a page about a login, which no other site may keep or frame. policy says what the page may do (CSP), and
+// referrer how much other pages learn of its URL.
+func WritePage(w http.ResponseWriter, status int, page []byte, policy, referrer string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; "+policy)
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", referrer)
+	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, page, html.EscapeString(text))
+	w.Write(page)
 }

@@ -3,17 +3,16 @@ package login
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	limit "golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -41,11 +40,11 @@ type Logins struct {
 	lifetime time.Duration    // of a pending login
 	now      func() time.Time // the wall clock, which goes on while the machine sleeps
 	life     *signal.Life
+	begun    *rate.Limiter // of logins that begin, by server and principal
 
 	mu      sync.Mutex // guards the following
-	sources map[settingsKey]*Source
-	pending map[loginKey]*Pending     // not done
-	begun   map[string]*limit.Limiter // of logins that begin, by server and principal
+	sources map[string]*Source
+	pending map[loginKey]*Pending // not done
 }
 
 // New returns the logins. Close must be called.
@@ -54,10 +53,9 @@ func New(o Options) *Logins {
 		o.Log = zap.NewNop()
 	}
 	return &Logins{
-		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: signal.NewLife(),
-		sources: make(map[settingsKey]*Source),
+		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: signal.NewLife(), begun: rate.PerMinute(perMinute),
+		sources: make(map[string]*Source),
 		pending: make(map[loginKey]*Pending),
-		begun:   make(map[string]*limit.Limiter),
 	}
 }
 
@@ -67,16 +65,12 @@ func (l *Logins) Close() {
 	l.life.Wait()
 }
 
-// A settingsKey identifies a server with its settings, without revealing them.
-type settingsKey [sha256.Size]byte
-
-func settingsKeyOf(s oauth.Server) settingsKey {
-	return sha256.Sum256(wire.Marshal(s))
-}
+// settingsKey identifies a server with its settings.
+func settingsKey(s oauth.Server) string { return hash(string(wire.Marshal(s))) }
 
 // Source returns the source of tokens for the server, which all sessions with it share.
 func (l *Logins) Source(s oauth.Server) *Source {
-	id := settingsKeyOf(s)
+	id := settingsKey(s)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	source := l.sources[id]

@@ -35,15 +35,15 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	for _, p := range pending {
 		p.giveUp(errLoggedOut)
 		select {
-		case <-p.over.Done(): // if an answer was accepted, its tokens are forgotten below
+		case <-p.Over.Done(): // if an answer was accepted, its tokens are forgotten below
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
 	}
 	source := l.Source(s)
 	var saved *storedLogin
-	if was, err = source.account.unpin(ctx); err == nil {
-		saved, err = source.account.forget(ctx)
+	if was, err = source.unpin(ctx); err == nil {
+		saved, err = source.forget(ctx)
 	}
 	if err != nil {
 		l.record(audit.ActorOf(ctx), s.Name, audit.Failed, "the login can't be ended: "+err.Error())

@@ -16,18 +16,10 @@ type issued struct {
 	by string // its issuer; "" before the first token
 }
 
-// lastOwn returns the last token of a machine; the zero value before the first one.
-func lastOwn(s *Source) issued {
-	if last := s.own.Load(); last != nil {
-		return *last
-	}
-	return issued{}
-}
-
 // ownToken returns the token of a machine. Before the first refusal of the server it is "". While the last token is
 // valid, a slow issuer delays no caller.
 func ownToken(ctx context.Context, s *Source) (string, error) {
-	last, found := lastOwn(s), s.found.Load()
+	last, found := s.own.Load(), s.found.Load()
 	age := ageOf(last.Token, wall())
 	if age == young || found == nil || age == old && s.outage.Load().recent() != nil {
 		return last.Access, nil
@@ -44,11 +36,11 @@ func ownToken(ctx context.Context, s *Source) (string, error) {
 func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge, forbidden bool) error {
 	name := fmt.Sprintf("replace %s %t %q", token, forbidden, c.Scopes)
 	_, err := await[string](ctx, s.start(name, discoverTime+refreshTime, func(ctx context.Context) (any, error) {
-		if last := lastOwn(s); isReplaced(last, token) {
+		if last := s.own.Load(); isReplaced(last, token) {
 			return last.Access, nil
 		}
 		found, err := s.find(ctx, c, token != "")
-		last := lastOwn(s)
+		last := s.own.Load()
 		switch {
 		case isReplaced(last, token): // meanwhile
 			return last.Access, nil
@@ -67,7 +59,7 @@ func replaceOwn(ctx context.Context, s *Source, token string, c oauth.Challenge,
 }
 
 // isReplaced reports whether the last token of a machine is a valid one, and another than token.
-func isReplaced(last issued, token string) bool {
+func isReplaced(last *issued, token string) bool {
 	return last.by != "" && last.Access != token && ageOf(last.Token, wall()) != tooOld
 }
 
@@ -76,16 +68,16 @@ func isReplaced(last issued, token string) bool {
 // could end last.
 func startOwn(s *Source, found oauth.Found, token string, more []string) <-chan singleflight.Result {
 	return s.start("own", refreshTime, func(ctx context.Context) (any, error) {
-		last := lastOwn(s)
+		last := s.own.Load()
 		if isReplaced(last, token) { // by a task that has just ended
 			return last.Access, nil
 		}
 		if failed := s.outage.Load().recent(); failed != nil {
 			return nil, failed
 		}
-		if err := s.account.permit(ctx, found.Issuer.ID, true); err != nil {
+		if err := s.permit(ctx, found.Issuer.ID, true); err != nil {
 			s.found.Store(nil) // the next request is sent without a token: the server may name the first issuer again
-			s.own.Store(nil)
+			s.own.Store(new(issued))
 			return nil, err
 		}
 		next, err := nextOwn(ctx, s, found, oauth.Challenge{Scopes: more}, last.Scopes)

@@ -53,6 +53,7 @@ type Pending struct {
 	URL     string        // where the person logs in; it works once
 	Device  *oauth.Device // nil unless Way is Device
 	Expires time.Time
+	Over    context.Context // ends when the login is done, has failed or has expired
 
 	logins   *Logins
 	key      loginKey
@@ -73,9 +74,8 @@ type Pending struct {
 	giveUp  context.CancelCauseFunc // ends it, unless an answer was accepted
 	answers chan url.Values         // of which one is accepted
 	ready   chan struct{}           // closed when the person can log in
-	over    context.Context         // ends when the login is done, has failed or has expired
-	end     context.CancelFunc      // of over
-	err     error                   // why the login failed; set before over ends
+	end     context.CancelFunc      // of Over
+	err     error                   // why the login failed; set before Over ends
 }
 
 var (
@@ -91,7 +91,7 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 	l.record(p.who, p.Server, audit.OK, "a login began")
 	if replaced != nil {
 		replaced.giveUp(errReplaced)
-		<-replaced.over.Done()
+		<-replaced.Over.Done()
 	}
 	p.err = p.login(ctx)
 	p.giveUp(nil)
@@ -167,7 +167,7 @@ func (p *Pending) token(ctx context.Context) (oauth.Token, error) {
 		// more. It tells only the person. So the next login registers again.
 		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 		defer cancel()
-		p.source.account.dropClient(ctx, p.found.Issuer.ID)
+		p.source.dropClient(ctx, p.found.Issuer.ID)
 	}
 	return oauth.Token{}, errExpired
 }
@@ -178,7 +178,7 @@ func (p *Pending) redeem(ctx context.Context, answer url.Values) (oauth.Token, e
 	if err != nil {
 		return oauth.Token{}, err
 	}
-	if err := p.source.account.permit(ctx, p.found.Issuer.ID, true); err != nil {
+	if err := p.source.permit(ctx, p.found.Issuer.ID, true); err != nil {
 		return oauth.Token{}, err
 	}
 	token, err := p.grantor.Exchange(ctx, code, p.verifier, p.redirect, p.scopes)
@@ -190,7 +190,7 @@ func (p *Pending) redeem(ctx context.Context, answer url.Values) (oauth.Token, e
 // the client.
 func (p *Pending) discardClient(ctx context.Context, err error) {
 	if p.grantor.Client.Registered && refusesClient(err) {
-		p.source.account.dropClient(ctx, p.found.Issuer.ID)
+		p.source.dropClient(ctx, p.found.Issuer.ID)
 	}
 }
 
@@ -216,15 +216,12 @@ func expired(p *Pending) bool { return !p.logins.now().Before(p.Expires.Round(0)
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
 func (p *Pending) Wait(ctx context.Context) error {
 	select {
-	case <-p.over.Done():
+	case <-p.Over.Done():
 		return p.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
-
-// Over returns a context that ends when the login is done, has failed or has expired.
-func (p *Pending) Over() context.Context { return p.over }
 
 // Finish completes the login with the URL to which the browser was sent, which a person has copied.
 // A URL that does not belong to this login is an error, and the login waits on.
@@ -276,7 +273,7 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 	}
 	select {
 	case p.answers <- answer:
-	case <-p.over.Done():
+	case <-p.Over.Done():
 	case <-ctx.Done():
 	}
 	return p.Wait(ctx)

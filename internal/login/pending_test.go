@@ -161,7 +161,7 @@ func TestNoSecrets(t *testing.T) {
 	back := f.redirected(p)
 	_, page := f.get(back, nil)
 	expect.OK(t, p.Wait(t.Context()))
-	saved, err := f.logins.Source(f.server).account.saved(t.Context())
+	saved, err := f.logins.Source(f.server).saved(t.Context())
 	expect.OK(t, err)
 	said := page + fmt.Sprint(f.logs.All())
 	for _, e := range f.logs.All() {
@@ -271,7 +271,7 @@ func TestLogout(t *testing.T) {
 	// Without its issuer a login is forgotten all the same, and the registration stays.
 	f.logIn(Request{})
 	source := f.logins.Source(f.server)
-	saved, err := source.account.saved(t.Context())
+	saved, err := source.saved(t.Context())
 	if err != nil || saved == nil {
 		t.Fatal(saved, err)
 	}

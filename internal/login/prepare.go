@@ -24,7 +24,6 @@ func (p *Pending) prepare(ctx context.Context) error {
 	defer cancel()
 	server := p.request.Server
 	p.source = p.logins.Source(server)
-	account := &p.source.account
 	found, challenge, err := discover(ctx, p.source)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("the server, or an issuer that it names, does not answer; is the network up? (%w)", e.Err)
@@ -33,11 +32,11 @@ func (p *Pending) prepare(ctx context.Context) error {
 		return fmt.Errorf("who issues its tokens can't be found: %w", err)
 	}
 	p.found = *found
-	saved, err := account.saved(ctx)
+	saved, err := p.source.saved(ctx)
 	if err != nil {
 		return err
 	}
-	if err := account.permit(ctx, found.Issuer.ID, false); err != nil {
+	if err := p.source.permit(ctx, found.Issuer.ID, false); err != nil {
 		return err
 	}
 	if p.scopes, err = p.toAsk(challenge, saved); err != nil {
@@ -55,7 +54,7 @@ func (p *Pending) prepare(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := account.permit(ctx, found.Issuer.ID, true); err != nil {
+	if err := p.source.permit(ctx, found.Issuer.ID, true); err != nil {
 		return err
 	}
 	if p.Device, err = p.grantor.StartDevice(ctx, p.scopes); err != nil {
@@ -71,11 +70,11 @@ func (p *Pending) prepare(ctx context.Context) error {
 
 // identify returns who the router is for the issuer: a client that fits the place to which the login comes back.
 func (p *Pending) identify(ctx context.Context) (oauth.Client, error) {
-	account, issuer := &p.source.account, p.found.Issuer
+	issuer := p.found.Issuer
 	if p.request.Way == Device && issuer.DeviceEndpoint == "" {
 		return oauth.Client{}, fmt.Errorf("its issuer %s has no logins by device code; log in without", issuer.ID)
 	}
-	kept, err := account.client(ctx, issuer.ID)
+	kept, err := p.source.client(ctx, issuer.ID)
 	if err != nil {
 		return oauth.Client{}, err
 	}
@@ -89,7 +88,7 @@ func (p *Pending) identify(ctx context.Context) (oauth.Client, error) {
 	}
 	p.reused = id.Registered && kept != nil && *kept == id
 	if id.Registered && !p.reused {
-		if err := account.keepClient(ctx, issuer.ID, id); err != nil {
+		if err := p.source.keepClient(ctx, issuer.ID, id); err != nil {
 			return oauth.Client{}, fmt.Errorf("the registration at %s can't be stored: %w", issuer.ID, err)
 		}
 	}

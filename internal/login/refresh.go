@@ -32,10 +32,10 @@ const (
 // has started. challenge is the server's when it refused the token, nil if it did not.
 func (s *Source) nextToken(ctx context.Context, l *storedLogin, challenge *oauth.Challenge) (string, error) {
 	if l.Token.Refresh == "" {
-		return "", s.account.needed(ended(l), l, nil)
+		return "", s.needed(ended(l), l, nil)
 	}
 	if failed := s.outage.Load().recent(); failed != nil {
-		return "", s.account.needed(status.IssuerUnreachable, l, failed)
+		return "", s.needed(status.IssuerUnreachable, l, failed)
 	}
 	return await[string](ctx, s.startRefresh(l, challenge))
 }
@@ -52,7 +52,7 @@ func (s *Source) startRefresh(l *storedLogin, challenge *oauth.Challenge) <-chan
 		if err != nil {
 			return nil, err
 		}
-		s.account.note("", now)
+		s.note("", now)
 		return now.Token.Access, nil
 	})
 }
@@ -77,11 +77,11 @@ func (s *Source) replaceRefused(ctx context.Context, l *storedLogin, token strin
 		return err
 	}
 	if isNew {
-		return s.account.needed(status.TokenRejected, l, nil)
+		return s.needed(status.TokenRejected, l, nil)
 	}
 	why := ended(l)
-	_, err := s.account.store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Token.Access, l.Ended = "", why })
-	return errors.Join(s.account.needed(why, l, nil), err)
+	_, err := s.store.swap(ctx, s.key, l.Generation, func(l *storedLogin) { l.Token.Access, l.Ended = "", why })
+	return errors.Join(s.needed(why, l, nil), err)
 }
 
 // moved returns an error if the server trusts another issuer than the login's.
@@ -90,7 +90,7 @@ func (s *Source) moved(ctx context.Context, l *storedLogin, c oauth.Challenge) e
 	if err != nil || !found.Asserted || found.Issuer.ID == l.Found.Issuer.ID {
 		return nil // without an answer, the issuer is the same as before
 	}
-	moved := s.account.needed(status.LoginExpired, l,
+	moved := s.needed(status.LoginExpired, l,
 		fmt.Errorf("the server accepts tokens of %s now, and the login is one at %s", found.Issuer.ID, l.Found.Issuer.ID))
 	moved.Issuer = found.Issuer.ID
 	return moved
@@ -99,31 +99,31 @@ func (s *Source) moved(ctx context.Context, l *storedLogin, c oauth.Challenge) e
 // refresh replaces the token of the login, or finds that another router has done so, and returns
 // the login with a valid token.
 func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, error) {
-	store := s.account.store
+	store := s.store
 	unlock, err := store.lock(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := store.login(ctx, s.account.key, true)
+	now, err := store.login(ctx, s.key, true)
 	switch {
 	case err != nil:
 		return nil, err
 	case now == nil || now.ID != l.ID:
 		store.dropLock(l.ID)
-		return s.account.usable(now)
+		return s.usable(now)
 	case now.Generation != l.Generation:
-		return s.account.usable(now)
+		return s.usable(now)
 	case now.Token.Refresh == "":
-		return nil, s.account.needed(ended(now), now, nil)
+		return nil, s.needed(ended(now), now, nil)
 	}
 	interrupted := now.Refreshing
 	if !interrupted {
-		if now, err = store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Refreshing = true }); err != nil {
+		if now, err = store.swap(ctx, s.key, l.Generation, func(l *storedLogin) { l.Refreshing = true }); err != nil {
 			return nil, err
 		}
 		if now == nil || now.Generation != l.Generation {
-			return s.account.usable(now)
+			return s.usable(now)
 		}
 	}
 	token, err := grantor(s.http, s.server.Settings, now.Found, withSecret(s.server, now.Client)).Refresh(ctx, now.Token)
@@ -131,7 +131,7 @@ func (s *Source) refresh(ctx context.Context, l *storedLogin) (*storedLogin, err
 		return nil, refreshFailed(ctx, s, now, interrupted, err)
 	}
 	s.outage.Store(nil)
-	return s.account.change(ctx, now, func(l *storedLogin) {
+	return s.change(ctx, now, func(l *storedLogin) {
 		l.Token, l.Generation, l.Refreshing, l.Ended, l.Used = token, rand.Text(), false, "", wall()
 	})
 }
@@ -145,19 +145,19 @@ func refreshFailed(ctx context.Context, s *Source, l *storedLogin, interrupted b
 	case refusesClient(err):
 		if l.Client.Registered {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
-			s.account.dropClient(bounded, l.Found.Issuer.ID)
+			s.dropClient(bounded, l.Found.Issuer.ID)
 			cancel()
 		}
 		return loginLost(ctx, s, l, false, err)
 	}
 	s.beginOutage(err)
 	if refused && refusal.Status < http.StatusInternalServerError || errors.Is(err, oauth.ErrNotSent) { // it issued nothing
-		if _, err := s.account.change(ctx, l, func(l *storedLogin) { l.Refreshing = interrupted }); err != nil {
-			s.account.log.Warn("a login can't be written", zap.Error(err))
+		if _, err := s.change(ctx, l, func(l *storedLogin) { l.Refreshing = interrupted }); err != nil {
+			s.log.Warn("a login can't be written", zap.Error(err))
 		}
 	}
-	s.account.log.Info("a token can't be refreshed now", zap.String("issuer", l.Found.Issuer.ID), zap.Error(err))
-	return s.account.needed(status.IssuerUnreachable, l, err)
+	s.log.Info("a token can't be refreshed now", zap.String("issuer", l.Found.Issuer.ID), zap.Error(err))
+	return s.needed(status.IssuerUnreachable, l, err)
 }
 
 // loginLost ends a login because the issuer refuses its refresh token. Its access token is used until it
@@ -168,14 +168,14 @@ func loginLost(ctx context.Context, s *Source, l *storedLogin, interrupted bool,
 	if interrupted {
 		why = status.RefreshInterrupted
 	}
-	s.account.log.Info("a login has ended", zap.String("issuer", l.Found.Issuer.ID), zap.String("why", string(why)), zap.Error(err))
-	_, failed := s.account.change(ctx, l, func(l *storedLogin) {
+	s.log.Info("a login has ended", zap.String("issuer", l.Found.Issuer.ID), zap.String("why", string(why)), zap.Error(err))
+	_, failed := s.change(ctx, l, func(l *storedLogin) {
 		l.Token.Refresh, l.Refreshing, l.Ended = "", false, why
 		if ageOf(l.Token, wall()) == tooOld {
 			l.Token.Access = ""
 		}
 	})
-	return s.account.needed(why, l, errors.Join(err, failed))
+	return s.needed(why, l, errors.Join(err, failed))
 }
 
 // An outage is a time in which the issuer does not answer, and is left alone.

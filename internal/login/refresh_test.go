@@ -131,7 +131,7 @@ func TestNeverLoggedIn(t *testing.T) {
 	}
 	f.store(f.source()) // in another process
 	f.mustWork(s)
-	if _, err := f.source().account.forget(t.Context()); err != nil {
+	if _, err := f.source().forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.mustNeed(s, status.NeverLoggedIn)
@@ -279,7 +279,7 @@ func TestNothingSent(t *testing.T) {
 	})
 	expect.OK(t, err)
 	f.mustNeed(s, status.IssuerUnreachable)
-	if e, err := s.account.read(t.Context(), true); err != nil || e == nil || e.Refreshing {
+	if e, err := s.read(t.Context(), true); err != nil || e == nil || e.Refreshing {
 		t.Errorf("in the store there is %v, %v", e, err)
 	}
 }

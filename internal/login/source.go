@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,17 +24,13 @@ var ErrNoOAuth = errors.New("the server describes no issuer of tokens")
 // A Source gives requests to one server their token. Its methods may be called by many goroutines
 // at once.
 type Source struct {
-	server  oauth.Server
-	account account
+	account
 	life    *signal.Life
 	http    *http.Client
 	flights singleflight.Group          // discoveries and refreshes, which go on if their callers end
 	found   atomic.Pointer[oauth.Found] // the issuer that was found since the process began; nil before
-	own     atomic.Pointer[issued]      // the last token of a machine; nil before
+	own     atomic.Pointer[issued]      // the last token of a machine
 	outage  atomic.Pointer[outage]      // may be nil
-
-	mu    sync.Mutex                 // guards steps
-	steps map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
 }
 
 const (
@@ -45,10 +40,10 @@ const (
 
 // newSource returns the source of the server's tokens. c asks its issuer.
 func newSource(o Options, server oauth.Server, c *http.Client, l *signal.Life) *Source {
-	return &Source{
-		server: server, http: c, life: l, steps: make(map[string]map[string]bool),
-		account: account{server: server, store: o.Store, key: key(server), log: o.Log.With(zap.String("server", server.Name))},
-	}
+	log := o.Log.With(zap.String("server", server.Name))
+	s := &Source{http: c, life: l, account: account{server: server, store: o.Store, key: key(server), log: log, steps: make(map[string]map[string]bool)}}
+	s.own.Store(new(issued))
+	return s
 }
 
 // start runs the task in a goroutine, unless one with the name is under way. The task has a context of its own: others may
@@ -107,14 +102,14 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	if s.server.Settings.Grant == oauth.ClientCredentials {
 		return ownToken(ctx, s)
 	}
-	l, err := s.account.read(ctx, false)
+	l, err := s.read(ctx, false)
 	if err != nil || l == nil {
 		return "", err
 	}
 	noteUse(s, l)
 	switch age := ageOf(l.Token, wall()); {
 	case l.Token.Access == "":
-		return "", s.account.needed(l.Ended, l, nil)
+		return "", s.needed(l.Ended, l, nil)
 	case age == young, age == old && l.Token.Refresh == "":
 		return l.Token.Access, nil
 	case age == old:
@@ -135,13 +130,13 @@ func noteUse(s *Source, l *storedLogin) {
 		return
 	}
 	s.start("used "+l.ID, writeTime, func(ctx context.Context) (any, error) {
-		return s.account.store.swap(ctx, s.account.key, l.Generation, func(l *storedLogin) { l.Used = wall() })
+		return s.store.swap(ctx, s.key, l.Generation, func(l *storedLogin) { l.Used = wall() })
 	})
 }
 
 // Login returns a text that tells the login from a later one, whatever its token; "" without a login.
 func (s *Source) Login(ctx context.Context) (string, error) {
-	l, err := s.account.read(ctx, false)
+	l, err := s.read(ctx, false)
 	if err != nil || l == nil {
 		return "", err
 	}
@@ -161,7 +156,7 @@ func (s *Source) Refused(ctx context.Context, token string, resp *http.Response)
 	case s.server.Settings.Grant == oauth.ClientCredentials:
 		return replaceOwn(ctx, s, token, challenge, forbidden)
 	}
-	l, err := s.account.read(ctx, true)
+	l, err := s.read(ctx, true)
 	switch {
 	case err != nil:
 		return err
@@ -170,12 +165,12 @@ func (s *Source) Refused(ctx context.Context, token string, resp *http.Response)
 		if err != nil {
 			return err
 		}
-		s.account.note(status.NeverLoggedIn, nil)
+		s.note(status.NeverLoggedIn, nil)
 		return &NeededError{Server: s.server.Name, Why: status.NeverLoggedIn, Issuer: found.Issuer.ID, Scopes: challenge.Scopes}
 	case l.Token.Access != "" && l.Token.Access != token && ageOf(l.Token, wall()) != tooOld:
 		return nil
 	case token == "":
-		return s.account.needed(ended(l), l, nil)
+		return s.needed(ended(l), l, nil)
 	case forbidden:
 		return s.stepUp(l, challenge)
 	}
@@ -188,7 +183,7 @@ func (s *Source) stepUp(l *storedLogin, c oauth.Challenge) error {
 		return fmt.Errorf("the server asks for the scopes %q again though %d logins asked for them; the issuer does not grant them to you, or the server never accepts them",
 			strings.Join(c.Scopes, " "), tries-1)
 	}
-	err := s.account.needed(status.ScopeMissing, l, nil)
+	err := s.needed(status.ScopeMissing, l, nil)
 	err.Scopes = c.Scopes
 	return err
 }
@@ -212,27 +207,17 @@ func (s *Source) count(scopes []string, login string) int {
 // in another one, after the last result of Token or Refused. It is closed, too, when another router
 // could refresh the token. It is not closed any more when ctx has ended.
 func (s *Source) Changed(ctx context.Context) <-chan struct{} {
-	seen, _ := s.account.state()
+	seen, _ := s.state()
 	changed := make(chan struct{})
 	s.life.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.life.Context(), cancel)()
-		if s.account.awaitOther(ctx, seen) {
+		if s.awaitOther(ctx, seen) {
 			close(changed)
 		}
 	})
 	return changed
-}
-
-// save replaces the server's login in the store, under the lock of refreshes. Changed fires, and
-// no login is needed any more.
-func (s *Source) save(ctx context.Context, l storedLogin) error {
-	if err := s.account.save(ctx, l); err != nil {
-		return err
-	}
-	s.outage.Store(nil)
-	return nil
 }
 
 // An age is how old a token is.

@@ -116,7 +116,7 @@ func wantNeeded(t *testing.T, s *Source, why status.LoginReason) {
 
 // whyNeeded returns the reason why the source needs a login, "" if it does not.
 func whyNeeded(s *Source) status.LoginReason {
-	_, why := s.account.state()
+	_, why := s.state()
 	return why
 }
 
@@ -220,7 +220,7 @@ func TestIssuerDownForAWhile(t *testing.T) {
 				i.fails = nil
 				next := fmt.Sprintf("token-%d", n+1)
 				if another { // which does not wait
-					wantToken(t, beside(t, s.account.store, s.server, i), next)
+					wantToken(t, beside(t, s.store, s.server, i), next)
 				}
 				time.Sleep(retryTime)
 				wantToken(t, s, next)
@@ -263,7 +263,7 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 				if took := time.Since(before); took != test.closes {
 					t.Errorf("close took %v, want %v", took, test.closes)
 				}
-				if saved, err := s.account.saved(t.Context()); err != nil || saved.Token.Access != test.token {
+				if saved, err := s.saved(t.Context()); err != nil || saved.Token.Access != test.token {
 					t.Errorf("in the store there is %v, %v", saved, err)
 				}
 			})
@@ -313,12 +313,12 @@ func TestChanged(t *testing.T) {
 			t.Error("Changed is closed though nothing has changed")
 		default:
 		}
-		other := beside(t, s.account.store, s.server, nil)
+		other := beside(t, s.store, s.server, nil)
 		expect.OK(t, other.save(t.Context(), storedLogin{Token: oauth.Token{Access: "token"}}))
 		<-changed
 		wantToken(t, s, "token")
 		again := s.Changed(t.Context())
-		if _, err := other.account.forget(t.Context()); err != nil {
+		if _, err := other.forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-again
@@ -331,7 +331,7 @@ func TestOtherOrigin(t *testing.T) {
 	for _, address := range []string{
 		"https://far.example.evil.example/mcp", "http://far.example/mcp", "https://far.example:8443/mcp", "https://far.example/other",
 	} {
-		other := beside(t, s.account.store, oauth.Server{Name: "far", URL: address}, nil)
+		other := beside(t, s.store, oauth.Server{Name: "far", URL: address}, nil)
 		if token, err := other.Token(t.Context()); token != "" || err != nil {
 			t.Errorf("%s gets the token %q, %v", address, token, err)
 		}
@@ -341,14 +341,14 @@ func TestOtherOrigin(t *testing.T) {
 // TestLoserDeletesNothing checks that a refused refresh token ends no login that has another one.
 func TestLoserDeletesNothing(t *testing.T) {
 	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
-	loser, err := s.account.read(t.Context(), true)
+	loser, err := s.read(t.Context(), true)
 	expect.OK(t, err)
 	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
 		t.Fatal(err)
 	}
 	_ = loginLost(t.Context(), s, loser, false, errors.New("invalid_grant"))
 	wantToken(t, s, "token-1")
-	if saved, err := s.account.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
+	if saved, err := s.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
 		t.Errorf("in the store there is %v, %v", saved, err)
 	}
 }
@@ -366,9 +366,9 @@ func TestNoFolder(t *testing.T) {
 	expired := oauth.Token{Access: "token-0", Refresh: "refresh", Obtained: wall().Add(-time.Hour), Expires: wall().Add(-time.Minute)}
 	expect.OK(t, s.save(t.Context(), storedLogin{Found: farIssuer, Token: expired}))
 	wantToken(t, s, "token-1")
-	l, err := s.account.forget(t.Context())
+	l, err := s.forget(t.Context())
 	expect.OK(t, err)
-	if after, err := s.account.saved(t.Context()); l == nil || after != nil || err != nil {
+	if after, err := s.saved(t.Context()); l == nil || after != nil || err != nil {
 		t.Errorf("forgotten: %v, then %v, %v", l, after, err)
 	}
 	c, err := store.read(t.Context(), true)
@@ -418,7 +418,7 @@ func TestMachineRenewsOnceAtATime(t *testing.T) {
 		for n, scopes := range []int{0, 1} {
 			expect.OK(t, s.Refused(t.Context(), fmt.Sprintf("token-%d", n+1), more))
 			wantToken(t, s, fmt.Sprintf("token-%d", n+2))
-			expect.Equal(t, len(lastOwn(s).Scopes), scopes, "scopes")
+			expect.Equal(t, len(s.own.Load().Scopes), scopes, "scopes")
 		}
 		before := i.described
 		time.Sleep(time.Minute)
@@ -447,7 +447,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token-%d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := lastOwn(s).Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := s.own.Load().Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})

@@ -54,7 +54,8 @@ func (g *Grantor) authenticate(form url.Values, header http.Header) error {
 }
 
 // assertion returns a JWT that says who the client is (RFC 7523, section 3). Its only audience is
-// the issuer's identifier, so that no other issuer can use it.
+// the issuer's identifier, so that no other issuer can use it. It is signed with the algorithm of the
+// settings, else with the first that fits the key, of those that the issuer lists before others.
 func (g *Grantor) assertion() (string, error) {
 	key, err := parseKey(g.Settings.PrivateKey)
 	if err != nil {
@@ -69,7 +70,13 @@ func (g *Grantor) assertion() (string, error) {
 		"iss": g.Client.ID, "sub": g.Client.ID, "aud": g.Issuer.ID, "jti": rand.Text(),
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(assertionLife).Unix(),
 	}
-	for _, algorithm := range algorithmsFor(g.Settings.Algorithm, g.Issuer.SigningAlgorithms) {
+	wanted := g.Settings.Algorithm
+	isUnlisted := func(a jose.SignatureAlgorithm) bool { return !slices.Contains(g.Issuer.SigningAlgorithms, string(a)) }
+	tried := append(slices.DeleteFunc(slices.Clone(algorithms), isUnlisted), algorithms...)
+	if wanted != "" {
+		tried = []jose.SignatureAlgorithm{jose.SignatureAlgorithm(wanted)}
+	}
+	for _, algorithm := range tried {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
 		if err != nil { // the key is of another kind
 			continue
@@ -78,7 +85,7 @@ func (g *Grantor) assertion() (string, error) {
 			return signed, nil
 		}
 	}
-	if wanted := g.Settings.Algorithm; wanted != "" {
+	if wanted != "" {
 		return "", fmt.Errorf(`the "algorithm" %q does not fit the "privateKey"`, shorten(wanted, 64))
 	}
 	return "", errors.New(`no known algorithm signs with the "privateKey": use RSA, P-256, P-384, P-521 or Ed25519`)
@@ -87,18 +94,6 @@ func (g *Grantor) assertion() (string, error) {
 // algorithms are those by which assertions are signed, the usual ones first.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.ES256, jose.EdDSA, jose.ES384, jose.ES512, jose.PS256, jose.RS384, jose.PS384, jose.RS512, jose.PS512,
-}
-
-// algorithmsFor returns the algorithms to try: the wanted one alone if there is one, else first those that the issuer lists.
-func algorithmsFor(wanted string, listed []string) []jose.SignatureAlgorithm {
-	if wanted != "" {
-		listed = []string{wanted}
-	}
-	first := slices.DeleteFunc(slices.Clone(algorithms), func(a jose.SignatureAlgorithm) bool { return !slices.Contains(listed, string(a)) })
-	if wanted != "" {
-		return first
-	}
-	return append(first, algorithms...)
 }
 
 // parseKey reads a private key in PEM: PKCS#8, PKCS#1 or SEC 1. The errors do not quote it.

@@ -83,7 +83,7 @@ func (r *reach) client() *http.Client {
 	return &http.Client{Transport: r, CheckRedirect: checkRedirect, Timeout: requestTimeout}
 }
 
-// A hop is one request of a chain of redirects. Its context carries it to the dial.
+// A hop is one request of a chain of redirects. Its context carries it from a redirect to the dial.
 type hop struct {
 	host    string
 	named   bool // its host may have any address
@@ -91,38 +91,25 @@ type hop struct {
 	proxied bool // a proxy dials
 }
 
-type (
-	hopKey  struct{}
-	awayKey struct{}
-)
+type hopKey struct{}
 
 // control checks an address before it is dialed. It runs after the name was resolved, so that a
 // name can't resolve to another address afterwards.
 func (r *reach) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	h, ok := ctx.Value(hopKey{}).(hop)
+	h, _ := ctx.Value(hopKey{}).(hop)
 	switch {
 	case err != nil:
 		return err
-	case !ok:
-		return errors.New("a dial without a request") // can't be
 	case h.proxied:
 		return nil
 	}
 	return r.permit(ctx, h, areaOf(to.Addr()))
 }
 
-// RoundTrip sends a request after it has checked its URL.
+// RoundTrip sends a request after it has checked its URL. Its body is a text in memory, which needs no Close.
 func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := r.send(req)
-	if err != nil && req.Body != nil {
-		req.Body.Close()
-	}
-	return resp, err
-}
-
-func (r *reach) send(req *http.Request) (*http.Response, error) {
-	h := hop{away: req.Context().Value(awayKey{}) != nil}
+	h, _ := req.Context().Value(hopKey{}).(hop)
 	if err := r.checkHop(req.Context(), req.URL, &h); err != nil {
 		return nil, err
 	}
@@ -221,8 +208,8 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 		return blocked("it redirects more than %d times", maxRedirects)
 	case before.URL.Scheme == "https" && next.URL.Scheme != "https":
 		return blocked("it redirects from https to %s", shown(next.URL.String()))
-	case next.Context().Value(awayKey{}) == nil && !SameOrigin(next.URL, via[0].URL):
-		*next = *next.WithContext(context.WithValue(next.Context(), awayKey{}, true))
+	case !SameOrigin(next.URL, via[0].URL):
+		*next = *next.WithContext(context.WithValue(next.Context(), hopKey{}, hop{away: true}))
 	}
 	return nil
 }

@@ -51,16 +51,10 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 	if !refused {
 		return Token{}, err
 	}
-	todo := `an administrator must correct "clientId" and "clientSecret" of this issuer, and permit this client token exchange there`
+	todo := `an administrator must correct "exchange" in the server's entry, or "clientId" and "clientSecret" of this issuer, and permit this client token exchange there`
 	switch refusal.Code {
-	case "invalid_target", "invalid_scope":
-		todo = `an administrator must correct "exchange" in the server's entry, or permit at the issuer what it names`
-	case "invalid_grant":
-		todo = "log in to the issuer again, so that your client has a new access token, or ask there for the right to use this server"
-	case "invalid_request": // RFC 8693, section 2.2.2: the user's token is invalid; Keycloak answers so to all else too
-		todo = "log in to the issuer again, so that your client has a new access token; if that does not help, an administrator must permit the router's client this exchange there"
-	case "access_denied":
-		todo = `ask there for the right to use this server; if you have it, an administrator must add the router's "clientId" to the audience of your tokens there`
+	case "invalid_grant", "invalid_request", "access_denied": // of the user; Keycloak answers invalid_request to much else, too
+		todo = `log in to the issuer again, so that your client has a new access token, or ask there for the right to use this server; if that does not help, an administrator must permit the router's client this exchange there, and add the router's "clientId" to the audience of your tokens`
 	}
 	return Token{}, fmt.Errorf("it refuses with %s %q; %s", refusal.Code, refusal.Description, todo)
 }

@@ -116,12 +116,9 @@ func (g *Grantor) Exchange(ctx context.Context, code, verifier, redirectURI stri
 	}, scopes)
 }
 
-// Refresh redeems the refresh token of t. The new token has the old refresh token and the old
+// Refresh redeems the refresh token of t, which has one. The new token has the old refresh token and the old
 // scopes if the issuer sends no others.
 func (g *Grantor) Refresh(ctx context.Context, t Token) (Token, error) {
-	if t.Refresh == "" {
-		return Token{}, errors.New("the login has no refresh token")
-	}
 	fresh, err := g.token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}, t.Scopes)
 	if err == nil && fresh.Refresh == "" {
 		fresh.Refresh = t.Refresh

@@ -64,6 +64,9 @@ func New(perSecond float64, burst int) *Limiter {
 	return &Limiter{Limit: Limit{perSecond, burst}.whole()}
 }
 
+// PerMinute returns a limiter for so many requests a minute.
+func PerMinute(most int) *Limiter { return New(float64(most)/60, most) }
+
 // Take lets n requests of the client pass and returns 0, or returns how long the client
 // must wait until so many as again may pass.
 func (l *Limiter) Take(client string, n, again int) (wait time.Duration) {

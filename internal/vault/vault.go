@@ -29,6 +29,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -77,8 +78,14 @@ func Logins(folder string) *Vault {
 	return &Vault{folder: folder, keyring: systemKeyring(os.Getenv), kind: kind{noun: "logins", keyTag: "logins ", again: "log in again"}}
 }
 
-// Of returns the vault next to the user's own configuration file at path.
-func Of(path string) *Vault { return New(filepath.Dir(path)) }
+// Own returns the vault with the user's secrets, which is next to their own configuration file.
+func Own() (*Vault, error) {
+	path, err := configpath.Own()
+	if err != nil {
+		return nil, err
+	}
+	return New(filepath.Dir(path)), nil
+}
 
 // path returns the path of the file with this extension.
 func (v *Vault) path(extension string) string { return filepath.Join(v.folder, v.noun+extension) }

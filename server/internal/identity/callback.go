@@ -102,12 +102,5 @@ func writePage(w http.ResponseWriter, status int, name string, says any, forms, 
 	if err := pages().ExecuteTemplate(&page, name, says); err != nil {
 		panic(err) // the page is a part of the program
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action "+forms+"; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", referrer)
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	w.Write(page.Bytes())
+	logins.WritePage(w, status, page.Bytes(), "style-src 'unsafe-inline'; img-src data:; form-action "+forms, referrer)
 }

@@ -33,7 +33,7 @@ type Sender struct {
 	session *browserSession            // the browser's login; nil if the client has proved itself by a token
 	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; may be nil
 	token   string                     // the text of the proof
-	proves  func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
+	proves  func(context.Context) bool // reports whether the client's access token still proves the principal; nil if its grant says that
 	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
 	wrong   error                      // why the client's access token does not let it in; nil without such a token
 }

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
@@ -35,8 +34,6 @@ var (
 	errNoGrant = errors.New("the token proves no principal of an issuer of the configuration")
 
 	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
-
-	errNoPublicURL = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
 )
 
 // Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the
@@ -66,43 +63,26 @@ func (i *Identifier) Identify(r *http.Request, c *Sender) (asked bool) {
 }
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
-// if it stands for no principal. A client that sends Authorization wants to be known by that.
+// if it stands for no principal. A client that sends Authorization wants to be known by that. The listener verifies the certificate
+// again at each request, and ends those of one that is not valid any more.
 func byCertificate(r *http.Request, c *Sender) *Grant {
 	if c.Rules.judge == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
 		return nil
 	}
-	leaf := r.TLS.VerifiedChains[0][0]
-	hash := c.Rules.certified(leaf)
+	hash, ok := c.Rules.judge.Certificate(r.TLS.VerifiedChains[0][0])
 	for who, g := range c.Rules.grants {
-		if hash != "" && who.Hash == hash {
-			c.proves = func(context.Context) bool { return c.Rules.certified(leaf) == hash }
+		if ok && hash != "" && who.Hash == hash {
 			return g
 		}
 	}
 	return nil
 }
 
-// certified returns the hash of the principal that a certificate stands for now; "" if it stands for no principal. It
-// was verified when the connection began, which may be long ago.
-func (r *Rules) certified(leaf *x509.Certificate) string {
-	if time.Now().After(leaf.NotAfter) {
-		return ""
-	}
-	if hash, ok := r.judge.Certificate(leaf); ok {
-		return hash
-	}
-	return ""
-}
-
 // byToken returns the grant of the principal that an access token of an issuer proves; nil if it
 // proves no principal. c.wrong says why not.
 func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) {
 	token := bearerOf(r)
-	if token == "" || !c.Rules.byIssuers {
-		return nil, false
-	}
-	if c.Rules.PublicURL == "" {
-		c.wrong = errNoPublicURL
+	if token == "" || c.Rules.judge == nil || !c.Rules.HasIssuers() {
 		return nil, false
 	}
 	resource := c.Rules.PublicURL + c.Resource

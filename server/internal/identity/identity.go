@@ -82,7 +82,7 @@ type Identifier struct {
 // New returns an Identifier that works until ctx ends. [Identifier.Close] must be called then.
 func New(ctx context.Context, o Options) *Identifier {
 	m := &common{o, ctx, newTrail(o.Audit)}
-	return &Identifier{common: m, refusals: perMinute(refusedPerMinute), login: newLogin(m)}
+	return &Identifier{common: m, refusals: rate.PerMinute(refusedPerMinute), login: newLogin(m)}
 }
 
 // Close completes the audit log. No request may be served any more.

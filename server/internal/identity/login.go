@@ -38,7 +38,7 @@ type login struct {
 
 func newLogin(m *common) *login {
 	return &login{
-		common: m, tries: perMinute(triesPerMinute), begins: perMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
+		common: m, tries: rate.PerMinute(triesPerMinute), begins: rate.PerMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
 		signIns: signIns{byState: make(map[string]*signIn)}, sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -22,34 +23,31 @@ type Rules struct {
 	PublicURL string                   // by which clients reach the router, without a slash at the end; "" if it is not known
 	Prefix    string                   // its path; may be ""
 	tokens    []clientauth.Principal   // requests must have the token of one of them
-	byIssuers bool                     // issuers let clients in, mistakes too
 	judge     clientauth.Authenticator // of certificates and access tokens; may be nil
-	works     []clientauth.Issuer      // those without mistakes, the one first that clients need a token of; nil without a PublicURL
+	works     []clientauth.Issuer      // that let clients in, the one first that clients need a token of: those without mistakes; nil without a PublicURL
 	issuers   map[string]*issuerGrant  // by URL
 	grants    map[clientauth.Principal]*Grant
 }
 
 // NewRules returns rules that replace the rules before, which may be nil. judge, which may be nil, knows clients of the
-// issuers and with certificates.
+// issuers and with certificates. An issuer without a URL stands for a mistake, and lets no client in.
 func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, judge clientauth.Authenticator, publicURL string, before *Rules) *Rules {
 	if before == nil {
 		before = new(Rules)
 	}
 	r := &Rules{
 		Public: len(tokens) == 0 && len(issuers) == 0, PublicURL: strings.TrimRight(publicURL, "/"),
-		judge: judge, tokens: tokens, byIssuers: judge != nil && len(issuers) > 0,
+		judge: judge, tokens: tokens,
 	}
 	r.Prefix = prefixOf(r.PublicURL)
 	known := before.issuers
 	if before.PublicURL != r.PublicURL { // other tokens are needed
 		known = nil
 	}
-	r.issuers = newIssuerGrants(issuers, known)
-	for _, i := range issuers {
-		if i.URL != "" && r.PublicURL != "" {
-			r.works = append(r.works, i)
-		}
+	if r.PublicURL != "" {
+		r.works = slices.DeleteFunc(slices.Clone(issuers), func(i clientauth.Issuer) bool { return i.URL == "" })
 	}
+	r.issuers = newIssuerGrants(r.works, known)
 	r.grants = newGrants(tokens, r.Public, before.grants)
 	return r
 }
@@ -176,11 +174,10 @@ type issuerGrant struct {
 }
 
 // newIssuerGrants returns the grants of the issuers, by URL. Those that were there before go on.
-// An issuer without a URL stands for a mistake, and lets no client in.
 func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant) map[string]*issuerGrant {
 	grants := make(map[string]*issuerGrant, len(issuers))
 	for _, i := range issuers {
-		if i.URL == "" || grants[i.URL] != nil {
+		if grants[i.URL] != nil {
 			continue
 		}
 		g := before[i.URL]

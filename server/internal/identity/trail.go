@@ -36,11 +36,8 @@ type trail struct {
 }
 
 func newTrail(record audit.Recorder) *trail {
-	return &trail{record: record, of: perMinute(maxRefusedOf), all: perMinute(maxRefused), arrivals: perMinute(maxCame)}
+	return &trail{record: record, of: rate.PerMinute(maxRefusedOf), all: rate.PerMinute(maxRefused), arrivals: rate.PerMinute(maxCame)}
 }
-
-// perMinute returns a limiter for so many a minute.
-func perMinute(most int) *rate.Limiter { return rate.New(float64(most)/60, most) }
 
 // Refused records in the audit log that the client may not make the request.
 func (i *Identifier) Refused(r *http.Request, c *Sender, why string) {

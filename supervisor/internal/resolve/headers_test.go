@@ -24,7 +24,7 @@ func TestHeadersHelper(t *testing.T) {
 		Name: "docs", URL: "https://docs.example/mcp", Headers: map[string]string{"Authorization": "Bearer old", "X-Old": "o"},
 		References: []reference.Reference{{Text: "headersHelper", Kind: reference.Headers, Body: "./print", Dir: t.TempDir()}},
 	}
-	s := New(nil, run).Server(nil)
+	s := New(nil, run).Server(nil, nil)
 	for range 2 {
 		resolved, err := s.Resolve(t.Context(), entry)
 		expect.OK(t, err)

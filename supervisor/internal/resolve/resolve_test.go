@@ -71,7 +71,7 @@ func TestResolve(t *testing.T) {
 		},
 	}
 	written := entry
-	s := New(store{"A": "${file:x}", "OTHER": "never"}, new(shell).run).Server(nil)
+	s := New(store{"A": "${file:x}", "OTHER": "never"}, new(shell).run).Server(nil, nil)
 	got, err := s.Resolve(t.Context(), entry)
 	expect.OK(t, err)
 	want := entry
@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 		{command("exit 3"), "${cmd:exit 3} has no value: the command exited"},
 	} {
 		t.Setenv("PATH", "/usr/bin:/bin")
-		s := New(store{"EMPTY": "", "ZERO": "hunter\x00"}, (&shell{fails: "exited with status 3"}).run).Server(nil)
+		s := New(store{"EMPTY": "", "ZERO": "hunter\x00"}, (&shell{fails: "exited with status 3"}).run).Server(nil, nil)
 		_, err := s.Resolve(t.Context(), config.Server{References: []reference.Reference{c.ref}})
 		if _, ok := errors.AsType[*Error](err); !ok || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter") || strings.Contains(err.Error(), "token-") {
 			t.Errorf("%s: %v", c.ref.Text, err)
@@ -120,7 +120,7 @@ func TestCommandRunsOnce(t *testing.T) {
 		var group sync.WaitGroup
 		for range cap(values) {
 			group.Go(func() {
-				got, err := r.Server(nil).Resolve(t.Context(), entry)
+				got, err := r.Server(nil, nil).Resolve(t.Context(), entry)
 				if err != nil {
 					t.Error(err)
 				}
@@ -132,7 +132,7 @@ func TestCommandRunsOnce(t *testing.T) {
 		for value := range values {
 			expect.Equal(t, value, "token-1")
 		}
-		s := r.Server(nil)
+		s := r.Server(nil, nil)
 		s.Forget(entry)
 		if got, err := s.Resolve(t.Context(), entry); err != nil || got.Env["T"] != "token-2" {
 			t.Errorf("%q, %v", got.Env["T"], err)
@@ -153,13 +153,13 @@ func TestAbortedCommand(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() {
-			if _, err := r.Server(nil).Resolve(ctx, entry); err == nil {
+			if _, err := r.Server(nil, nil).Resolve(ctx, entry); err == nil {
 				t.Error("no error")
 			}
 		})
 		synctest.Wait()
 		group.Go(func() {
-			if got, err := r.Server(nil).Resolve(t.Context(), entry); err != nil || got.Env["T"] != "token-1" {
+			if got, err := r.Server(nil, nil).Resolve(t.Context(), entry); err != nil || got.Env["T"] != "token-1" {
 				t.Errorf("%q, %v", got.Env["T"], err)
 			}
 		})
@@ -173,7 +173,7 @@ func TestLateCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(nil, (&shell{takes: time.Hour}).run)
 		began := time.Now()
-		_, err := r.Server(nil).Resolve(t.Context(), config.Server{References: []reference.Reference{command("sleep")}})
+		_, err := r.Server(nil, nil).Resolve(t.Context(), config.Server{References: []reference.Reference{command("sleep")}})
 		if err == nil || !strings.Contains(err.Error(), "did not end within 10s") || time.Since(began) != commandTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
@@ -187,7 +187,7 @@ func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("OP_SERVICE_ACCOUNT_TOKEN", "hunter3")
 	sh := new(shell)
 	entry := config.Server{InheritEnv: []string{"VAULT_TOKEN"}, References: []reference.Reference{command("get")}}
-	_, err := New(nil, sh.run).Server(nil).Resolve(t.Context(), entry)
+	_, err := New(nil, sh.run).Server(nil, nil).Resolve(t.Context(), entry)
 	expect.OK(t, err)
 	c := sh.ran[0]
 	if slices.Contains(c.Env, "AWS_SECRET_ACCESS_KEY=hunter1") || !slices.Contains(c.Env, "VAULT_TOKEN=hunter2") || !slices.Contains(c.Env, "OP_SERVICE_ACCOUNT_TOKEN=hunter3") {
@@ -197,7 +197,7 @@ func TestCommandEnvironment(t *testing.T) {
 }
 
 func TestHide(t *testing.T) {
-	s := New(store{"KEY": "-----BEGIN KEY-----\nabcdefgh12345678\n-----END KEY-----\n", "PIN": "12345", "AB": "ab", "L": "12345678"}, nil).Server(nil)
+	s := New(store{"KEY": "-----BEGIN KEY-----\nabcdefgh12345678\n-----END KEY-----\n", "PIN": "12345", "AB": "ab", "L": "12345678"}, nil).Server(nil, nil)
 	var refs []reference.Reference
 	for _, name := range []string{"KEY", "PIN", "AB", "L"} {
 		refs = append(refs, reference.Reference{Text: "${keyring:" + name + "}", Kind: reference.Keyring, Body: name})
@@ -219,7 +219,7 @@ func TestResolveOAuth(t *testing.T) {
 		URL: "https://a.example", OAuth: &config.OAuth{ClientID: "${keyring:A}", ClientSecret: "x${keyring:A}", PrivateKey: "${keyring:B}"},
 		References: []reference.Reference{{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}, {Text: "${keyring:B}", Kind: reference.Keyring, Body: "B"}},
 	}
-	s := New(store{"A": "secret-of-a", "B": "-----BEGIN KEY-----\nabcdefgh\n"}, nil).Server(nil)
+	s := New(store{"A": "secret-of-a", "B": "-----BEGIN KEY-----\nabcdefgh\n"}, nil).Server(nil, nil)
 	got, err := s.Resolve(t.Context(), entry)
 	if err != nil || !reflect.DeepEqual(*got.OAuth, config.OAuth{ClientID: "${keyring:A}", ClientSecret: "xsecret-of-a", PrivateKey: "-----BEGIN KEY-----\nabcdefgh\n"}) {
 		t.Errorf("%+v, %v", got.OAuth, err)
@@ -233,7 +233,7 @@ func TestResolveOAuth(t *testing.T) {
 // Tokens are hidden, the last of them only, and do not displace the values of references.
 func TestHideToken(t *testing.T) {
 	var noted []string
-	s := New(store{"A": "secret-of-a"}, nil).Server(func(values []string) { noted = append(noted, values...) })
+	s := New(store{"A": "secret-of-a"}, nil).Server(nil, func(values []string) { noted = append(noted, values...) })
 	entry := config.Server{Env: map[string]string{"T": "${keyring:A}"}, References: []reference.Reference{{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}}}
 	_, err := s.Resolve(t.Context(), entry)
 	expect.OK(t, err)
@@ -252,7 +252,7 @@ func TestHideToken(t *testing.T) {
 
 // A token that a server repeats is hidden in its messages, but no word that anyone may use.
 func TestHideTokensInMessages(t *testing.T) {
-	s := New(store{}, nil).Server(nil)
+	s := New(store{}, nil).Server(nil, nil)
 	for _, token := range []string{"content", "long-token-of-a-login", `with"quote"and/slash+`} {
 		s.HideToken(token)
 	}

@@ -45,7 +45,7 @@ const (
 type Server struct {
 	resolver *Resolver
 	user     *User                 // whose values it resolves; nil if it is for all users
-	noted    func(values []string) // called with values before they are used; may be nil
+	noted    func(values []string) // called with values before they are used
 
 	mu     sync.Mutex      // guards the fields below
 	hidden []secret.Hidden // the values that were resolved, the oldest first
@@ -55,13 +55,13 @@ type Server struct {
 	inside [][]byte // how tokens may appear in messages; replaced, never changed
 }
 
-// Server returns a Server that has resolved nothing yet. noted is called with values before
-// they are used; it may be nil.
-func (r *Resolver) Server(noted func(values []string)) *Server {
+// Server returns a Server that has resolved nothing yet: for the values of one user, or for all users if that is nil. noted is
+// called with values before they are used; it may be nil.
+func (r *Resolver) Server(of *User, noted func(values []string)) *Server {
 	if noted == nil {
 		noted = func([]string) {}
 	}
-	return &Server{resolver: r, noted: noted, hide: strings.NewReplacer()}
+	return &Server{resolver: r, user: of, noted: noted, hide: strings.NewReplacer()}
 }
 
 // A UserError is a value that a user has to set. It never contains a value.
@@ -73,13 +73,6 @@ func (e *UserError) Unwrap() error { return e.error }
 type User struct {
 	Principal string // "" is the local user
 	Claims    string // of the user's access token: a JSON object of texts; may be ""
-}
-
-// For returns a Server for the values of one user, which has resolved nothing yet.
-func (r *Resolver) For(u User, noted func(values []string)) *Server {
-	s := r.Server(noted)
-	s.user = &u
-	return s
 }
 
 // valueOf returns the value of a reference.

@@ -115,7 +115,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	to := (&url.URL{Scheme: next.URL.Scheme, Host: next.URL.Host, Path: next.URL.Path}).String()
 	switch {
-	case !sameOrigin(first.URL, next.URL):
+	case !oauth.SameOrigin(first.URL, next.URL):
 		return &RedirectError{"it redirects to " + to + ", where the entry's headers are not sent; if that is right, put this url into the entry"}
 	case first.Method != next.Method:
 		return &RedirectError{"it redirects to " + to + " in a way that turns a POST into a GET; put this url into the entry"}
@@ -124,8 +124,6 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	}
 	return nil
 }
-
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && oauth.SameOrigin(a, b) }
 
 // request returns a request with the entry's headers. accept is its Accept.
 func (s *Site) request(ctx context.Context, method, to, accept string, body []byte) (*http.Request, error) {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
@@ -79,7 +80,7 @@ func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 			continue
 		}
 		to, err := base.Parse(string(ev.Data))
-		if err != nil || !sameOrigin(base, to) {
+		if err != nil || !oauth.SameOrigin(base, to) {
 			return "", errors.New("the server names an endpoint at another place than its url, where the entry's headers are not sent")
 		}
 		return to.String(), nil

@@ -267,7 +267,7 @@ type World struct {
 func Look(dataDir string) (w World) {
 	w.Folder, _ = os.Getwd()
 	if own, err := configpath.Own(); err == nil {
-		for _, path := range []string{vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()} {
+		for _, path := range []string{vault.New(filepath.Dir(own)).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()} {
 			if path != "" {
 				w.KeyFiles = append(w.KeyFiles, path)
 			}

@@ -33,15 +33,6 @@ const (
 	scriptTime = 10 * time.Second
 )
 
-// open returns the user's secrets.
-func open() (*vault.Vault, error) {
-	own, err := configpath.Own()
-	if err != nil {
-		return nil, err
-	}
-	return vault.Of(own), nil
-}
-
 // SetSecret stores a secret, which it asks for or reads from stdin. If from names a server, it moves the
 // value out of the server's entry, and writes a reference to the secret there. user says that it is the value of the local user.
 func SetSecret(ctx context.Context, files *configfile.Source, name, from string, user bool) error {
@@ -49,7 +40,7 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	if !vault.ValidName(name) {
 		return console.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
 	}
-	v, err := open()
+	v, err := vault.Own()
 	if err != nil {
 		return err
 	}
@@ -140,7 +131,7 @@ type storedSecret struct {
 // ListSecrets prints the names of the secrets and the servers that use them.
 func ListSecrets(files *configfile.Source) error {
 	out := files.Console
-	v, err := open()
+	v, err := vault.Own()
 	if err != nil {
 		return err
 	}
@@ -169,7 +160,7 @@ func ListSecrets(files *configfile.Source) error {
 // RemoveSecret removes a stored secret.
 func RemoveSecret(ctx context.Context, files *configfile.Source, name string) error {
 	out := files.Console
-	v, err := open()
+	v, err := vault.Own()
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ import (
 const (
 	// beginTime is how long it may take to find the issuer and to register with it.
 	beginTime = time.Minute
-	// keyringTime is how long the server, and the keyring, may take to say whether it works without a login.
+	// keyringTime is how long the keyring may take.
 	keyringTime = 10 * time.Second
 	// maxPasted is how many pasted lines may be no URL of the login.
 	maxPasted = 5
@@ -119,7 +119,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Router, name st
 	defer cancel()
 	p, err := r.BeginLogin(bounded, name, request)
 	if err != nil {
-		return notBegun(ctx, out, r, name, err)
+		return err // it names the server
 	}
 	if p.Device != nil {
 		showCode(out, p)
@@ -132,20 +132,6 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Router, name st
 		return err // it names the server
 	}
 	return tryLogin(ctx, out, r, name)
-}
-
-// notBegun returns the error of a login that could not begin; nil if the server works without a login.
-func notBegun(ctx context.Context, out *console.Console, r *adapter.Router, name string, err error) error {
-	bounded, cancel := context.WithTimeout(ctx, keyringTime)
-	defer cancel()
-	if r.Await(bounded, name) == nil {
-		state, _ := r.LoginState(bounded, name, "")
-		if !state.LoggedIn {
-			out.Note("%s works without a login; it has %s.", name, console.Counted(toolsOf(r, name), "tool"))
-			return nil
-		}
-	}
-	return err // it names the server
 }
 
 // tryLogin starts the server with the login.
@@ -220,7 +206,7 @@ func awaitLogin(ctx context.Context, out *console.Console, p *login.Pending, pas
 	pasted := make(chan error, 1)
 	go func() { pasted <- takePasted(reading, out, p) }()
 	select {
-	case <-p.Over().Done():
+	case <-p.Over.Done():
 	case <-ctx.Done():
 	case err := <-pasted:
 		pasted = nil
@@ -258,7 +244,7 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending) err
 			return fmt.Errorf("read the URL: %w", err)
 		}
 		err = p.Finish(ctx, line)
-		if p.Over().Err() != nil || err == nil || ctx.Err() != nil {
+		if p.Over.Err() != nil || err == nil || ctx.Err() != nil {
 			return nil // Wait says how it ended
 		}
 		out.Note("That does not complete the login: %s", console.Cut(plain.Line(err.Error()), 500))

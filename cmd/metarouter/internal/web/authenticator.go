@@ -10,7 +10,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
+
+// maxSubject bounds the subject of a certificate in a log, in bytes.
+const maxSubject = 200
 
 // An authenticator lets clients in by access tokens of issuers, and by certificates, as one configuration says.
 type authenticator struct {
@@ -39,7 +44,7 @@ func (a *authenticator) Certificate(leaf *x509.Certificate) (hash string, ok boo
 	hash, why := find(leaf, a.subjects)
 	if why != "" {
 		a.warn.Do(func() {
-			a.log.Warn("the certificate of a client does not let it in: "+why, zap.String("subject", describe(leaf)))
+			a.log.Warn("the certificate of a client does not let it in: "+why, zap.String("subject", prose.Cut(plain.Line(leaf.Subject.String()), maxSubject)))
 		})
 	}
 	return hash, why == ""

@@ -25,7 +25,7 @@ func routerWith(issuers ...config.Issuer) config.Router {
 func TestProofFollowsConfiguration(t *testing.T) {
 	p := fakeissuer.New(t, fakeissuer.Options{})
 	token := issuedBy(t, p, map[string]any{"aud": "https://tools.example.com/mcp"})
-	verifier := bearer.New(bearer.Options{})
+	verifier := bearer.New(bearer.Options{Log: zap.NewNop()})
 	with := func(change func(*config.Issuer)) config.Router {
 		return routerWith(ruled(func(i *config.Issuer) {
 			if i.URL = p.URL; change != nil {

@@ -89,10 +89,9 @@ func allTokens(c config.HTTP, file config.Token) []config.Token {
 	if file.Hash != "" {
 		all = append(all, file)
 	}
-	isPlain := func(t config.Token) bool { return t.Plain }
-	all = append(slices.DeleteFunc(slices.Clone(all), isPlain), slices.DeleteFunc(all, func(t config.Token) bool { return !t.Plain })...)
+	objects := slices.DeleteFunc(slices.Clone(all), func(t config.Token) bool { return t.Plain })
 	seen := make(map[string]bool)
-	return slices.DeleteFunc(all, func(t config.Token) bool {
+	return slices.DeleteFunc(append(objects, all...), func(t config.Token) bool {
 		again := seen[t.Hash]
 		seen[t.Hash] = true
 		return again
@@ -106,7 +105,7 @@ func plainToken(text string) config.Token {
 	return config.Token{Hash: hash, Text: token, Role: "admin", Plain: true}
 }
 
-// principals returns the principals that requests may come from. A token that can't be used lets no
+// principals returns the principals that requests may come from. A token or a certificate that can't be used lets no
 // client in: the list is never empty because of a mistake, or if clients prove who they are in
 // another way, since without tokens every client is let in.
 func (l *Listener) principals(r config.Router) []clientauth.Principal {
@@ -131,27 +130,19 @@ func (l *Listener) principals(r config.Router) []clientauth.Principal {
 			all = append(all, clientauth.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"})
 		}
 	}
-	all = append(all, l.certified(r)...)
+	for i, s := range subjectsOf(r) { // of client certificates
+		c, one := r.HTTP.Certificates[i], clientauth.Principal{}
+		if s.hash != "" && l.asksFor(r.HTTP) {
+			one = clientauth.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == "admin"}
+		}
+		all = append(all, one)
+	}
 	if len(all) == 0 && (len(r.HTTP.Issuers) > 0 || r.HTTP.ClientCA != "") {
 		all = append(all, clientauth.Principal{})
 	}
 	if len(all) == 0 && (!local || urls.LeadsElsewhere(r.HTTP.PublicURL)) {
 		l.log.Warn("no client is let in: other machines can reach this router, by its address or http.publicUrl, so its clients must send a token, and the configuration has none")
 		all = append(all, clientauth.Principal{})
-	}
-	return all
-}
-
-// certified returns the principals of client certificates. One that can't be used lets no client
-// in.
-func (l *Listener) certified(r config.Router) (all []clientauth.Principal) {
-	for i, s := range subjectsOf(r) {
-		c := r.HTTP.Certificates[i]
-		if s.hash == "" || !l.asksFor(r.HTTP) {
-			all = append(all, clientauth.Principal{})
-			continue
-		}
-		all = append(all, clientauth.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == "admin"})
 	}
 	return all
 }

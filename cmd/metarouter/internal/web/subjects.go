@@ -6,7 +6,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // A subject is the principal of client certificates with some attributes. It is plain data.
@@ -56,11 +55,4 @@ func find(leaf *x509.Certificate, all []subject) (hash, why string) {
 		}
 	}
 	return hash, why
-}
-
-// describe names the certificate for a log.
-func describe(leaf *x509.Certificate) string {
-	const most = 200 // characters
-	text := []rune(plain.Line(leaf.Subject.String()))
-	return string(text[:min(len(text), most)])
 }

@@ -69,8 +69,8 @@ type Listener struct {
 	maxHeader   int64
 	connections *connections
 	pages       *http.ServeMux
-	proofs      []string // how clients could prove who they are at the start; empty if anyone was let in
-	publicURL   string   // as the configuration had it at the start, for the log
+	tokens      bool   // clients could have a token at the start, for the log
+	publicURL   string // as the configuration had it at the start, for the log
 	verifier    *bearer.Verifier
 	warn        *rate.Sometimes // for a certificate that lets no client in
 	log         *zap.Logger
@@ -104,11 +104,11 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 		}
 	}
 	local := resolved.IP.IsLoopback()
-	proofs := proofsOf(c, tokens)
-	if !local && len(proofs) == 0 {
+	open := len(tokens) == 0 && len(c.Issuers) == 0 && len(c.Certificates) == 0 && c.ClientCA == "" // anyone is let in
+	if !local && open {
 		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
-	if len(proofs) == 0 && urls.LeadsElsewhere(c.PublicURL) {
+	if open && urls.LeadsElsewhere(c.PublicURL) {
 		return nil, fmt.Errorf("clients of other machines come by metarouter.http.publicUrl, %s, so they must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or remove publicUrl", c.PublicURL, secret.TokenVariable)
 	}
 	switch short := slices.ContainsFunc(tokens, func(t config.Token) bool { return secret.IsShort(t.Text) }); {
@@ -123,23 +123,9 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c), log.Named("http")),
-		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL,
+		pages: pages, log: log, file: file, tokens: len(tokens) > 0, publicURL: c.PublicURL,
 		verifier: bearer.New(bearer.Options{Log: log.Named("bearer")}), warn: &rate.Sometimes{Interval: warnAgain},
 	}, nil
-}
-
-// proofsOf returns how clients prove who they are. It is empty if anyone is let in.
-func proofsOf(c config.HTTP, tokens []config.Token) (all []string) {
-	if len(tokens) > 0 {
-		all = append(all, "token")
-	}
-	if len(c.Issuers) > 0 {
-		all = append(all, "oauth")
-	}
-	if len(c.Certificates) > 0 || c.ClientCA != "" {
-		all = append(all, "certificate")
-	}
-	return all
 }
 
 // Listen binds the address. The listener must be closed, unless it serves.
@@ -155,13 +141,13 @@ func (l *Listener) Listen(ctx context.Context) error {
 	return nil
 }
 
-// announce logs where clients reach the router, and how they prove who they are.
+// announce logs where clients reach the router.
 func (l *Listener) announce() {
 	scheme := "http"
 	if l.certificate != nil {
 		scheme = "https"
 	}
-	said := []zap.Field{zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", slices.Contains(l.proofs, "token")), zap.Strings("clients prove themselves by", l.proofs)}
+	said := []zap.Field{zap.String("url", scheme+"://"+l.bound()+"/mcp"), zap.Bool("token", l.tokens)}
 	if l.publicURL != "" {
 		said = append(said, zap.String("public url", l.publicURL+"/mcp"))
 	}
