@@ -13,11 +13,7 @@ func products(to []int32, weights string, x []int16) {
 		return
 	}
 	n, width := len(to)/together, len(x)/together
-	fast := productsAVX2
-	if cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512BW && width%64 == 0 {
-		fast = productsVNNI
-	}
-	fast(&to[0], unsafe.StringData(weights[:n*width]), &x[0], n, width)
+	productsAVX2(&to[0], unsafe.StringData(weights[:n*width]), &x[0], n, width)
 }
 
 // productsAVX2 takes n rows of weights and four rows of x, of width numbers each. width is a
@@ -25,11 +21,6 @@ func products(to []int32, weights string, x []int16) {
 //
 //go:noescape
 func productsAVX2(to *int32, weights *byte, x *int16, n, width int)
-
-// productsVNNI is productsAVX2 for multiples of 64.
-//
-//go:noescape
-func productsVNNI(to *int32, weights *byte, x *int16, n, width int)
 
 // addFour is addFourPlain, in a fraction of the time where the processor can.
 func addFour(to, rows []float32, width int, by []float32) {

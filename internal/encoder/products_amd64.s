@@ -46,69 +46,6 @@ part:
 	VZEROUPPER
 	RET
 
-// func productsVNNI(to *int32, weights *byte, x *int16, n, width int)
-TEXT ·productsVNNI(SB), NOSPLIT, $0-40
-	MOVQ to+0(FP), DI
-	MOVQ weights+8(FP), SI
-	MOVQ x+16(FP), DX
-	MOVQ n+24(FP), CX
-	MOVQ width+32(FP), R8
-	LEAQ (DX)(R8*2), R9
-	LEAQ (R9)(R8*2), R10
-	LEAQ (R10)(R8*2), R11
-
-row:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	XORQ   BX, BX
-
-part:
-	VPMOVSXBW (SI)(BX*1), Z8       // 32 weights as int16
-	VPMOVSXBW 32(SI)(BX*1), Z9
-	VPDPWSSD  (DX)(BX*2), Z8, Z0   // adds 16 sums of two products
-	VPDPWSSD  (R9)(BX*2), Z8, Z1
-	VPDPWSSD  (R10)(BX*2), Z8, Z2
-	VPDPWSSD  (R11)(BX*2), Z8, Z3
-	VPDPWSSD  64(DX)(BX*2), Z9, Z4
-	VPDPWSSD  64(R9)(BX*2), Z9, Z5
-	VPDPWSSD  64(R10)(BX*2), Z9, Z6
-	VPDPWSSD  64(R11)(BX*2), Z9, Z7
-	ADDQ      $64, BX
-	CMPQ      BX, R8
-	JLT       part
-
-	VPADDD        Z4, Z0, Z0
-	VPADDD        Z5, Z1, Z1
-	VPADDD        Z6, Z2, Z2
-	VPADDD        Z7, Z3, Z3
-	VEXTRACTI64X4 $1, Z0, Y4
-	VEXTRACTI64X4 $1, Z1, Y5
-	VEXTRACTI64X4 $1, Z2, Y6
-	VEXTRACTI64X4 $1, Z3, Y7
-	VPADDD        Y4, Y0, Y0
-	VPADDD        Y5, Y1, Y1
-	VPADDD        Y6, Y2, Y2
-	VPADDD        Y7, Y3, Y3
-	VPHADDD       Y1, Y0, Y0
-	VPHADDD       Y3, Y2, Y2
-	VPHADDD       Y2, Y0, Y0
-	VEXTRACTI128  $1, Y0, X1
-	VPADDD        X1, X0, X0
-	VMOVDQU       X0, (DI)
-	ADDQ          $16, DI
-	ADDQ          R8, SI
-	DECQ          CX
-	JNZ           row
-
-	VZEROUPPER
-	RET
-
 // func addFourAVX2(to, rows, by *float32, n, width int)
 TEXT ·addFourAVX2(SB), NOSPLIT, $0-40
 	MOVQ         to+0(FP), DI
