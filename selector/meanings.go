@@ -22,7 +22,7 @@ const (
 	maxEncoded    = 100_000                // items of a catalog that have vectors
 	encodeTime    = 300 * time.Millisecond // the default of EncodeTime
 	alwaysEncoded = 32                     // so many items without a vector are encoded, however long it takes
-	maxSentences  = 9                      // of a task that have vectors: the whole and its first steps
+	maxSteps      = 8                      // of a long task that have vectors: its first
 	gatherTime    = time.Second            // after a change, until the items are encoded in the background
 )
 
@@ -119,23 +119,36 @@ func (s *Selector) nearness(ctx context.Context, c *index.Collection, t text.Tas
 	if v == nil {
 		return nil
 	}
-	texts := []string{t.Plain}
-	if len(t.Steps) > 1 {
-		for _, step := range t.Steps[:min(len(t.Steps), maxSentences-1)] {
-			texts = append(texts, step.Plain)
-		}
+	return &nearness{v, v.matrix.Dot(vectorsOf(t))}
+}
+
+// vectorsOf returns the vectors of a task and, if it has several, of its steps: in their context if the encoder reads all
+// of them, else of the first ones alone.
+func vectorsOf(t text.Task) []encoder.Vector {
+	m := encoder.Embedded()
+	if len(t.Steps) < 2 {
+		return []encoder.Vector{m.Encode(t.Plain, encoder.Task)}
 	}
-	all := make([]encoder.Vector, len(texts))
+	steps := make([]string, len(t.Steps))
+	for i, step := range t.Steps {
+		steps[i] = step.Plain
+	}
+	all := m.EncodeParts(steps, encoder.Task)
+	if len(all) > len(steps) {
+		return all
+	}
+	alone := steps[:min(len(steps), maxSteps)]
+	all = append(all[:1], make([]encoder.Vector, len(alone))...)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, text := range texts {
+	for i, step := range alone {
 		g.Go(func() error {
-			all[i] = encoder.Embedded().Encode(text, encoder.Task)
+			all[1+i] = m.Encode(step, encoder.Task)
 			return nil
 		})
 	}
 	_ = g.Wait() // no goroutine fails
-	return &nearness{v, v.matrix.Dot(all)}
+	return all
 }
 
 // of returns how near an item is.

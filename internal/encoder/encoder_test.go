@@ -64,14 +64,15 @@ func TestPieces(t *testing.T) {
 		"北京":                                   {"北", "京"},
 		"se\x00nd\u200b \xff":                  {"send"},
 		strings.Repeat("s", 101) + " mail":     {unknown, "mail"},
-		strings.Repeat("mail ", 17) + "unable": slices.Repeat([]string{"mail"}, 14),
+		strings.Repeat("mail ", 13) + "unable": append(slices.Repeat([]string{"mail"}, 13), "un"),
 	} {
 		var got []string
-		for _, n := range m.tokens(text, nil, 16) {
+		all, whole := m.tokens(text, nil, 14)
+		for _, n := range all {
 			got = append(got, pieces[n])
 		}
-		if want = append(append([]string{begin}, want...), end); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", text, got, want)
+		if !slices.Equal(got, want) || whole != (len(want) < 14) {
+			t.Errorf("%q: %q, want %q; all of it: %v", text, got, want, whole)
 		}
 	}
 }
@@ -101,6 +102,43 @@ func TestProducts(t *testing.T) {
 				t.Errorf("%s, %d: %v, want %v", name, width, got, want)
 			}
 		}
+	}
+}
+
+// The sums have the same bits however they are computed.
+func TestAddFour(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	some := func(n int) (all []float32) {
+		for range n {
+			all = append(all, random.Float32()-0.5)
+		}
+		return all
+	}
+	for _, n := range []int{4, 8, 32, 64} {
+		rows, by, want := some(3*70+n), some(4), some(n)
+		got := slices.Clone(want)
+		addFour(got, rows, 70, by)
+		if addFourPlain(want, rows, 70, by); !slices.Equal(got, want) {
+			t.Errorf("%d: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// The vector of a part depends on the other parts, and that of the whole is the vector of the text.
+func TestEncodeParts(t *testing.T) {
+	m := Embedded()
+	all := m.EncodeParts([]string{"open the bank, ", "sit on the bench"}, Task)
+	if len(all) != 3 || all[0].Dot(m.Encode("open the bank, sit on the bench", Task)) < 0.999 {
+		t.Fatalf("%d vectors, want those of the text and two parts", len(all))
+	}
+	for i, alone := range []string{"open the bank, ", "sit on the bench"} {
+		if v := all[i+1]; v.Dot(v) < 0.99 || v.Dot(v) > 1.01 || v.Dot(m.Encode(alone, Task)) > 0.99 || v.Dot(all[2-i]) > 0.99 {
+			t.Errorf("the vector of part %d has the length %v, and %v in common with that of the part alone", i, v.Dot(v), v.Dot(m.Encode(alone, Task)))
+		}
+	}
+	all = m.EncodeParts([]string{"mail ", strings.Repeat("mail ", mostTokens), "mail"}, Task)
+	if len(all) != 2 {
+		t.Errorf("%d vectors of a long text, want those of the text and of the part at its beginning", len(all))
 	}
 }
 

@@ -6,18 +6,41 @@ import (
 
 // Encode returns the vector of a text, which has unit length. Of a long text the vector is made from
 // the beginning.
-func (m *Model) Encode(text string, role Role) Vector {
+func (m *Model) Encode(text string, role Role) Vector { return m.EncodeParts([]string{text}, role)[0] }
+
+// EncodeParts returns the vectors of a text and of its parts, each in the context of the text (Günther et al., "Late
+// Chunking", 2024). The last parts of a long text have none.
+func (m *Model) EncodeParts(parts []string, role Role) []Vector {
 	s := m.free.Get().(*scratch)
 	defer m.free.Put(s)
-	s.tokens = m.tokens(text, s.tokens[:0], min(m.places, mostTokens))
+	most := min(m.places, mostTokens) - 1
+	s.tokens = append(s.tokens[:0], m.vocabulary[begin])
+	var ends []int // of the parts, in tokens
+	for _, part := range parts {
+		var whole bool
+		if s.tokens, whole = m.tokens(part, s.tokens, most); !whole {
+			break
+		}
+		ends = append(ends, len(s.tokens))
+	}
+	s.tokens = append(s.tokens, m.vocabulary[end])
 	n := len(s.tokens)
 	m.start(s, role)
 	for i := range m.stack {
 		m.stack[i].forward(s, n, m.heads)
 	}
+	all, from := []Vector{m.mean(s, 0, n)}, 1
+	for _, to := range ends {
+		all, from = append(all, m.mean(s, from, to)), to
+	}
+	return all
+}
+
+// mean returns the vector of the tokens from one to another, of unit length.
+func (m *Model) mean(s *scratch, from, to int) Vector {
 	mean := s.joined[:m.width]
 	clear(mean)
-	for at, x := range s.x[:n*m.width] {
+	for at, x := range s.x[from*m.width : to*m.width] {
 		mean[at%m.width] += x
 	}
 	v := make(Vector, m.dim)
@@ -60,6 +83,9 @@ func (l *layer) forward(s *scratch, n, heads int) {
 	l.query.apply(s.q, s, n)
 	l.key.apply(s.k, s, n)
 	l.value.apply(s.v, s, n)
+	for i, x := range s.k[:n*width] {
+		s.keys[i%width*mostTokens+i/width] = x
+	}
 	for t := range n {
 		s.attend(t, n, width, heads)
 	}
@@ -74,7 +100,7 @@ func (l *layer) forward(s *scratch, n, heads int) {
 	l.fed.add(x, s.joined)
 }
 
-// attend writes to the row t of s.up the weighted sum of all tokens for that token. It looks at four tokens
+// attend writes to the row t of s.up the weighted sum of all tokens for that token. It looks at several tokens
 // at once; those after the n tokens have no share.
 func (s *scratch) attend(t, n, width, heads int) {
 	size := width / heads
@@ -82,46 +108,34 @@ func (s *scratch) attend(t, n, width, heads int) {
 	taken := s.up[t*width : (t+1)*width]
 	clear(taken)
 	for at := 0; at < width; at += size {
-		q := s.q[t*width+at : t*width+at+size]
-		most := float32(math.Inf(-1))
-		for u := 0; u < n; u += 4 {
-			a, b, c, d := dotFour(q, s.k[u*width+at:], width)
-			s.share[u], s.share[u+1], s.share[u+2], s.share[u+3] = by*a, by*b, by*c, by*d
+		clear(s.share)
+		for i := at; i < at+size; i += 4 {
+			addFour(s.share[:(n+7)&^7], s.keys[i*mostTokens:], mostTokens, s.q[t*width+i:])
 		}
+		most := float32(math.Inf(-1))
 		for _, x := range s.share[:n] {
 			most = max(most, x)
 		}
 		all := float32(0)
 		for u, x := range s.share[:n] {
-			s.share[u] = exp(x - most)
+			s.share[u] = exp(by * (x - most))
 			all += s.share[u]
+		}
+		for u := range s.share[:n] {
+			s.share[u] /= all
 		}
 		clear(s.share[n:])
 		for u := 0; u < n; u += 4 {
-			addFour(taken[at:at+size], s.v[u*width+at:], width, s.share[u:u+4], all)
+			addFour(taken[at:at+size], s.v[u*width+at:], width, s.share[u:])
 		}
 	}
 }
 
-// dotFour returns the scalar products of q and four rows of k, which begin each width after the last.
-func dotFour(q, k []float32, width int) (a, b, c, d float32) {
-	n := len(q)
-	k0, k1, k2, k3 := k[:n], k[width:][:n], k[2*width:][:n], k[3*width:][:n]
-	for i, x := range q {
-		a += float32(x * k0[i]) // the conversions prevent fused operations, which round differently
-		b += float32(x * k1[i])
-		c += float32(x * k2[i])
-		d += float32(x * k3[i])
-	}
-	return a, b, c, d
-}
-
-// addFour adds to to the four rows of v, each by its share of all.
-func addFour(to, v []float32, width int, share []float32, all float32) {
-	n := len(to)
-	a, b, c, d := share[0]/all, share[1]/all, share[2]/all, share[3]/all
-	v0, v1, v2, v3 := v[:n], v[width:][:n], v[2*width:][:n], v[3*width:][:n]
-	for i := range to {
+// addFourPlain adds to to the beginnings of four rows, each times a number of by. A row begins width after the last.
+func addFourPlain(to, rows []float32, width int, by []float32) {
+	n, a, b, c, d := len(to), by[0], by[1], by[2], by[3]
+	v0, v1, v2, v3 := rows[:n], rows[width:][:n], rows[2*width:][:n], rows[3*width:][:n]
+	for i := range to { // the conversions prevent fused operations, which round differently
 		to[i] += (float32(a*v0[i]) + float32(b*v1[i])) + (float32(c*v2[i]) + float32(d*v3[i]))
 	}
 }
@@ -157,6 +171,7 @@ type scratch struct {
 	tokens             []int32
 	x, q, k, v, joined []float32
 	up                 []float32 // also weighted sums, and narrow pieces
+	keys               []float32 // the columns of k
 	share              []float32 // of one token
 	quantized          []int16
 	unit               []float32 // the values of 1 in the rows of quantized
@@ -168,7 +183,7 @@ func newScratch(s sizes) *scratch {
 	widest := max(s.width, s.inner, s.narrow, s.dim)
 	all := mostTokens * s.width
 	return &scratch{
-		x: floats(all), q: floats(all), k: floats(all), v: floats(all), joined: floats(all),
+		x: floats(all), q: floats(all), k: floats(all), v: floats(all), joined: floats(all), keys: floats(all),
 		up: floats(mostTokens * widest), share: floats(mostTokens),
 		quantized: make([]int16, mostTokens*widest), unit: floats(mostTokens), whole: make([]int32, together*widest),
 	}

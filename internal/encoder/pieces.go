@@ -22,17 +22,15 @@ const (
 	longest    = 100     // bytes of a word; a longer one is unknown
 )
 
-// tokens appends the numbers of the text's pieces to to, and those for its begin and end: at most
-// most in all. It splits as BERT's tokenizer for lower-case English does.
-func (m *Model) tokens(text string, to []int32, most int) []int32 {
-	to = append(to, m.vocabulary[begin])
+// tokens appends the numbers of the text's pieces to to, which then has at most most, and reports whether these are all. It splits
+// as BERT's tokenizer for lower-case English does.
+func (m *Model) tokens(text string, to []int32, most int) (all []int32, whole bool) {
 	for word := range words(text[:min(len(text), mostBytes)]) {
-		if to = m.split(word, to); len(to) >= most {
-			to = to[:most-1]
-			break
+		if to = m.split(word, to); len(to) > most {
+			return to[:most], false
 		}
 	}
-	return append(to, m.vocabulary[end])
+	return to, len(text) <= mostBytes
 }
 
 // split appends the longest piece that the word begins with, the longest that goes on from there,

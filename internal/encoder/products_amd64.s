@@ -45,3 +45,36 @@ part:
 
 	VZEROUPPER
 	RET
+
+// func addFourAVX2(to, rows, by *float32, n, width int)
+TEXT ·addFourAVX2(SB), NOSPLIT, $0-40
+	MOVQ         to+0(FP), DI
+	MOVQ         rows+8(FP), SI
+	MOVQ         by+16(FP), DX
+	MOVQ         n+24(FP), CX
+	MOVQ         width+32(FP), R8
+	LEAQ         (SI)(R8*4), R9
+	LEAQ         (R9)(R8*4), R10
+	LEAQ         (R10)(R8*4), R11
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	XORQ         BX, BX
+
+eight:
+	VMULPS  (SI)(BX*4), Y0, Y4
+	VMULPS  (R9)(BX*4), Y1, Y5
+	VMULPS  (R10)(BX*4), Y2, Y6
+	VMULPS  (R11)(BX*4), Y3, Y7
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y7, Y6, Y6
+	VADDPS  Y6, Y4, Y4
+	VADDPS  (DI)(BX*4), Y4, Y4
+	VMOVUPS Y4, (DI)(BX*4)
+	ADDQ    $8, BX
+	CMPQ    BX, CX
+	JLT     eight
+
+	VZEROUPPER
+	RET

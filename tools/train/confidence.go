@@ -27,7 +27,7 @@ type verdict struct {
 
 // vainWeight is how much tasks without a tool weigh together, for 1 of all sources together. They decide what
 // is refused.
-const vainWeight = 0.25
+const vainWeight = 0.42
 
 // naturalShare is how much a source of natural tasks weighs in comparison with another source: they are what
 // the confidence is for.

@@ -5,36 +5,36 @@ package rank
 // fitted is fitted to tasks with known tools.
 var fitted = learned{
 	weights: [NumFeatures]float64{
-		WordsFeature:       3.128,
-		MeaningFeature:     2.877,
-		StepMeaningFeature: 2.995,
+		WordsFeature:       3.117,
+		MeaningFeature:     2.68,
+		StepMeaningFeature: 3.203,
 		ArgumentFeature:    3,
 	},
-	sharpness: 2.326,
+	sharpness: 2.293,
 	fitness: weights{
-		bias: -3.724,
+		bias: -4.204,
 		evidence: [NumEvidence]float64{
-			ShareEvidence:  0.009722,
-			CrowdEvidence:  0.09324,
-			LengthEvidence: -0.07375,
+			ShareEvidence:  -0.01518,
+			CrowdEvidence:  0.06684,
+			LengthEvidence: -0.1152,
 		},
 		features: [NumFeatures]float64{
-			WordsFeature:       1.888,
-			MeaningFeature:     4.967,
-			StepMeaningFeature: 4.04,
+			WordsFeature:       1.792,
+			MeaningFeature:     5.033,
+			StepMeaningFeature: 4.504,
 		},
 	},
 	rightness: weights{
-		bias: -0.7713,
+		bias: -0.8116,
 		evidence: [NumEvidence]float64{
-			ShareEvidence:  0.9211,
-			CrowdEvidence:  -0.1825,
-			LengthEvidence: 0.4098,
+			ShareEvidence:  0.9054,
+			CrowdEvidence:  -0.1899,
+			LengthEvidence: 0.3843,
 		},
 		features: [NumFeatures]float64{
-			WordsFeature:       -0.5169,
-			MeaningFeature:     1.598,
-			StepMeaningFeature: 1.968,
+			WordsFeature:       -0.4245,
+			MeaningFeature:     1.601,
+			StepMeaningFeature: 2.185,
 		},
 	},
 }

@@ -22,7 +22,7 @@ type Task struct {
 // A Step is a part of a task that may need a tool of its own.
 type Step struct {
 	Words []int  // indexes of the task's words, each once
-	Plain string // of the step alone
+	Plain string // from the end of the step before, with all that separates the two
 }
 
 // Bounds of a task.
@@ -60,16 +60,21 @@ func Parse(text string) Task {
 	if add(content(text, stems)); text != original {
 		add(content(original, stems)) // tools may be described in the task's language
 	}
-	for _, part := range stepEnds().Split(text, -1) {
-		s := Step{Plain: strings.Join(strings.Fields(part), " ")}
-		for _, w := range content(part, stems) {
+	begin, after := 0, 0 // of the step, and of its last part
+	for _, end := range append(stepEnds().FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+		var s Step
+		for _, w := range content(text[after:end[0]], stems) {
 			if i, ok := at[w]; ok && !slices.Contains(s.Words, i) { // chatter that stands alone is no step
 				s.Words = append(s.Words, i)
 			}
 		}
-		if len(s.Words) > 0 {
+		if after = end[1]; len(s.Words) > 0 {
+			s.Plain, begin = text[begin:after], after
 			t.Steps = append(t.Steps, s)
 		}
+	}
+	if n := len(t.Steps); n > 0 {
+		t.Steps[n-1].Plain += text[begin:]
 	}
 	if len(t.Steps) <= 1 && len(t.Words) > 0 {
 		t.Steps = []Step{{Plain: t.Plain}}

@@ -44,6 +44,10 @@ func TestParse(t *testing.T) {
 	}
 	task := Parse("Lösche die Datei, dann  schicke eine Mail")
 	expect.Equal(t, len(task.Steps), 2, "steps")
+	chat := Parse("Please, open it and  close that, thanks").Steps // chatter alone is no step
+	expect.Equal(t, len(chat), 2, "steps of a polite task")
+	expect.Equal(t, chat[0].Plain, "Please, open it and", "the first step")
+	expect.Equal(t, chat[1].Plain, "  close that, thanks", "the last step")
 	expect.Equal(t, Parse("  open\nit ").Plain, "open it", "the task")
 	task.Correct(func(w string) string { return w + "x" })
 	expect.Equal(t, task.Words[0], "deletx", "the corrected word")
