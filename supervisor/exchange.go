@@ -32,9 +32,9 @@ var errTokenOver = errors.New("the access token of its user is not valid any mor
 // from one access token, to another.
 type exchange struct {
 	ask    oauth.Exchange
-	server func(context.Context) (oauth.Server, error) // for an ID-JAG, with the values of its secrets; nil for an access token
-	proves func(context.Context) bool                  // as Proves of [session.Subject]
-	turn   *semaphore.Weighted                         // of 1, for the fields below
+	server func(context.Context, *oauth.Exchange) error // sets Server, with the values of its secrets, and Permit for an ID-JAG; nil for an access token
+	proves func(context.Context) bool                   // as Proves of [session.Subject]
+	turn   *semaphore.Weighted                          // of 1, for the fields below
 
 	token  oauth.Token // zero before the first one
 	again  bool        // it replaced one that the server had refused
@@ -97,7 +97,7 @@ func (e *exchange) next(ctx context.Context, again bool) error {
 	defer cancel()
 	ask, err := e.ask, error(nil)
 	if e.server != nil {
-		ask.Server, err = e.server(bounded)
+		err = e.server(bounded, &ask)
 	}
 	var t oauth.Token
 	if err == nil {
@@ -132,9 +132,12 @@ func exchangeFor(ctx context.Context, o *opener, entry config.Server, who sessio
 	sum := sha256.Sum256([]byte(s.Issuer + "\x00" + s.ClientID + "\x00" + s.ClientSecret + "\x00" + s.Token))
 	e = newExchange(*entry.Exchange, s)
 	if entry.Exchange.Type == "id-jag" {
-		e.server = func(ctx context.Context) (oauth.Server, error) {
+		e.server = func(ctx context.Context, ask *oauth.Exchange) error {
 			resolved, err := o.secrets.Resolve(ctx, entry)
-			return loginServer(resolved), err
+			if ask.Server = loginServer(resolved); err == nil && o.sources != nil {
+				ask.Permit = o.sources(ask.Server).Permit
+			}
+			return err
 		}
 	}
 	return e, "\x00" + hex.EncodeToString(sum[:]), nil

@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -33,6 +35,7 @@ type exchanger struct {
 	asked   []string   // forms, without the subjects, of which each has its own
 	life    int        // of tokens, in seconds; 0 does not say
 	refuses string     // the code of a refusal; "" grants
+	names   string     // the issuer of its server; "" is itself
 }
 
 func newExchanger(t *testing.T) *exchanger {
@@ -42,7 +45,7 @@ func newExchanger(t *testing.T) *exchanger {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if r.Method == http.MethodGet {
-			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%s/token","resource":"%s/mcp","authorization_servers":[%q]}`, i.URL, i.URL, i.URL, i.URL)
+			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%s/token","resource":"%s/mcp","authorization_servers":[%q]}`, i.URL, i.URL, i.URL, cmp.Or(i.names, i.URL))
 			return
 		}
 		expect.OK(t, r.ParseForm())
@@ -127,8 +130,9 @@ func TestExchangeForIDJAG(t *testing.T) {
 	of := func(subject string) *exchange {
 		e := i.of()
 		e.ask.Audience, e.ask.Subject, e.ask.Scopes = "", subject, nil
-		e.server = func(context.Context) (oauth.Server, error) {
-			return oauth.Server{URL: i.URL + "/mcp", Settings: oauth.Settings{ClientID: "there", ClientSecret: "hunter3"}}, nil
+		e.server = func(_ context.Context, ask *oauth.Exchange) error {
+			ask.Server = oauth.Server{URL: i.URL + "/mcp", Settings: oauth.Settings{ClientID: "there", ClientSecret: "hunter3"}}
+			return nil
 		}
 		return e
 	}
@@ -153,9 +157,31 @@ func TestExchangeForIDJAG(t *testing.T) {
 	_, err := of("ann").Token(t.Context())
 	expect.Error(t, err, `it issues no ID-JAG, but a token of the type "x"`)
 	e := of("ann")
-	e.server = func(context.Context) (oauth.Server, error) { return oauth.Server{}, errors.New("no secret") }
+	e.server = func(context.Context, *oauth.Exchange) error { return errors.New("no secret") }
 	_, err = e.Token(t.Context())
 	expect.Error(t, err, "no secret")
+}
+
+// The client of the entry is shown to the issuer that the server named first alone, and so are ID-JAGs.
+func TestIDJAGIssuerIsPinned(t *testing.T) {
+	i, stranger := newExchanger(t), newExchanger(t)
+	logins := login.New(login.Options{Store: login.NewStore(t.TempDir())})
+	defer logins.Close()
+	o := &opener{common: &common{sources: sources(logins)}, secrets: resolve.New(nil, nil).Server(nil, nil)}
+	entry := config.Server{Name: "s", URL: i.URL + "/mcp", OAuth: &config.OAuth{ClientID: "there", ClientSecret: "hunter3"}, Exchange: &config.Exchange{Type: "id-jag", Audience: i.URL}}
+	token := func() error {
+		ctx := session.WithSubject(t.Context(), session.Subject{Principal: "ann", Token: "ann", Issuer: i.URL, ClientID: "us", ClientSecret: "hunter2"})
+		e, _, err := exchangeFor(ctx, o, entry, session.Caller{Principal: "ann"})
+		expect.OK(t, err)
+		_, err = e.Token(t.Context())
+		return err
+	}
+	expect.OK(t, token())
+	i.names = stranger.URL
+	expect.Error(t, token(), "the server now names the issuer "+stranger.URL+" instead of "+i.URL)
+	expect.Equal(t, len(stranger.asked), 0, "requests to the stranger")
+	i.names = ""
+	expect.OK(t, token())
 }
 
 func TestExchangeRefusals(t *testing.T) {

@@ -71,6 +71,7 @@ type source interface {
 	transport.Tokens
 	Changed(ctx context.Context) <-chan struct{}
 	Login(ctx context.Context) (string, error)
+	Permit(ctx context.Context, issuer string) error
 }
 
 // sources returns where the tokens of servers come from; nil if logins is.

@@ -56,6 +56,8 @@ func (l *fakeLogin) Refused(_ context.Context, token string, _ *http.Response) e
 
 func (l *fakeLogin) Login(context.Context) (string, error) { return "", nil }
 
+func (l *fakeLogin) Permit(context.Context, string) error { return nil }
+
 func (l *fakeLogin) Changed(context.Context) <-chan struct{} { return l.changed.Next() }
 
 // set makes another login, whose token is refused because of why if it is.

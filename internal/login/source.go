@@ -143,6 +143,9 @@ func (s *Source) Login(ctx context.Context) (string, error) {
 	return l.ID, nil
 }
 
+// Permit returns an error if the client of the settings was used at another issuer, and keeps that it is used at this one.
+func (s *Source) Permit(ctx context.Context, issuer string) error { return s.permit(ctx, issuer, true) }
+
 // Refused is called with a response of the status 401 or 403 to a request with this token, which
 // may be "". It returns nil if there is another token by now, so that the request may be sent once
 // more. Otherwise the error is a [*NeededError] if a login of a person helps, [ErrNoOAuth] if the

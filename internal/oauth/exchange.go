@@ -16,7 +16,8 @@ type Exchange struct {
 	Audience, Resource string
 	Scopes             []string
 
-	Server Server // whose issuer redeems an ID-JAG, for the client of its settings; the zero value gets the token at Issuer itself
+	Server Server                                         // whose issuer redeems an ID-JAG, for the client of its settings; the zero value gets the token at Issuer itself
+	Permit func(ctx context.Context, issuer string) error // says why that client is not shown to the server's issuer; may be nil
 }
 
 // Token asks the issuer for the token. Its errors have neither token nor secret, and say who can do what after a refusal.

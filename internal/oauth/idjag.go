@@ -42,6 +42,11 @@ func (e Exchange) byGrant(ctx context.Context, g *Grantor, form url.Values) (Tok
 	if kind != idJAG || grant == "" || !isVisible(grant, '!') {
 		return Token{}, fmt.Errorf(`it issues no ID-JAG, but a token of the type %q; an administrator must take "type" out of "exchange", or permit ID-JAGs there`, shorten(kind, 64))
 	}
+	if e.Permit != nil { // it is the server that names the issuer
+		if err := e.Permit(ctx, found.Issuer.ID); err != nil {
+			return Token{}, err
+		}
+	}
 	own := &Grantor{HTTP: c, Issuer: found.Issuer, Settings: s.Settings, Client: settledClient(s.Settings, found.Issuer, Redirect{})}
 	t, err := own.token(ctx, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {grant}}, e.Scopes)
 	if err != nil { // no refusal of the user's issuer

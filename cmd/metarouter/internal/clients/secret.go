@@ -52,7 +52,7 @@ func literals(server string, entry *hujson.Value) (all []literal) {
 			if found && kind == "args" {
 				l.key = before
 			}
-			if l.clear = secret.Clear(l.key, l.value) || secret.Clear(l.key, said); l.clear || l.key != "" && kind != "headers" { // else the name is the server's
+			if l.clear = secret.Clear(l.key, l.value) || secret.Clear(l.key, said) && !secret.Clear(l.key, before); l.clear || l.key != "" && kind != "headers" { // else the name is the server's
 				l.stored = secret.StoredName(server, l.key, kind == "headers")
 			}
 			all = append(all, l)

@@ -25,6 +25,8 @@ func TestMoveSecret(t *testing.T) {
 		{`"env": {"T": "${keyring:T}", "U": "v"}`, "T", `Name the secret like the variable, option or header that has the value as text: U`, ""},
 		{`"env": {"T": "` + github + `", "KEY": "` + random + `"}`, "OTHER", "as text: T, KEY", ""},
 		{`"headers": {"X-Foo": "Bearer 12345678", "X-Version": "1"}`, "MY_SERVER_TOKEN", `"headers": {"X-Foo": "Bearer ${keyring:MY_SERVER_TOKEN}", "X-Version": "1"}`, "12345678"},
+		{`"headers": {"Cookie": "id=` + github + `; a=b"}`, "MY_SERVER_TOKEN", "as text: Cookie", ""},
+		{`"command": "x", "args": ["` + github + `=="]`, "T", "as text: " + github, ""},
 		{`"command": "x", "args": ["a"]`, "T", "none has one, so run 'metarouter secret set T', and write ${keyring:T} where it belongs", ""},
 	} {
 		text, value, err := MoveSecret("f", []byte(`{"mcpServers": {"my server": {`+tt.entry+`}}}`), "my server", tt.name)
