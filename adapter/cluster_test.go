@@ -289,10 +289,11 @@ func TestServersOfOtherNodes(t *testing.T) {
 	}
 }
 
-// The definition before a change is known while the node stays.
-func TestChangeOnAnotherNode(t *testing.T) {
+// The definition before a change is known while the router runs, even if the node was away.
+func TestChangeWhileNodeWasAway(t *testing.T) {
 	first := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tool", "run: Run a job")}}, "*")
 	r, node, boxes, _ := pair(t, first, inCluster(config.Config{}))
+	node.lose()
 	offer, _ := boxes.Snapshot().Tool("gpu:run")
 	changed := *offer
 	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)

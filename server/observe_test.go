@@ -60,7 +60,7 @@ func TestSpansOfOwnTools(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	r.execute = func(ctx context.Context, _ selector.Call) (selector.Result, error) {
 		inner = trace.SpanContextFromContext(ctx)
-		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+		return selector.Result{JSON: json.RawMessage(`{"content":[],"_meta":{"metarouter/script":"of a server"}}`)}, nil
 	}
 	c := initialized(t, r, Options{Mode: exposure.Search, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")})
 	const of, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -76,6 +76,9 @@ func TestSpansOfOwnTools(t *testing.T) {
 		}
 		if i == 0 && !strings.Contains(answer, `"trace_id":"`+of+`"`) {
 			t.Errorf("answered %s", answer)
+		}
+		if shown := fmt.Sprint(span.Attributes(), span.Status(), span.Events()); strings.Contains(shown, "held") || strings.Contains(shown, "not_approved") {
+			t.Errorf("a server's call is held: %s", shown)
 		}
 		if i == 1 && inner.SpanID() != span.SpanContext().SpanID() {
 			t.Errorf("the call is made in %v", inner)

@@ -246,6 +246,8 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	switch faults = checked.Faults; {
 	case checked.Unchecked && !x.delivery.policy.MustCheck: // the server gets them as they are, and the result says so
 		faults = nil
+	case len(faults) == 0 && checked.partial && x.delivery.policy.MustCheck && x.delivery.policy.Validate == Strict:
+		faults = []string{"arguments: it is not known whether they fit: the schema has a regular expression that Go does not know, such as one with look-around"}
 	case len(faults) > 0 && !checked.refused && x.delivery.policy.Validate == Warn && wire.IsObject(x.args):
 		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(faults)))
 		faults = nil

@@ -178,6 +178,8 @@ func TestExecuteValidates(t *testing.T) {
 		{"a misspelt required one", defaults, `{"urls":"u","scale":"x"}`, "", []string{`missing property 'url'; did you mean "url" instead of "urls"?`}, false},
 		{"a misspelt one", values, `{"n":1,"lst":[],"y":1}`, "", []string{`additional properties 'lst', 'y' not allowed; did you mean "list" instead of "lst"?`}, false},
 		{"a misspelt one within", `{"type":"object","properties":{"o":{"type":"array","items":{"required":["name"]}}}}`, `{"o":[{"nane":1}]}`, "", []string{`arguments.o.0: missing property 'name'; did you mean "name" instead of "nane"?`}, false},
+		{"a long misspelt one", `{"required":["` + strings.Repeat("x", 60) + `"]}`, `{"` + strings.Repeat("x", 61) + `":1}`, "", []string{"xx'\n"}, false},
+		{"a string of JSON next to a pattern", `{"properties":{"p":{"pattern":"(?=a)"},"o":{"oneOf":[{"type":"object"},{"type":"null"}]},"d":{"default":1}},"required":["d"]}`, `{"p":"b","o":"{}"}`, `{"p":"b","o":{},"d":1}`, nil, true},
 		{"another one of a letter", schema, `{"m":1}`, "", []string{"missing property 'n'\n", "'m' not allowed\n"}, false},
 		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},
 		{"values as strings of JSON", values, `{"list":"[\"a\", 7]","o":"{\"a\": [1]}"}`, `{"list":["a", 7],"o":{"a": [1]}}`, nil, true},

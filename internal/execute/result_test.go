@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestResult(t *testing.T) {
@@ -98,5 +99,7 @@ func TestPartlyChecked(t *testing.T) {
 		if checked := string(wire.Member(r.Meta(), "arguments_checked")); checked != fmt.Sprint(tc.checked) {
 			t.Errorf("%s, %s: %s", tc.schema, tc.args, checked)
 		}
+		r, err = execute(t, &stub{policy: Policy{MustCheck: true}, call: answers(`{"content":[]}`, nil)}, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
+		expect.Equal(t, err == nil && len(r.Mismatch) == 0, tc.checked, "a function gets %s, %s", tc.schema, tc.args)
 	}
 }

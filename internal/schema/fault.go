@@ -43,10 +43,15 @@ func (s *Schema) meant(f fault, value any) string {
 	case *kind.Required:
 		known = k.Missing
 	case *kind.AdditionalProperties: // a required one is in its own fault
-		known = slices.DeleteFunc(slices.Sorted(maps.Keys(f.at.Properties)), func(name string) bool { return o[name] != nil || slices.Contains(f.at.Required, name) })
+		known = slices.Sorted(maps.Keys(f.at.Properties))
+		known = slices.DeleteFunc(known[:min(len(known), 4*maxMeant)], func(name string) bool { return o[name] != nil || slices.Contains(f.at.Required, name) })
 	}
+	known = known[:min(len(known), 4*maxMeant)]
 	for _, name := range slices.Sorted(maps.Keys(o))[:min(len(o), maxMeant)] {
-		if like, ok := prose.Nearest(name, known); ok && len(name) > 2 && f.at.Properties[name] == nil {
+		if len(name) < 3 || len(name) > maxMeant {
+			continue
+		}
+		if like, ok := prose.Nearest(name, known); ok && f.at.Properties[name] == nil {
 			return fmt.Sprintf("; did you mean %q instead of %q?", s.keys.Name(like), name)
 		}
 	}

@@ -46,7 +46,6 @@ type Schema struct {
 	parts   map[string]*jsonschema.Schema               // all subschemas, by location
 	same    map[*jsonschema.Schema][]*jsonschema.Schema // with which the same value is compared
 	partial bool
-	doubt   bool // whether a value fits may depend on an expression that is not known not to match
 	blind   bool // nothing depends on the content of a long string
 	keys    Keys // for the texts of faults
 }
@@ -58,8 +57,8 @@ func (s *Schema) With(k Keys) *Schema {
 	return &other
 }
 
-// IsPartial reports whether the schema has a regular expression that Go's engine does not know. Every string fits it, and every
-// value fits the schema where that could refuse one.
+// IsPartial reports whether the schema has a regular expression that Go's engine does not know. Every string fits it, and rules
+// that could refuse a value for that are not applied.
 func (s *Schema) IsPartial() bool { return s.partial }
 
 // Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
@@ -95,20 +94,25 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 			part.Format = nil
 		}
 		compiled.parts[part.Location] = part
-		compiled.doubt = compiled.doubt || patterns.unknown && hasReverse(part)
+		if patterns.unknown {
+			loosen(part)
+		}
 		compiled.blind = compiled.blind && part.Pattern == nil && part.MaxLength == nil && part.Format == nil
 	}
 	return compiled, nil
 }
 
-// hasReverse reports whether the schema has a rule that may refuse a value because an expression matches.
-func hasReverse(s *jsonschema.Schema) bool {
-	for re := range s.PatternProperties {
+// loosen takes out of a schema the rules that may refuse a value because an expression matches. What they declare stays known.
+func loosen(s *jsonschema.Schema) {
+	for re, part := range s.PatternProperties {
 		if _, unknown := re.(anything); unknown {
-			return true
+			s.PatternProperties[re] = &jsonschema.Schema{Then: part} // which means nothing without If
 		}
 	}
-	return s.Not != nil || s.If != nil || s.OneOf != nil || s.MaxContains != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
+	if s.Not != nil || s.If != nil || s.OneOf != nil {
+		s.AllOf = append(slices.Clip(s.AllOf), &jsonschema.Schema{Then: s.Not, Else: s.If, AnyOf: s.OneOf})
+	}
+	s.Not, s.If, s.OneOf, s.MaxContains, s.UnevaluatedProperties, s.UnevaluatedItems = nil, nil, nil, nil, nil, nil
 }
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.

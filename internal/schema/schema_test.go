@@ -276,7 +276,8 @@ func TestLookAround(t *testing.T) {
 		fits          bool
 	}{
 		{look, `"a-b"`, true}, {look, `"-bad"`, true}, {`{"items":` + look + `}`, `["-"]`, true}, {`{"not":` + look + `}`, `"a"`, true}, {`{"properties":{"a":{"not":{"items":` + look + `}}}}`, `{"a":["a"]}`, true}, {`{"oneOf":[` + look + `,{"type":"string"}]}`, `"-bad"`, true}, {`{"if":` + look + `,"then":{"const":"a"}}`, `"-bad"`, true}, {`{"contains":` + look + `,"maxContains":0}`, `["-"]`, true}, {`{"patternProperties":{"^(?!-)":{"type":"null"}},"additionalProperties":false}`, `{"-a":1}`, true},
-		{`{"anyOf":[{"properties":{"a":` + look + `}}],"unevaluatedProperties":false}`, `{"b":1}`, true}, {`{"type":"string","minLength":3,"pattern":"(?<=a)b"}`, `"ab"`, false}, {`{"properties":{"a":` + look + `},"required":["a"]}`, `{}`, false},
+		{`{"anyOf":[{"properties":{"a":` + look + `}}],"unevaluatedProperties":false}`, `{"b":1}`, true}, {`{"type":"string","minLength":3,"pattern":"(?<=a)b"}`, `"ab"`, false}, {`{"properties":{"a":` + look + `},"required":["a"]}`, `{}`, false}, {`{"patternProperties":{"^(?!-)":{"type":"null"}},"required":["a"]}`, `{}`, false},
+		{`{"required":["a"],"allOf":[` + look + `,{"oneOf":[{"required":["b"]},{"required":["c"]}],"not":{"required":["x"]}}]}`, `{"a":1,"b":1,"c":1,"x":1}`, true}, {`{"items":` + look + `,"oneOf":[{"type":"object"},{"type":"string"}]}`, `[]`, false},
 	} {
 		s, err := Compile(json.RawMessage(tc.schema))
 		expect.OK(t, err, "%s", tc.schema)

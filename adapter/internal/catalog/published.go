@@ -19,7 +19,7 @@ type published struct {
 	tagger  *Tagger
 	entries map[string]config.Server  // of the configuration
 	known   map[string]string         // server -> the key of the offer that is in the registry
-	older   map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
+	older   map[string]registry.Offer // of entries that were edited while no router ran, and of servers of nodes that are away, until they are listed
 }
 
 // publish puts the offer into the registry, with the doubts about the hints of its tools. p.mu must

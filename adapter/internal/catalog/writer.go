@@ -197,12 +197,19 @@ func (w *Writer) amend(server string, edit func(*registry.Offer)) (known bool, e
 // Known implements [supervisor.Handler].
 func (w *Writer) Known(entry config.Server) bool { return w.onDemand || w.Listed(entry) }
 
-// Forget implements [supervisor.Handler]. The server may be of another node.
+// maxAway bounds the servers of other nodes whose next lists are compared with their last ones.
+const maxAway = 200
+
+// Forget implements [supervisor.Handler]. The server may be of another node: when that is back, it may have changed its tools.
 func (w *Writer) Forget(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.known, server)
 	delete(w.older, server)
+	if _, other := w.others[server]; other && w.known[server] != "" && len(w.older) < maxAway {
+		o := w.offer(server)
+		w.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
+	}
+	delete(w.known, server)
 	delete(w.others, server)
 	w.registry.Remove(server)
 }

@@ -49,7 +49,7 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 }
 
 // PinAdvice is the fix of servers with versions that can be pinned.
-const PinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
+const PinAdvice = "pin the version, so the newest one is not looked up each time: run metarouter doctor --pin --write"
 
 // checkStart says why a start took long, and how the next one is faster.
 func checkStart(x *findings, entry config.Server, s status.Status) {

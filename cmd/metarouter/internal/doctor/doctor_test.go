@@ -236,7 +236,7 @@ func TestOffer(t *testing.T) {
 		"slow with data": {stdio("npx -y @modelcontextprotocol/server-memory"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Cached: true, Package: "@modelcontextprotocol/server-memory@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
 			`its data is in its package's folder; set MEMORY_FILE_PATH first`},
 		"slow to ask": {stdio("npx -y @o/pkg x"), status.Status{State: status.Ready, Took: 12 * time.Second, Fetching: 9 * time.Second, Cached: true, Package: "@o/pkg@1.2.3"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning,
-			`it took 12 s to start, 9.0 s of them to look up its package. pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write`},
+			`it took 12 s to start, 9.0 s of them to look up its package. pin the version, so the newest one is not looked up each time: run metarouter doctor --pin --write`},
 		"slow itself":  {stdio("x"), status.Status{State: status.Ready, Took: 12 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, `it took 12 s to start; clients can use the other servers meanwhile.`},
 		"old protocol": {stdio("x"), status.Status{State: status.Ready, ProtocolVersion: "2024-11-05"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "2024-11-05"},
 		"shaky":        {stdio("x"), status.Status{State: status.Ready, Restarts: 2, LastError: "exited with status 3", Fault: &status.Fault{Kind: status.Exited}}, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, "2 times. The last reason: exited with status 3"},
