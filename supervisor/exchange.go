@@ -32,9 +32,8 @@ var errTokenOver = errors.New("the access token of its user is not valid any mor
 // from one access token, to another.
 type exchange struct {
 	ask    oauth.Exchange
-	server func(context.Context, *oauth.Exchange) error // sets Server, with the values of its secrets, and Permit for an ID-JAG; nil for an access token
-	proves func(context.Context) bool                   // as Proves of [session.Subject]
-	turn   *semaphore.Weighted                          // of 1, for the fields below
+	proves func(context.Context) bool // as Proves of [session.Subject]
+	turn   *semaphore.Weighted        // of 1, for the fields below
 
 	token  oauth.Token // zero before the first one
 	again  bool        // it replaced one that the server had refused
@@ -95,14 +94,7 @@ func (e *exchange) next(ctx context.Context, again bool) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
-	ask, err := e.ask, error(nil)
-	if e.server != nil {
-		err = e.server(bounded, &ask)
-	}
-	var t oauth.Token
-	if err == nil {
-		t, err = ask.Token(bounded)
-	}
+	t, err := e.ask.Token(bounded)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -132,12 +124,14 @@ func exchangeFor(ctx context.Context, o *opener, entry config.Server, who sessio
 	sum := sha256.Sum256([]byte(s.Issuer + "\x00" + s.ClientID + "\x00" + s.ClientSecret + "\x00" + s.Token))
 	e = newExchange(*entry.Exchange, s)
 	if entry.Exchange.Type == "id-jag" {
-		e.server = func(ctx context.Context, ask *oauth.Exchange) error {
+		e.ask.Server = func(ctx context.Context) (oauth.Server, error) {
 			resolved, err := o.secrets.Resolve(ctx, entry)
-			if ask.Server = loginServer(resolved); err == nil && o.sources != nil {
-				ask.Permit = o.sources(ask.Server).Permit
+			return loginServer(resolved), err
+		}
+		if o.sources != nil {
+			e.ask.Permit = func(ctx context.Context, s oauth.Server, issuer string) error {
+				return o.sources(s).Permit(ctx, issuer)
 			}
-			return err
 		}
 	}
 	return e, "\x00" + hex.EncodeToString(sum[:]), nil

@@ -130,9 +130,8 @@ func TestExchangeForIDJAG(t *testing.T) {
 	of := func(subject string) *exchange {
 		e := i.of()
 		e.ask.Audience, e.ask.Subject, e.ask.Scopes = "", subject, nil
-		e.server = func(_ context.Context, ask *oauth.Exchange) error {
-			ask.Server = oauth.Server{URL: i.URL + "/mcp", Settings: oauth.Settings{ClientID: "there", ClientSecret: "hunter3"}}
-			return nil
+		e.ask.Server = func(context.Context) (oauth.Server, error) {
+			return oauth.Server{URL: i.URL + "/mcp", Settings: oauth.Settings{ClientID: "there", ClientSecret: "hunter3"}}, nil
 		}
 		return e
 	}
@@ -157,7 +156,7 @@ func TestExchangeForIDJAG(t *testing.T) {
 	_, err := of("ann").Token(t.Context())
 	expect.Error(t, err, `it issues no ID-JAG, but a token of the type "x"`)
 	e := of("ann")
-	e.server = func(context.Context, *oauth.Exchange) error { return errors.New("no secret") }
+	e.ask.Server = func(context.Context) (oauth.Server, error) { return oauth.Server{}, errors.New("no secret") }
 	_, err = e.Token(t.Context())
 	expect.Error(t, err, "no secret")
 }

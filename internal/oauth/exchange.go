@@ -16,8 +16,8 @@ type Exchange struct {
 	Audience, Resource string
 	Scopes             []string
 
-	Server Server                                         // whose issuer redeems an ID-JAG, for the client of its settings; the zero value gets the token at Issuer itself
-	Permit func(ctx context.Context, issuer string) error // says why that client is not shown to the server's issuer; may be nil
+	Server func(context.Context) (Server, error)                     // whose issuer redeems an ID-JAG, for the client of its settings; nil: Issuer gives the token
+	Permit func(ctx context.Context, at Server, issuer string) error // says why that client is not shown to the server's issuer; may be nil
 }
 
 // Token asks the issuer for the token. Its errors have neither token nor secret, and say who can do what after a refusal.
@@ -40,7 +40,7 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 		form.Set("audience", e.Audience)
 	}
 	var t Token
-	if e.Server.URL != "" {
+	if e.Server != nil {
 		t, err = e.byGrant(ctx, g, form)
 	} else {
 		t, err = g.token(ctx, g.asking(form, e.Scopes), e.Scopes)

@@ -16,11 +16,13 @@ const (
 	idJAG     = tokenType + "id-jag"
 )
 
-// byGrant gets an Identity Assertion JWT Authorization Grant (draft-ietf-oauth-identity-assertion-authz-grant) at the issuer of g with
-// the form, and redeems it at the server's issuer (RFC 7523). It is not extauth of the SDK that does, whose requests follow redirects,
-// read answers of any length, and go to any address.
+// byGrant gets an ID-JAG (draft-ietf-oauth-identity-assertion-authz-grant) at the issuer of g with the form, and redeems it at the server's
+// issuer (RFC 7523). The SDK's extauth would follow redirects, read answers of any length, and ask any address.
 func (e Exchange) byGrant(ctx context.Context, g *Grantor, form url.Values) (Token, error) {
-	s := e.Server
+	s, err := e.Server(ctx)
+	if err != nil {
+		return Token{}, err
+	}
 	s.Settings.Grant = ClientCredentials // no person logs in
 	c := NewHTTPClient(s)
 	found, err := Discover(ctx, c, s, Challenge{})
@@ -43,7 +45,7 @@ func (e Exchange) byGrant(ctx context.Context, g *Grantor, form url.Values) (Tok
 		return Token{}, fmt.Errorf(`it issues no ID-JAG, but a token of the type %q; an administrator must take "type" out of "exchange", or permit ID-JAGs there`, shorten(kind, 64))
 	}
 	if e.Permit != nil { // it is the server that names the issuer
-		if err := e.Permit(ctx, found.Issuer.ID); err != nil {
+		if err := e.Permit(ctx, s, found.Issuer.ID); err != nil {
 			return Token{}, err
 		}
 	}

@@ -35,7 +35,7 @@ func (f fault) text(root, meant string) string {
 	return prose.Cut(strings.Join(append([]string{root}, f.path...), ".")+": "+f.kind.LocalizedString(english)+meant, maxFault)
 }
 
-// meant says which declared member one of the value that is not declared probably is; "" if there is none.
+// meant suggests a declared member for one of the value that is not declared and has nearly its name; "" if it finds no such pair.
 func (s *Schema) meant(f fault, value any) string {
 	o, _ := valueAt(value, f.path).(map[string]any)
 	var known []string
@@ -44,11 +44,11 @@ func (s *Schema) meant(f fault, value any) string {
 		known = k.Missing
 	case *kind.AdditionalProperties: // a required one is in its own fault
 		known = slices.Sorted(maps.Keys(f.at.Properties))
-		known = slices.DeleteFunc(known[:min(len(known), 4*maxMeant)], func(name string) bool { return o[name] != nil || slices.Contains(f.at.Required, name) })
+		known = slices.DeleteFunc(known[:min(len(known), maxDeclared)], func(name string) bool { return o[name] != nil || slices.Contains(f.at.Required, name) })
 	}
-	known = known[:min(len(known), 4*maxMeant)]
-	for _, name := range slices.Sorted(maps.Keys(o))[:min(len(o), maxMeant)] {
-		if len(name) < 3 || len(name) > maxMeant {
+	known = known[:min(len(known), maxDeclared)]
+	for _, name := range slices.Sorted(maps.Keys(o))[:min(len(o), maxGiven)] {
+		if len(name) < 3 || len(name) > maxNameLength {
 			continue
 		}
 		if like, ok := prose.Nearest(name, known); ok && f.at.Properties[name] == nil {

@@ -109,7 +109,7 @@ func loosen(s *jsonschema.Schema) {
 			s.PatternProperties[re] = &jsonschema.Schema{Then: part} // which means nothing without If
 		}
 	}
-	if s.Not != nil || s.If != nil || s.OneOf != nil {
+	if s.Not != nil || s.If != nil || s.OneOf != nil { // Then and Else without If refuse nothing, and AnyOf takes more than OneOf
 		s.AllOf = append(slices.Clip(s.AllOf), &jsonschema.Schema{Then: s.Not, Else: s.If, AnyOf: s.OneOf})
 	}
 	s.Not, s.If, s.OneOf, s.MaxContains, s.UnevaluatedProperties, s.UnevaluatedItems = nil, nil, nil, nil, nil, nil

@@ -12,10 +12,10 @@ import (
 
 // The limits of one validation.
 const (
-	maxMembers = 200_000 // JSON values in the value: decoded, each takes up to 400 bytes
-	maxFaults  = 10
-	maxFault   = 4 << 10 // bytes of one fault
-	maxMeant   = 50      // members of an object that are compared with the names of 4 times as many declared ones, and bytes of a name
+	maxMembers                           = 200_000 // JSON values in the value: decoded, each takes up to 400 bytes
+	maxFaults                            = 10
+	maxFault                             = 4 << 10     // bytes of one fault
+	maxGiven, maxDeclared, maxNameLength = 50, 200, 50 // names compared to find a misspelt one: given, declared, and bytes of each
 
 	longValue  = 8 << 10 // bytes from which on a value is abridged to be checked
 	longString = 1 << 10

@@ -68,3 +68,8 @@ func (p *published) trust(entries []config.Server) {
 		}
 	}
 }
+
+// compareNext keeps the parts of an offer with which the server's next one is compared. p.mu must be held.
+func (p *published) compareNext(server string, o registry.Offer) {
+	p.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
+}

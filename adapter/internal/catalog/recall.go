@@ -59,7 +59,7 @@ func (w *Writer) stored(t *Tagger, s config.Server, key string) *registry.Offer 
 	if last := w.Saves.lastKey(s.Name); last != "" {
 		if o, ok := w.Saves.store.load(last, s.Name); ok {
 			w.mu.Lock()
-			w.older[s.Name] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
+			w.compareNext(s.Name, o)
 			w.mu.Unlock()
 		}
 	}

@@ -206,8 +206,7 @@ func (w *Writer) Forget(server string) {
 	defer w.mu.Unlock()
 	delete(w.older, server)
 	if _, other := w.others[server]; other && w.known[server] != "" && len(w.older) < maxAway {
-		o := w.offer(server)
-		w.older[server] = registry.Offer{Tools: o.Tools, LastSeen: o.LastSeen, Confirmed: o.Confirmed}
+		w.compareNext(server, w.offer(server))
 	}
 	delete(w.known, server)
 	delete(w.others, server)
