@@ -28,6 +28,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // An authority signs certificates of clients.
@@ -395,7 +396,6 @@ func TestEditOfAuthorities(t *testing.T) {
 	check("at first", "200", old)
 	expect.Equal(t, c.ping(t, token, "Bearer "+fixedToken), "200", "a token")
 	ended := c.stream(t, signed)
-
 	write := func(t *testing.T, path string, data []byte) { // at once, since the file is read all the time
 		write(t, path+".new", data)
 		expect.OK(t, os.Rename(path+".new", path))
@@ -409,7 +409,7 @@ func TestEditOfAuthorities(t *testing.T) {
 
 	write(t, c.file, append(c.ca.pem(), next.pem()...))
 	check("with both", "200", old)
-	check("the next one", "200", c.dialer(t, true, next.client(t, named("build"))))
+	mcptest.WaitFor(t, "the next one, since another request may read the file", func() bool { return c.ping(t, c.dialer(t, true, next.client(t, named("build"))), "") == "200" })
 	if signal.IsClosed(ended) {
 		t.Fatal("a stream ends whose authority stays")
 	}
