@@ -50,7 +50,9 @@ func explainOffer(q *query, in WhyRequest) (any, error) {
 	known := x.tool != nil || len(x.dropped) > 0 || exposure.IsOwn(x.asked)
 	all := in.Task != "" || q.router.Config().Router.Names == exposure.Bare // other tools decide on its rank, and on its name
 	if err == nil && (all || !known) {
-		if of, _ := x.split(); of != "" && !all {
+		of, _ := x.split()
+		named, _ := serverNamed(x.servers, x.asked) // which may have a tool of that name
+		if of = cmp.Or(of, named.Name); of != "" && !all {
 			q.router.Try(q.Context(), of)
 		} else {
 			q.router.Settled(q.Context())
