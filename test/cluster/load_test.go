@@ -13,13 +13,17 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// rate is how many calls a second the load has.
-const rate = 300
+const (
+	rate     = 300 // calls a second of the load
+	underWay = 400 // calls at most: with those of the other gateway, fewer than may wait for a server
+)
 
-// A load makes calls over a gateway at a steady rate, whether or not earlier ones were answered.
+// A load makes calls over a gateway at a steady rate, whether or not earlier ones were answered, unless too many are under way.
 type load struct {
 	name    string // begins the ids of its calls
 	client  *mcptest.HTTPClient
@@ -34,7 +38,8 @@ type load struct {
 // run makes calls until ctx ends, and waits for all answers.
 func (l *load) run(ctx context.Context) {
 	const tick = 10 * time.Millisecond
-	var calls sync.WaitGroup
+	var calls errgroup.Group
+	calls.SetLimit(underWay)
 	defer calls.Wait()
 	began, made := time.Now(), 0
 	for ticks := time.NewTicker(tick); ; {
@@ -47,7 +52,10 @@ func (l *load) run(ctx context.Context) {
 		for due := int(time.Since(began).Seconds() * float64(l.rate)); made < due; made++ {
 			server, tool, ms := l.pick()
 			id := fmt.Sprintf("%s-%d", l.name, made)
-			calls.Go(func() { l.record(l.call(id, server, tool, ms)) })
+			calls.TryGo(func() error {
+				l.record(l.call(id, server, tool, ms))
+				return nil
+			})
 		}
 	}
 }
