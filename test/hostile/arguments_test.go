@@ -93,6 +93,9 @@ func TestForgedArguments(t *testing.T) {
 			for profile := range secured {
 				for way, call := range ways {
 					for i, arguments := range forged() {
+						if (i+len(way)+len(profile))%2 == len(validate)%2 && !layer.Everything() { // each is made with "on" or "off"
+							continue
+						}
 						r.post(profile, forge(call, way, []string{"hostile:read", "hostile:loose"}[i%2], arguments))
 					}
 				}
