@@ -22,7 +22,7 @@ var lists = map[string]kind{
 	"50,000 tools": {slow: true, play: func(p *player) {
 		p.tools += series(50_000, `,{"name":"tool_%d","description":"Do something that no other tool does.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`)
 	}},
-	"tool list of 100 MB": {slow: true, named: []string{"64 MiB"}, play: func(p *player) {
+	"tool list of 100 MB": {slow: true, entry: map[string]any{"startTimeout": "90s"}, named: []string{"64 MiB"}, play: func(p *player) {
 		p.on["tools/list"] = func(m message) {
 			p.long(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"tools":[`, `{"name":"t","description":"a tool","inputSchema":{"type":"object"}},`, 1_500_000, attackTool+`]}}`)
 		}
