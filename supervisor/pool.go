@@ -333,6 +333,13 @@ func (p *pool) sessions() (all []status.Session) {
 	return all
 }
 
+// now returns the generation, in which sessions begin.
+func (p *pool) now() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.generation
+}
+
 // renew ends all sessions of the pool, and begins a generation.
 func (p *pool) renew(cause error) {
 	p.mu.Lock()

@@ -244,8 +244,9 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 
 // sessionWith is one attempt of [Supervisor.Session].
 func sessionWith(ctx context.Context, s *server, from session.Client) (session.Session, error) {
+	generation := s.pool.now() // before the look at the entry, since an edit after it ends this one
 	if entry := s.control.wanted(); entry.Personal() && Startable(entry) {
-		return personal(ctx, s.pool, entry, from)
+		return personal(ctx, s.pool, generation, entry, from)
 	}
 	in, err := s.public.await(ctx, false)
 	if err != nil {

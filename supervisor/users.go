@@ -30,14 +30,14 @@ type user struct {
 	claims    string          // of its token, as [session.Caller] has them
 	exchange  *exchange       // of its token; nil if the entry has none
 	secrets   *resolve.Server // resolves the values of its sessions; set with life
-	life      context.Context // of its sessions; nil before the first one is opened
+	life      context.Context // of its sessions; before the first one is opened the generation in which that is
 	source    source          // of its tokens; nil before, or without logins
 	login     string          // as the source named it before the first request
 }
 
 // within returns the context in which sessions of the user live; u is nil for sessions of all principals.
 func (u *user) within(generation context.Context) context.Context {
-	if u == nil || u.life == nil {
+	if u == nil {
 		return generation
 	}
 	return u.life
@@ -51,8 +51,9 @@ func (o *opener) secretsOf(on terms) *resolve.Server {
 	return o.secrets
 }
 
-// personal returns the session of the client's principal with a server whose users have sessions of their own.
-func personal(ctx context.Context, p *pool, entry config.Server, from session.Client) (session.Session, error) {
+// personal returns the session of the client's principal with a server whose users have sessions of their own. The generation of the pool
+// is that of the entry.
+func personal(ctx context.Context, p *pool, generation context.Context, entry config.Server, from session.Client) (session.Session, error) {
 	who, _ := session.CallerOf(from)
 	of := use{user: userKey(who.Principal) + who.Claims}
 	if variant := variantOf(from, p.opener.name); variant != nil {
@@ -66,7 +67,7 @@ func personal(ctx context.Context, p *pool, entry config.Server, from session.Cl
 	open := func() (*instance, error) {
 		return p.ofClient(ctx, nil, nil, of, terms{
 			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
-			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange},
+			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange, life: generation},
 		})
 	}
 	in, err := open()
