@@ -569,4 +569,10 @@ func TestSubject(t *testing.T) {
 	proves(false)
 	s.change(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 401} })
 	proves(false)
+	s.change(func(p *clientauth.Proof) error { p.Principal.Hash = c.Principal.Hash; return nil })
+	proves(true)
+	asked := len(s.judged)
+	s.edit(func(o *allowed) { o.Issuers[0].ClientSecret = "another" })
+	proves(false)
+	expect.Equal(t, len(s.judged), asked, "tokens that were judged, the last by the issuer as it was before an edit")
 }
