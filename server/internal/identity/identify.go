@@ -89,7 +89,7 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 	prove := func(ctx context.Context) (clientauth.Proof, *Grant, error) {
 		ctx, cancel := i.bounded(ctx, judging)
 		defer cancel()
-		return c.Rules.prove(ctx, token, resource)
+		return c.Rules.prove(clientauth.From(ctx, clientauth.Network(r.RemoteAddr)), token, resource)
 	}
 	proof, g, err := prove(r.Context())
 	if err != nil {

@@ -40,15 +40,16 @@ type signInTest struct {
 	proof  clientauth.Proof // of each token
 	err    error            // for each token; nil for none
 	judged []string         // the tokens that were judged
+	from   string           // the network of the last one
 	events []audit.Event
 }
 
 const publicOrigin = "https://tools.example"
 
-func (s *signInTest) Token(_ context.Context, token, resource string) (clientauth.Proof, error) {
+func (s *signInTest) Token(ctx context.Context, token, resource string) (clientauth.Proof, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.judged = append(s.judged, token)
+	s.judged, s.from = append(s.judged, token), clientauth.NetworkOf(ctx)
 	if resource != publicOrigin+"/router/mcp" {
 		return clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "the resource is " + resource}
 	}
@@ -550,6 +551,7 @@ func TestSubject(t *testing.T) {
 	expect.Equal(t, session.SubjectOf(c.WithSubject(t.Context()), "").Token, "", "without a token")
 	r.Header.Set("Authorization", "Bearer the-token")
 	s.who.Identify(r, c)
+	expect.Equal(t, s.from, "192.0.2.1", "the network")
 	ctx := c.WithSubject(t.Context())
 	subject := session.SubjectOf(ctx, s.proof.Principal.Hash)
 	expect.Equal(t, subject.Token+" "+subject.Issuer+" "+subject.ClientID+" "+subject.ClientSecret, "the-token "+s.issuer.URL+" router client-secret")
