@@ -508,7 +508,7 @@ func TestSignInEnds(t *testing.T) {
 	}
 }
 
-// Only so many browsers are logged in. One more ends the oldest login, and those of an hour ago end anyway.
+// Only so many browsers are logged in. One more ends the oldest login, not another principal's, and those of an hour ago end anyway.
 func TestSignInsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &New(t.Context(), Options{}).login.sessions
@@ -523,13 +523,15 @@ func TestSignInsAreBounded(t *testing.T) {
 				t.Errorf("%s: logged in %v", what, !in)
 			}
 		}
+		another := l.begin(&Grant{Principal: clientauth.Principal{Hash: "another"}, right: newRight(t.Context())}, "", nil)
 		first := begin()
-		for range maxLogins - 1 {
+		for range maxLogins - 2 {
 			begin()
 		}
 		check(first, true, "the first")
 		last := begin()
 		check(first, false, "the first, with one more")
+		check(another, true, "another principal's, which is older")
 		expect.Equal(t, len(l.byID), maxLogins, "sessions")
 		time.Sleep(loginLife - time.Second)
 		check(last, true, "the last")
