@@ -30,14 +30,14 @@ type user struct {
 	claims    string          // of its token, as [session.Caller] has them
 	exchange  *exchange       // of its token; nil if the entry has none
 	secrets   *resolve.Server // resolves the values of its sessions; set with life
-	life      context.Context // of its sessions; before the first one is opened the generation in which that is
+	life      context.Context // of its sessions; nil before the first one is opened
 	source    source          // of its tokens; nil before, or without logins
 	login     string          // as the source named it before the first request
 }
 
 // within returns the context in which sessions of the user live; u is nil for sessions of all principals.
 func (u *user) within(generation context.Context) context.Context {
-	if u == nil {
+	if u == nil || u.life == nil {
 		return generation
 	}
 	return u.life
@@ -51,9 +51,9 @@ func (o *opener) secretsOf(on terms) *resolve.Server {
 	return o.secrets
 }
 
-// personal returns the session of the client's principal with a server whose users have sessions of their own. The generation of the pool
-// is that of the entry.
-func personal(ctx context.Context, p *pool, generation context.Context, entry config.Server, from session.Client) (session.Session, error) {
+// personal returns the session of the client's principal with a server whose users have sessions of their own. The generation is that of
+// the entry.
+func personal(ctx, generation context.Context, p *pool, entry config.Server, from session.Client) (session.Session, error) {
 	who, _ := session.CallerOf(from)
 	of := use{user: userKey(who.Principal) + who.Claims}
 	if variant := variantOf(from, p.opener.name); variant != nil {
@@ -66,8 +66,8 @@ func personal(ctx context.Context, p *pool, generation context.Context, entry co
 	of.user += key
 	open := func() (*instance, error) {
 		return p.ofClient(ctx, nil, nil, of, terms{
-			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
-			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange, life: generation},
+			generation: generation, entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
+			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange},
 		})
 	}
 	in, err := open()
@@ -81,7 +81,7 @@ func personal(ctx context.Context, p *pool, generation context.Context, entry co
 	if from == nil {
 		return in, nil
 	}
-	return within(ctx, p, in, of, from)
+	return within(ctx, generation, p, in, of, from)
 }
 
 // userKey begins the uses of a principal's sessions.
