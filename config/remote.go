@@ -139,7 +139,7 @@ func (d entryDecoder) checkCredentials(s *Server, keys entryKeys, o *hujson.Obje
 	m, _ = jsonc.Member(o, "credentials")
 	at := m.Name.StartOffset
 	if s.hasAuthorization() {
-		d.mistake(at, `"credentials": "user" has no effect next to an "Authorization" in "headers", which all users would share; remove one of them`)
+		d.mistake(at, `"credentials": "user" has no effect next to an "Authorization" in "headers"; remove one of them`)
 	}
 	switch {
 	case keys.Helper != "":

@@ -35,13 +35,14 @@ var errUnused = errors.New("no client uses it any more")
 // acquires a session from the pool, for all else it is the shared one.
 type perCallSession struct {
 	*instance
-	pool *pool
+	pool       *pool
+	generation context.Context // of the instance
 }
 
 // Call implements [session.Session].
 func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	user := &requester{Client: r.From, asking: make(chan struct{}, 1)}
-	c, err := s.pool.acquire(ctx, s.instance, user)
+	c, err := s.pool.acquire(ctx, s, user)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (r *requester) known() json.RawMessage {
 
 // acquire returns a session that no other request uses. It waits for one while too
 // many are acquired. A server that got a client's roots is for clients with the same roots only.
-func (p *pool) acquire(ctx context.Context, shared *instance, user *requester) (*clientSession, error) {
+func (p *pool) acquire(ctx context.Context, shared *perCallSession, user *requester) (*clientSession, error) {
 	select {
 	case p.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -143,11 +144,11 @@ func (p *pool) pick(user *requester, of *user) *clientSession {
 }
 
 // openFor opens a session for the client.
-func (p *pool) openFor(ctx context.Context, shared *instance, user *requester) (*clientSession, error) {
+func (p *pool) openFor(ctx context.Context, shared *perCallSession, user *requester) (*clientSession, error) {
 	p.mu.Lock()
 	p.requests++
-	c := p.begin(shared, use{request: p.requests}, terms{
-		capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra,
+	c := p.begin(shared.instance, use{request: p.requests}, terms{
+		generation: shared.generation, capabilities: user.Capabilities(), owner: user, era: peer.LegacyEra,
 		users: "one request at a time", reason: "the server asks for what only the client of a request can answer",
 	})
 	p.mu.Unlock()

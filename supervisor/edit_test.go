@@ -3,9 +3,11 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,4 +190,34 @@ func TestEditThatDoesNotStart(t *testing.T) {
 		f.apply(fake("s", "-tools", "pid", "-version", "2"))
 		mcptest.WaitFor(t, "the next edit to be used", func() bool { st := f.state("s"); return st.State == status.Ready && st.LastError == "" })
 	})
+}
+
+// A server that is disabled just before a client's own session with it begins gets no process for the client.
+func TestDisabledBeforeClientsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "echo")
+		f := supervise(t, entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+		disabled := entry
+		disabled.Disabled = true
+		ann := hesitant{clientOf("ann"), sync.OnceFunc(func() {
+			f.apply(disabled)
+			f.await("r", status.Disabled)
+		})}
+		ann.capabilities = `{"elicitation":{}}`
+		expect.Error(t, f.callAs(t.Context(), ann), "disabled")
+		expect.Equal(t, len(f.servers.get("r").pool.all()), 0, "sessions")
+	})
+}
+
+// A hesitant client does something before it says what it can.
+type hesitant struct {
+	*client
+	first func()
+}
+
+func (h hesitant) Capabilities() json.RawMessage {
+	h.first()
+	return h.client.Capabilities()
 }

@@ -287,3 +287,34 @@ func TestExchangeRests(t *testing.T) {
 		}
 	})
 }
+
+// An edit between the look at the entry and the begin of a user's session does not begin one by the entry as it was.
+func TestEditBeforeUsersSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo")
+		entry.Exchange = new(config.Exchange)
+		f := supervise(t, entry)
+		f.await("s", status.Ready)
+		edited := entry
+		edited.Exchange = &config.Exchange{Audience: "new"}
+		ann := editor{person{clientOf("a"), "ann", ""}, sync.OnceFunc(func() {
+			before := f.servers.get("s").pool.now()
+			f.apply(edited)
+			<-before.Done()
+		})}
+		s, err := f.Session(with(t.Context(), "one", nil), "s", ann)
+		expect.OK(t, err)
+		expect.Equal(t, s.(*instance).entry().Exchange.Audience, "new")
+	})
+}
+
+// An editor is a person who edits the entry when the router looks who it is.
+type editor struct {
+	person
+	edit func()
+}
+
+func (e editor) Caller() session.Caller {
+	e.edit()
+	return e.person.Caller()
+}

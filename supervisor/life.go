@@ -150,8 +150,10 @@ func (s *server) publish(in *instance) {
 	s.log.Info("server is ready", zap.Int("pid", in.pid()), zap.String("protocol", in.Info().ProtocolVersion))
 }
 
-// retire takes the instance from use, and stops it. Calls under way may end if its entry was edited, disabled or removed.
+// retire takes the instance from use, and stops it with the pool's sessions. Calls under way may end if its entry was edited, disabled or removed.
 func (s *server) retire(in *instance, cause error, state status.State) {
+	in.Calls.Refuse() // first, so that no session begins next to it later
+	s.pool.renew(cause)
 	if errors.Is(cause, errRemoved) || errors.Is(cause, errEdited) {
 		if state == status.Stopping {
 			s.public.set(func(st *status.Status) {
@@ -249,7 +251,6 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 			s.public.withdraw(in, status.Restarting)
 			return in.Calls.Served(), in.err
 		case <-s.control.restart:
-			s.pool.renew(errRestarted)
 			s.retire(in, errRestarted, status.Restarting)
 			return 0, errRestarted
 		case <-s.changes.notice:

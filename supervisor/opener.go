@@ -44,6 +44,7 @@ type opener struct {
 
 // Terms are those on which a session is opened.
 type terms struct {
+	generation   context.Context // in which it begins; it ends with that
 	capabilities json.RawMessage // of the client
 	owner        session.Client  // the only client that will use it; nil if several may
 	era          peer.Era        // that the client needs, a preference if shared; UnknownEra leaves it to the server

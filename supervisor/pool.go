@@ -105,8 +105,8 @@ func (c *clientSession) rests() bool {
 var errReleased = errors.New("its client has left")
 
 // session returns the session for the client: shared, or one in the client's era, or
-// one of the client's own.
-func (p *pool) session(ctx context.Context, shared *instance, from session.Client) (session.Session, error) {
+// one of the client's own. The generation is that of shared.
+func (p *pool) session(ctx, generation context.Context, shared *instance, from session.Client) (session.Session, error) {
 	if from == nil {
 		return shared, nil
 	}
@@ -114,23 +114,23 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	if variant := variantOf(from, p.opener.name); variant != nil {
 		of.variant = variant.key()
 		own, err := p.ofClient(ctx, shared, from.Home(), of, terms{
-			entry: &variant.Entry, capabilities: allCapabilities, era: peer.UnknownEra, reason: variant.Reason,
+			generation: generation, entry: &variant.Entry, capabilities: allCapabilities, era: peer.UnknownEra, reason: variant.Reason,
 		})
 		if err != nil {
 			return nil, err
 		}
 		shared = own
 	}
-	return within(ctx, p, shared, of, from)
+	return within(ctx, generation, p, shared, of, from)
 }
 
 // within returns the session for the client next to one that it may use with others, or that one.
-func within(ctx context.Context, p *pool, shared *instance, of use, from session.Client) (session.Session, error) {
+func within(ctx, generation context.Context, p *pool, shared *instance, of use, from session.Client) (session.Session, error) {
 	in := shared
 	if shared.otherEra.Load() && shared.Modern() != from.Modern() && (shared.Modern() || from.Home() != nil) {
 		// Such a server may serve legacy clients in another way than modern ones, or not at all.
 		// A modern client that has no home, such as a command, uses the shared one.
-		on := terms{capabilities: allCapabilities, era: peer.LegacyEra, users: "clients of older revisions", reason: "the server also speaks older revisions"}
+		on := terms{generation: generation, capabilities: allCapabilities, era: peer.LegacyEra, users: "clients of older revisions", reason: "the server also speaks older revisions"}
 		if from.Modern() {
 			on.era, on.users, on.reason = peer.ModernEra, "clients of newer revisions", "the server also speaks newer revisions"
 		}
@@ -153,11 +153,11 @@ func within(ctx context.Context, p *pool, shared *instance, of use, from session
 	}
 	home := from.Home()
 	if home == nil {
-		return &perCallSession{in, p}, nil
+		return &perCallSession{in, p, generation}, nil
 	}
 	of.home = home
 	return p.ofClient(ctx, in, home, of, terms{
-		capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
+		generation: generation, capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
 	})
 }
 
@@ -218,7 +218,7 @@ func (p *pool) begin(shared *instance, of use, on terms) *clientSession {
 	if shared != nil && shared.user != nil {
 		on.user = shared.user
 	}
-	life, end := context.WithCancelCause(on.user.within(p.generation))
+	life, end := context.WithCancelCause(on.user.within(on.generation))
 	if on.user != nil && shared == nil {
 		on.user.life = life
 		on.user.secrets = p.opener.resolver.Server(&resolve.User{Principal: on.user.principal, Claims: on.user.claims}, p.opener.options.OnSecrets)
@@ -331,6 +331,13 @@ func (p *pool) sessions() (all []status.Session) {
 	}
 	slices.SortFunc(all, func(a, b status.Session) int { return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.For, b.For)) })
 	return all
+}
+
+// now returns the generation, in which sessions begin.
+func (p *pool) now() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.generation
 }
 
 // renew ends all sessions of the pool, and begins a generation.

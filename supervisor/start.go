@@ -111,12 +111,10 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	}
 	if !Startable(entry) {
 		s.handler.Forget(s.name)
-		s.pool.renew(errEdited)
 		s.retire(old, errEdited, status.Stopping)
 		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit
 	}
 	if entry.Personal() {
-		s.pool.renew(errEdited)
 		s.retire(old, errEdited, status.Restarting)
 		return nil, errEdited // since each user is to have a session of their own
 	}
@@ -130,8 +128,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	next, err := s.start(ctx, entry)
 	switch {
 	case err == nil:
-		s.publishEdited(next)
-		old.Calls.Refuse() // at once, so that no list is read from it any more
+		s.publishEdited(next, old)
 		s.opener.running.Work.Go(func() {
 			old.drain(s.ending)
 			old.stop(errEdited)
@@ -150,7 +147,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	s.retire(old, errEdited, status.Restarting)
 	next, alone := s.start(ctx, entry)
 	if alone == nil {
-		s.publishEdited(next)
+		s.publishEdited(next, old)
 		return next, nil
 	}
 	if ctx.Err() != nil || errors.Is(alone, errEdited) || errors.Is(alone, errRestarted) || !entry.SameSecrets(before) {
@@ -165,10 +162,11 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	return back, nil
 }
 
-// publishEdited makes in, which has the edited entry, the session that all use. Clients'
+// publishEdited makes in, which has the edited entry, the session that all use instead of old. Clients'
 // own sessions that were opened while it started have the entry before, and end.
-func (s *server) publishEdited(in *instance) {
+func (s *server) publishEdited(in, old *instance) {
 	s.publish(in)
+	old.Calls.Refuse() // at once, so that no list is read from it any more, and no session begins next to it
 	s.pool.renew(errEdited)
 }
 

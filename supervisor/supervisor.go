@@ -244,14 +244,18 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 
 // sessionWith is one attempt of [Supervisor.Session].
 func sessionWith(ctx context.Context, s *server, from session.Client) (session.Session, error) {
+	generation := s.pool.now() // before the look at the entry, since an edit after it ends this one
 	if entry := s.control.wanted(); entry.Personal() && Startable(entry) {
-		return personal(ctx, s.pool, entry, from)
+		return personal(ctx, generation, s.pool, entry, from)
 	}
 	in, err := s.public.await(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	return s.pool.session(ctx, in, from)
+	if generation = s.pool.now(); !in.Usable() { // else an edit after that ends the generation
+		return nil, errRestarted
+	}
+	return s.pool.session(ctx, generation, in, from)
 }
 
 // Await waits until ctx ends for a server whose entry is Personal: until its tools are listed. Its error is as Session's.

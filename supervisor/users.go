@@ -51,8 +51,9 @@ func (o *opener) secretsOf(on terms) *resolve.Server {
 	return o.secrets
 }
 
-// personal returns the session of the client's principal with a server whose users have sessions of their own.
-func personal(ctx context.Context, p *pool, entry config.Server, from session.Client) (session.Session, error) {
+// personal returns the session of the client's principal with a server whose users have sessions of their own. The generation is that of
+// the entry.
+func personal(ctx, generation context.Context, p *pool, entry config.Server, from session.Client) (session.Session, error) {
 	who, _ := session.CallerOf(from)
 	of := use{user: userKey(who.Principal) + who.Claims}
 	if variant := variantOf(from, p.opener.name); variant != nil {
@@ -65,7 +66,7 @@ func personal(ctx context.Context, p *pool, entry config.Server, from session.Cl
 	of.user += key
 	open := func() (*instance, error) {
 		return p.ofClient(ctx, nil, nil, of, terms{
-			entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
+			generation: generation, entry: &entry, capabilities: allCapabilities, users: cmp.Or(who.Name, "the local user") + " alone", reason: "each user has a session of their own",
 			user: &user{principal: who.Principal, claims: who.Claims, exchange: exchange},
 		})
 	}
@@ -80,7 +81,7 @@ func personal(ctx context.Context, p *pool, entry config.Server, from session.Cl
 	if from == nil {
 		return in, nil
 	}
-	return within(ctx, p, in, of, from)
+	return within(ctx, generation, p, in, of, from)
 }
 
 // userKey begins the uses of a principal's sessions.

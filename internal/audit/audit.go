@@ -97,11 +97,13 @@ const (
 	cutMargin = 512
 )
 
-// cleaned returns the event with bounded texts of one line, without secrets.
+// cleaned returns the event with bounded texts of one line, and a target and a reason without secrets. The others have none: a user's
+// secret that reads like a name must not hide who did something.
 func (e Event) cleaned(mask func(string) string) Event {
-	e.Action, e.Outcome = short(e.Action, maxWord, mask), short(e.Outcome, maxWord, mask)
-	e.Principal, e.From, e.Target = short(e.Principal, maxText, mask), short(e.From, maxText, mask), short(e.Target, maxText, mask)
-	e.Reason = short(e.Reason, maxReason, mask)
+	all := func(s string) string { return s }
+	e.Action, e.Outcome = short(e.Action, maxWord, all), short(e.Outcome, maxWord, all)
+	e.Principal, e.From = short(e.Principal, maxText, all), short(e.From, maxText, all)
+	e.Target, e.Reason = short(e.Target, maxText, mask), short(e.Reason, maxReason, mask)
 	return e
 }
 

@@ -200,3 +200,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A secret that says what the log says does not hide who did what: users choose some of the secrets that a mask hides.
+func TestMaskLeavesWho(t *testing.T) {
+	e := Event{Action: Request, Outcome: Refused, Principal: "ann at id.example", From: "192.0.2.1", Target: "/mcp/ann", Reason: "ann has no token"}
+	mask := strings.NewReplacer("ann", "***", Request, "***", Refused, "***", "192.0.2.1", "***").Replace
+	want := e
+	want.Target, want.Reason = "/mcp/***", "*** has no token"
+	expect.Equal(t, e.cleaned(mask), want)
+}

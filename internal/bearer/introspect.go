@@ -20,7 +20,7 @@ const (
 	seenTime      = 24 * time.Hour   // for which a token that was valid counts as seen
 	maxQuestions  = 8                // at an issuer at once
 	maxUnseen     = 4                // of these, about tokens that were not seen
-	unseenRate    = 10               // a second, at an issuer
+	unseenRate    = 10               // a second, at an issuer, from one network
 	unseenBurst   = 20
 	maxTokenReply = 64 << 10 // bytes
 )
@@ -29,7 +29,9 @@ const (
 // its issuer knew it before; may be nil.
 func (v *Verifier) ask(ctx context.Context, accepted []Issuer, token string, sum [sha256.Size]byte, seen *verified) (*verified, error) {
 	select {
-	case r := <-v.asking.DoChan(string(sum[:]), func() (any, error) { return v.askAll(accepted, token, sum, seen) }):
+	case r := <-v.asking.DoChan(string(sum[:]), func() (any, error) {
+		return v.askAll(accepted, token, sum, seen, clientauth.NetworkOf(ctx))
+	}):
 		t, _ := r.Val.(*verified)
 		if t != nil && !slices.Contains(accepted, t.issuer.settings) { // it was asked before an edit
 			return v.ask(ctx, accepted, token, sum, nil)
@@ -42,14 +44,14 @@ func (v *Verifier) ask(ctx context.Context, accepted []Issuer, token string, sum
 
 // askAll asks in the order of the issuers until one knows the token; if one knew it before, that one alone.
 // Where one can't be asked, the token may be its own: it is not shown to those after it, who could use it.
-func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte, seen *verified) (_ *verified, refused error) {
+func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte, seen *verified, from string) (_ *verified, refused error) {
 	var first *issuer
 	for _, settings := range accepted {
 		if !settings.Introspect || seen != nil && seen.issuer.settings != settings {
 			continue
 		}
 		i := v.issuer(settings, accepted)
-		t, err := i.question(token, seen != nil)
+		t, err := i.question(token, seen != nil, from)
 		if err == nil {
 			v.kept.put(sum, verdict{token: t, issuer: i, fresh: time.Now().Add(keepTime)}, seenTime)
 			return t, nil
@@ -72,15 +74,15 @@ func (v *Verifier) askAll(accepted []Issuer, token string, sum [sha256.Size]byte
 	return nil, refused
 }
 
-// question asks the issuer, unless it must be left alone. seen says that the token was valid before.
-func (i *issuer) question(token string, seen bool) (*verified, error) {
+// question asks the issuer, unless it must be left alone. seen says that the token was valid before, from which network it came.
+func (i *issuer) question(token string, seen bool, from string) (*verified, error) {
 	i.mu.Lock()
 	paused := i.failed != nil && time.Since(i.failedAt) < retryTime
 	i.mu.Unlock()
 	switch {
 	case paused:
 		return nil, fmt.Errorf("%w: it was asked just before", ErrUnavailable)
-	case !seen && !i.unseen.AllowN(time.Now(), 1):
+	case !seen && i.unseen.Take(from, 1, 1) > 0:
 		return nil, fmt.Errorf("%w: too many unknown tokens came at once", ErrUnavailable)
 	}
 	if !i.life.Begin() {

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"go.uber.org/zap/zaptest/observer"
 )
@@ -273,6 +274,24 @@ func TestStrangersDoNotUseUpTheIssuer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Garbage from one network does not keep out new tokens from others.
+func TestStrangersOfOneNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newIDP()
+		p.answers(t, nil)
+		v, _ := p.asks(t)
+		verify := func(network, token string) error {
+			_, err := v.Verify(clientauth.From(t.Context(), network), token, resource)
+			return err
+		}
+		for n := range 2 * unseenBurst {
+			expect.Error(t, verify("192.0.2.1", fmt.Sprint("garbage", n)), "")
+		}
+		expect.Equal(t, p.count("/introspect"), unseenBurst, "questions")
+		expect.OK(t, verify("192.0.2.2", "opaque"))
+	})
 }
 
 func TestQuestionsAtOnceAreBounded(t *testing.T) {

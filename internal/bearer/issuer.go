@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	limit "github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -35,9 +36,9 @@ type issuer struct {
 	keys       *keys
 	life       *signal.Life
 	describing singleflight.Group
-	unseen     *rate.Limiter // of questions about tokens (RFC 7662) that were not seen
-	slots      chan struct{} // holds a value for each question under way
-	strange    chan struct{} // for those about tokens that were not seen
+	unseen     *limit.Limiter // of questions about tokens (RFC 7662) that were not seen, by network
+	slots      chan struct{}  // holds a value for each question under way
+	strange    chan struct{}  // for those about tokens that were not seen
 
 	mu       sync.Mutex    // guards the fields below
 	metadata *oauth.Issuer // as last read; may be nil
@@ -49,7 +50,7 @@ type issuer struct {
 func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, l *signal.Life) *issuer {
 	i := &issuer{
 		settings: settings, client: c, log: log, life: l,
-		unseen: rate.NewLimiter(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen),
+		unseen: limit.New(unseenRate, unseenBurst), slots: make(chan struct{}, maxQuestions), strange: make(chan struct{}, maxUnseen),
 	}
 	i.keys = &keys{read: i.readKeys, life: l, log: log, unknown: rate.NewLimiter(rate.Every(unknownEvery), unknownBurst)}
 	return i

@@ -1,6 +1,7 @@
 package clientauth
 
 import (
+	"context"
 	"net"
 	"net/netip"
 )
@@ -22,4 +23,17 @@ func Network(remote string) string {
 	}
 	prefix, _ := ip.Prefix(64)
 	return prefix.String()
+}
+
+type networkKey struct{}
+
+// From returns the context of a request that has come from a network, as [Network] names it.
+func From(ctx context.Context, network string) context.Context {
+	return context.WithValue(ctx, networkKey{}, network)
+}
+
+// NetworkOf returns where the request of the context has come from; "" if that is not known.
+func NetworkOf(ctx context.Context) string {
+	network, _ := ctx.Value(networkKey{}).(string)
+	return network
 }

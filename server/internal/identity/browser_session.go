@@ -18,7 +18,7 @@ const (
 	// loginLife is how long a login lasts, unless the router ends before.
 	loginLife = time.Hour
 
-	// maxLogins bounds the browsers that are logged in. One more ends the oldest login.
+	// maxLogins bounds the browsers that are logged in. One more ends the oldest login, of the same principal if there is one.
 	maxLogins = 1000
 
 	// revokeTime bounds how long an issuer takes to revoke tokens.
@@ -56,9 +56,10 @@ func (l *browserSessions) begin(of *Grant, from string, tokens *signIn) *browser
 	defer l.mu.Unlock()
 	oldest := s
 	for id, other := range l.byID {
+		own, found := other.grant.Hash == g.Hash, oldest != s && oldest.grant.Hash == g.Hash
 		if other.grant.Context.Err() != nil {
 			delete(l.byID, id)
-		} else if other.begun.Before(oldest.begun) {
+		} else if own && !found || own == found && other.begun.Before(oldest.begun) {
 			oldest = other
 		}
 	}

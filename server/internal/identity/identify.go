@@ -89,7 +89,7 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 	prove := func(ctx context.Context) (clientauth.Proof, *Grant, error) {
 		ctx, cancel := i.bounded(ctx, judging)
 		defer cancel()
-		return c.Rules.prove(ctx, token, resource)
+		return c.Rules.prove(clientauth.From(ctx, clientauth.Network(r.RemoteAddr)), token, resource)
 	}
 	proof, g, err := prove(r.Context())
 	if err != nil {
@@ -99,7 +99,7 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 		}
 		return nil, true
 	}
-	c.proof, c.token, c.proves = &proof, token, stillProves(prove, proof)
+	c.proof, c.token, c.proves = &proof, token, stillProves(g, prove, proof)
 	return g, true
 }
 
@@ -121,10 +121,13 @@ func refusalOf(err error) *clientauth.Refusal {
 }
 
 // stillProves returns a function that reports whether an access token still proves the
-// principal. While the issuer can't be asked, it does until it expires. Several goroutines may call the function.
-func stillProves(prove func(context.Context) (clientauth.Proof, *Grant, error), proof clientauth.Proof) func(context.Context) bool {
+// principal. While the issuer can't be asked, it does until it expires, but not beyond the grant. Several goroutines may call the function.
+func stillProves(g *Grant, prove func(context.Context) (clientauth.Proof, *Grant, error), proof clientauth.Proof) func(context.Context) bool {
 	var mu sync.Mutex // guards proof.Expires
 	return func(ctx context.Context) bool {
+		if g.Context.Err() != nil { // it would be judged by the rules before an edit
+			return false
+		}
 		now, _, err := prove(ctx)
 		mu.Lock()
 		defer mu.Unlock()

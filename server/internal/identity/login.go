@@ -19,8 +19,8 @@ const (
 	loginPath  = "/login"
 	logoutPath = "/logout"
 
-	// MaxForm bounds the forms of logins, in bytes.
-	MaxForm = 4 << 10
+	// MaxForm bounds the forms of logins and values, in bytes: a value has at most 4 KiB, and a form each of its bytes as three.
+	MaxForm = 13 << 10
 
 	// triesPerMinute is how often one address may try to log in.
 	triesPerMinute = 5

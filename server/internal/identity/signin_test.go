@@ -40,15 +40,16 @@ type signInTest struct {
 	proof  clientauth.Proof // of each token
 	err    error            // for each token; nil for none
 	judged []string         // the tokens that were judged
+	from   string           // the network of the last one
 	events []audit.Event
 }
 
 const publicOrigin = "https://tools.example"
 
-func (s *signInTest) Token(_ context.Context, token, resource string) (clientauth.Proof, error) {
+func (s *signInTest) Token(ctx context.Context, token, resource string) (clientauth.Proof, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.judged = append(s.judged, token)
+	s.judged, s.from = append(s.judged, token), clientauth.NetworkOf(ctx)
 	if resource != publicOrigin+"/router/mcp" {
 		return clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "the resource is " + resource}
 	}
@@ -507,7 +508,7 @@ func TestSignInEnds(t *testing.T) {
 	}
 }
 
-// Only so many browsers are logged in. One more ends the oldest login, and those of an hour ago end anyway.
+// Only so many browsers are logged in. One more ends the oldest login, not another principal's, and those of an hour ago end anyway.
 func TestSignInsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &New(t.Context(), Options{}).login.sessions
@@ -522,13 +523,15 @@ func TestSignInsAreBounded(t *testing.T) {
 				t.Errorf("%s: logged in %v", what, !in)
 			}
 		}
+		another := l.begin(&Grant{Principal: clientauth.Principal{Hash: "another"}, right: newRight(t.Context())}, "", nil)
 		first := begin()
-		for range maxLogins - 1 {
+		for range maxLogins - 2 {
 			begin()
 		}
 		check(first, true, "the first")
 		last := begin()
 		check(first, false, "the first, with one more")
+		check(another, true, "another principal's, which is older")
 		expect.Equal(t, len(l.byID), maxLogins, "sessions")
 		time.Sleep(loginLife - time.Second)
 		check(last, true, "the last")
@@ -550,6 +553,7 @@ func TestSubject(t *testing.T) {
 	expect.Equal(t, session.SubjectOf(c.WithSubject(t.Context()), "").Token, "", "without a token")
 	r.Header.Set("Authorization", "Bearer the-token")
 	s.who.Identify(r, c)
+	expect.Equal(t, s.from, "192.0.2.1", "the network")
 	ctx := c.WithSubject(t.Context())
 	subject := session.SubjectOf(ctx, s.proof.Principal.Hash)
 	expect.Equal(t, subject.Token+" "+subject.Issuer+" "+subject.ClientID+" "+subject.ClientSecret, "the-token "+s.issuer.URL+" router client-secret")
@@ -569,4 +573,10 @@ func TestSubject(t *testing.T) {
 	proves(false)
 	s.change(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 401} })
 	proves(false)
+	s.change(func(p *clientauth.Proof) error { p.Principal.Hash = c.Principal.Hash; return nil })
+	proves(true)
+	asked := len(s.judged)
+	s.edit(func(o *allowed) { o.Issuers[0].ClientSecret = "another" })
+	proves(false)
+	expect.Equal(t, len(s.judged), asked, "tokens that were judged, the last by the issuer as it was before an edit")
 }

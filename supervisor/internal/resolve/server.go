@@ -34,8 +34,8 @@ const (
 	maxTokens = 8
 	// tellTime is how often a token in use is reported as new again.
 	tellTime = time.Hour
-	// minInMessage is the least bytes of a token that is hidden in messages. Tokens that are hard to
-	// guess are longer, and an issuer must not choose which words are replaced.
+	// minInMessage is the least bytes of a token that is hidden in messages, and of a user's value in the logs of all. Those that are hard to
+	// guess are longer, and neither an issuer nor a user must choose which words are replaced.
 	minInMessage = 16
 	// tokenText replaces a token.
 	tokenText = "${token of its login}"
@@ -140,10 +140,16 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 		if err != nil {
 			return config.Server{}, err
 		}
-		resolved = append(resolved, secret.Hidden{Value: value, Shown: ref.Text})
+		if ref.Kind != reference.Claim { // which is no secret, and may be the user's name in everyone's logs
+			resolved = append(resolved, secret.Hidden{Value: value, Shown: ref.Text})
+		}
 		texts = append(texts, ref.Text, value)
 	}
-	s.noted(s.remember(resolved))
+	added := s.remember(resolved)
+	if s.user != nil { // a user must not choose the words that everyone's logs hide
+		added = slices.DeleteFunc(added, func(form string) bool { return len(form) < minInMessage })
+	}
+	s.noted(added)
 	put := strings.NewReplacer(texts...).Replace
 	entry.Env, entry.Headers = replaced(entry.Env, put), replaced(entry.Headers, put)
 	if len(helped) > 0 && entry.Headers == nil {
