@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
@@ -39,7 +40,7 @@ type heldScript struct {
 	session.Client // that began the script
 	id             string
 	owner          any
-	principal      string
+	who            conversation.Identity
 	what           [sha256.Size]byte // a hash of the request
 	end            context.CancelCauseFunc
 	changed        signal.Change // waits, or the end
@@ -155,7 +156,7 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 		return h.await(ctx, resumeWait, resumes(h.id))
 	}
 	within, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	h := &heldScript{Client: c.From, id: rand.Text(), owner: c.Owner(), principal: c.Principal, what: what, end: end}
+	h := &heldScript{Client: c.From, id: rand.Text(), owner: c.Owner(), who: c.Identity, what: what, end: end}
 	s.mu.Lock()
 	if s.byID == nil {
 		s.byID = make(map[string]*heldScript)
@@ -194,7 +195,7 @@ func (s *held) resume(ctx context.Context, c *toolCall, id, resumes string) (jso
 }
 
 func (h *heldScript) isOf(c *toolCall) bool {
-	return h.owner == c.Owner() && h.principal == c.Principal
+	return h.owner == c.Owner() && h.who.Principal == c.Principal
 }
 
 // isHeld reports whether the client was told that the script is held, and does not have its result.
@@ -234,12 +235,12 @@ func (s *held) expire(h *heldScript) {
 	s.forget(h)
 }
 
-// leave ends the held scripts of an owner that has left, or all if it is nil.
-func (s *held) leave(owner any) {
+// leave ends held scripts, of clients that have left.
+func (s *held) leave(those func(*heldScript) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, h := range s.byID {
-		if owner == nil || h.owner == owner {
+		if those(h) {
 			h.end(errOwnerLeft)
 			delete(s.byID, id)
 		}
