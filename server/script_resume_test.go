@@ -390,3 +390,16 @@ func TestHeldScriptOfRevokedToken(t *testing.T) {
 	mcptest.WaitFor(t, "the end of the script", func() bool { return len(w.router.Approvals().List()) == 1 })
 	expect.Equal(t, w.router.Approvals().List()[0].Principal, "bob", "the client whose call waits")
 }
+
+// The call of a stored script by call_tool is observed where it is executed, and not as another call, also of a client that
+// can't be asked.
+func TestObservedStoredScript(t *testing.T) {
+	s := newScripted(t, t.TempDir())
+	s.store(`return await call("s:ledger_read", {id: "x"})`)
+	s.config.Router.Profiles = map[string]config.Profile{"work": {}, "other": {}}
+	w := s.start()
+	for _, mute := range []bool{false, true} {
+		w.run(scriptCall{who: "ada", tool: "call_tool", arguments: map[string]any{"tool": "scripts:pay"}, mute: mute})
+		expect.Equal(t, len(s.told.called), 0, "calls of our own tools, mute %v", mute)
+	}
+}
