@@ -152,7 +152,7 @@ func (h *heldScript) notice(resumes string) json.RawMessage {
 // client, or of another one without a session of its principal, as one that is held goes on with that.
 func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) string, run func(context.Context, *heldScript) (json.RawMessage, error)) (json.RawMessage, error) {
 	what := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", c.Name, c.Args))
-	if h := s.find(func(h *heldScript) bool { return h.what == what && h.isOf(c) && h.isHeld() }); h != nil {
+	if h := s.find(func(h *heldScript) bool { return h.what == what && h.owner == c.Owner() && h.isHeld() }); h != nil {
 		return h.await(ctx, resumeWait, resumes(h.id))
 	}
 	within, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -187,15 +187,11 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 
 // resume goes on with a held script of the client.
 func (s *held) resume(ctx context.Context, c *toolCall, id, resumes string) (json.RawMessage, error) {
-	h := s.find(func(h *heldScript) bool { return h.id == id && h.isOf(c) })
+	h := s.find(func(h *heldScript) bool { return h.id == id && h.owner == c.Owner() })
 	if h == nil {
 		return script.Outcome{Err: &script.Error{Name: "NotHeldError", Message: fmt.Sprintf("no script %q is held: its router has ended, or its result was kept for %v and nobody asked for it", id, keepEnded)}}.Result(), nil
 	}
 	return h.await(ctx, resumeWait, resumes)
-}
-
-func (h *heldScript) isOf(c *toolCall) bool {
-	return h.owner == c.Owner() && h.who.Principal == c.Principal
 }
 
 // isHeld reports whether the client was told that the script is held, and does not have its result.
