@@ -93,6 +93,28 @@ func TestSuspendedCallsOfProfiles(t *testing.T) {
 	})
 }
 
+// The parameters of calls that wait for their clients are bounded together, also those of the requests that go on with them.
+func TestSuspendedBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, w := serveTwo(t, asks)
+		long := strings.Repeat("x", 10<<20)
+		var states []string
+		for range 3 {
+			states = append(states, stateIn.FindStringSubmatch(w.callAt("one", "a__x", ""))[1])
+			expect.Contains(t, w.callAt("two", "a__x", `,"arguments":{"x":"`+long+`"}`), "input_required", "a long call")
+		}
+		for i, state := range states {
+			answer := w.callAt("one", "a__x", `,"inputResponses":{"other":{"x":"`+long+long[:2<<20]+`"}},"requestState":`+state)
+			if busy := strings.Contains(answer, "busy"); busy != (i == 2) {
+				t.Errorf("a long request that goes on with call %d: busy %v", i, busy)
+			}
+		}
+		one, _ := s.of("one")
+		expect.Equal(t, one.clients.Suspended(), 2, "calls that are left")
+		expect.Contains(t, w.callAt("one", "a__x", ""), "input_required", "a short call")
+	})
+}
+
 // A long result is kept for clients of its profile alone, and the results of all profiles share
 // one bound.
 func TestKeptResultsOfProfiles(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -207,14 +208,43 @@ func TestClientNotUTF8(t *testing.T) {
 	}
 }
 
-// A server whose question a client answers with other bytes does not wait for a better answer.
-func TestClientAnswersNotUTF8(t *testing.T) {
+// A server whose question a client answers with other bytes, or too deep, does not wait for a better answer.
+func TestClientAnswersFaulty(t *testing.T) {
+	deep := strings.Repeat("[", wire.MaxLevels) + strings.Repeat("]", wire.MaxLevels)
+	for content, want := range map[string]string{
+		"\"caf\xe9\"": `{"code":-32700,"message":"the message is not UTF-8"}`,
+		deep:          `{"code":-32600,"message":"the message is nested deeper than 100 levels"}`,
+	} {
+		r := newFake(tool("a", "b"))
+		ended := r.asking("elicitation/create")
+		c := connect(t, r, Options{Mode: exposure.Direct})
+		c.wantPrefix(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{`)
+		c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
+		c.receive()
+		c.want(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"x":`+content+`}}}`, `{"jsonrpc":"2.0","id":1,"error":`+want+`}`)
+		<-ended
+	}
+}
+
+// What a client sends is nested no deeper than servers' parsers go, which would not answer.
+func TestClientTooDeep(t *testing.T) {
 	r := newFake(tool("a", "b"))
-	ended := r.asking("elicitation/create")
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.wantPrefix(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{`)
-	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
-	c.receive()
-	c.want("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":\"accept\",\"content\":{\"x\":\"caf\xe9\"}}}", `{"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"the message is not UTF-8"}}`)
-	<-ended
+	deepest := 0
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		levels, _ := wire.Levels(c.Arguments)
+		deepest = max(deepest, levels)
+		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
+	c := initialized(t, r, Options{Mode: exposure.Direct})
+	for levels, want := range map[int]string{wire.MaxLevels - 2: `"content":[]`, 5000: "the message is nested deeper than 100 levels"} {
+		params := `"name":"a__b","arguments":{"x":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`
+		_, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", params))
+		expect.Contains(t, answer, want, "HTTP, %d levels", levels)
+		c.send(rpc("tools/call", params))
+		expect.Contains(t, c.receive(), want, "stdio, %d levels", levels)
+	}
+	if deepest > wire.MaxLevels {
+		t.Errorf("a server got %d levels", deepest)
+	}
 }

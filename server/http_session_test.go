@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // What belongs to no request waits for the stream that stands.
@@ -120,5 +121,15 @@ func TestPanic(t *testing.T) {
 		if _, answer := w.text(http.MethodPost, "/mcp", body, header...); !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {
 			t.Errorf("%s: %s", body, answer)
 		}
+	}
+}
+
+// A session keeps its client's capabilities, so they are bounded.
+func TestLongCapabilities(t *testing.T) {
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{})
+	for size, want := range map[int]string{60 << 10: `"result":`, 64 << 10: "the capabilities have 65555 bytes, at most 65536 are allowed"} {
+		body := strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"experimental":"`+strings.Repeat("x", size)+`"}`, 1)
+		_, answer := w.text(http.MethodPost, "/mcp", body, both...)
+		expect.Contains(t, answer, want, "%d bytes", size)
 	}
 }

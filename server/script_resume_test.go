@@ -63,6 +63,8 @@ type scriptRouter struct {
 	*web
 	router *adapter.Router
 	edits  chan<- config.Config
+	http   func(HTTPOptions) // edits the options of HTTP
+	people []clientauth.Principal
 }
 
 // start starts a router.
@@ -91,7 +93,8 @@ func (s *scriptCase) start() *scriptRouter {
 		people[i].Profile = of
 	}
 	servers := NewServers(profiles)
-	return &scriptRouter{serveHandler(s.t, servers.Handler(HTTPOptions{Tokens: people}), servers.Run), r, edits}
+	live, edit := editedHTTP(HTTPOptions{Tokens: people})
+	return &scriptRouter{serveHandler(s.t, servers.Handler(live), servers.Run), r, edits, edit, people}
 }
 
 // executions returns how often each call of a tool of ledgers began, by the argument id.
@@ -371,4 +374,32 @@ func TestScriptsThatWait(t *testing.T) {
 	answer(approval.AcceptAll)
 	w.run(mute).wants(t, "3 are done")
 	s.executed(map[string]int{"at once1": 1, "at once2": 1, "before": 1, "x": 1, "after": 1, "all1": 1, "all2": 1, "all3": 1})
+}
+
+// A held script ends with the token of its client, though no request of the client is under way: its call is not made any more.
+func TestHeldScriptOfRevokedToken(t *testing.T) {
+	s := newScripted(t, t.TempDir())
+	w := s.start()
+	for _, who := range []string{"ada", "bob"} {
+		c := s.code(pay)
+		c.who, c.mute = who, true
+		w.run(c).wants(t, "The script is held")
+	}
+	w.http(HTTPOptions{Tokens: w.people[1:]})
+	w.text(http.MethodPost, "/mcp/ping", "{}", bearer("bob")...)
+	mcptest.WaitFor(t, "the end of the script", func() bool { return len(w.router.Approvals().List()) == 1 })
+	expect.Equal(t, w.router.Approvals().List()[0].Principal, "bob", "the client whose call waits")
+}
+
+// The call of a stored script by call_tool is observed where it is executed, and not as another call, also of a client that
+// can't be asked.
+func TestObservedStoredScript(t *testing.T) {
+	s := newScripted(t, t.TempDir())
+	s.store(`return await call("s:ledger_read", {id: "x"})`)
+	s.config.Router.Profiles = map[string]config.Profile{"work": {}, "other": {}}
+	w := s.start()
+	for _, mute := range []bool{false, true} {
+		w.run(scriptCall{who: "ada", tool: "call_tool", arguments: map[string]any{"tool": "scripts:pay"}, mute: mute})
+		expect.Equal(t, len(s.told.called), 0, "calls of our own tools, mute %v", mute)
+	}
 }

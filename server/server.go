@@ -149,8 +149,9 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Log: s.log, Budget: servers.budget,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
-		Joined: func() { s.notifier.joined() }, // which no client does before New returns
-		Rules:  func() any { return s.display.options().Rules },
+		Joined:  func() { s.notifier.joined() }, // which no client does before New returns
+		Rules:   func() any { return s.display.options().Rules },
+		Abandon: s.tools.Abandon,
 		Left: func(c *conversation.Conversation) {
 			subscriptions.left(c)
 			s.tools.Forget(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,4 +96,13 @@ func TestUnsubscribedFromHungServer(t *testing.T) {
 		expect.Equal(t, r.open.Load(), 0, "subscriptions are left")
 		expect.Deep(t, c.server.servers.budget, budget.Clients(), "what clients hold")
 	})
+}
+
+// The URIs of subscriptions are kept, and sent to servers again and again, so they are bounded.
+func TestLongURIIsNotWatched(t *testing.T) {
+	c := initialized(t, offering(), Options{Mode: exposure.Direct})
+	for n, want := range map[int]string{maxWatched: `"result":{}`, maxWatched + 1: `"message":"the uri has 8193 bytes, at most 8192 are allowed for a subscription"`} {
+		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"x:%s"}}`, n, strings.Repeat("a", n-2)))
+		expect.Contains(t, c.receive(), want, "%d bytes", n)
+	}
 }

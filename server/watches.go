@@ -25,6 +25,9 @@ const (
 	// doubles while the server refuses, up to watchAgainAtMost: one that has just started may not know all resources yet.
 	watchAgainAfter  = time.Second
 	watchAgainAtMost = time.Minute
+
+	// maxWatched is how many bytes the URI of a watch has at most: a server of the modern era gets those of all clients in one request.
+	maxWatched = 8 << 10
 )
 
 type subscriber interface {
@@ -117,6 +120,9 @@ func (s *subscriptions) begin(ctx context.Context, w *watch) (done <-chan struct
 func (s *subscriptions) add(w *watch) (own *clientWatches, added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(w.uri) > maxWatched {
+		return nil, false, session.InvalidParams(fmt.Sprintf("the uri has %d bytes, at most %d are allowed for a subscription", len(w.uri), maxWatched))
+	}
 	own = s.watches[w.from]
 	if own == nil {
 		own = &clientWatches{byURI: make(map[string]*watch)}

@@ -115,3 +115,22 @@ func TestCancelledBeforeApproval(t *testing.T) {
 		t.Errorf("%s, %v", o, err)
 	}
 }
+
+// A call that was cancelled while it waited, such as for the others of its batch, is not sent.
+func TestCancelledBeforeItIsSent(t *testing.T) {
+	left := errors.New("the client has left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(left)
+	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		t.Error("the server was called")
+		return nil, nil
+	}}
+	e := newExecutor(registry.New(), s)
+	r, err := e.Execute(ctx, Call{Tool: tool(object)})
+	if o, _ := OutcomeOf(r, err); err != left || o != Cancelled {
+		t.Errorf("%s, %v", o, err)
+	}
+	if _, err := e.Relay(ctx, "srv", session.Request{Method: "prompts/get"}); err != left {
+		t.Errorf("another request: %v", err)
+	}
+}

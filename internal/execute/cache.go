@@ -3,6 +3,7 @@ package execute
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
 
@@ -92,4 +93,16 @@ func (c *cache) keep(key cacheKey, result json.RawMessage, limit time.Duration, 
 	}
 	c.known[key] = &cached{size, result, time.Now().Add(limit), ended}
 	c.size += size
+}
+
+// forget drops the results of a client that has left: its key would keep all of it.
+func (c *cache) forget(client session.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.known, func(key cacheKey, e *cached) bool {
+		if key.client == client {
+			c.size -= e.size
+		}
+		return key.client == client
+	})
 }

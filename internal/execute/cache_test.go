@@ -128,6 +128,11 @@ func TestCacheIsOneClients(t *testing.T) {
 			t.Errorf("call %d: the server was called %d times, want %d; %v", i, *calls, tc.want, err)
 		}
 	}
+	sel.ForgetClient(a.home)
+	sel.ForgetClient(b.home)
+	if left := len(sel.cache.known); left != 1 || sel.cache.size > 1000 {
+		t.Errorf("%d results are kept after the clients have left, %d bytes", left, sel.cache.size)
+	}
 }
 
 // What is answered with a task or a question is no result to be given again, nor

@@ -176,6 +176,9 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 		limited, cancel = context.WithDeadline(ctx, d.deadline)
 		defer cancel()
 	}
+	if ctx.Err() != nil { // while it waited
+		return nil, context.Cause(ctx)
+	}
 	if err = session.Sending(d.from, d.request.Repeatable); err == nil {
 		raw, err = d.session.Call(limited, d.request)
 	}

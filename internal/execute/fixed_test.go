@@ -237,3 +237,15 @@ func TestFixedWithDefault(t *testing.T) {
 		t.Errorf("sent %s, %v", c.Sent, c.Faults)
 	}
 }
+
+// Arguments that a server's parser may give up at are refused: such servers never answer.
+func TestDeepArguments(t *testing.T) {
+	s := &stub{policy: Policy{Validate: Off}, call: answers(fine, nil)}
+	for levels, fits := range map[int]bool{99: true, 100: false} {
+		deep := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+		r, err := execute(t, s, Call{Tool: tool(object), Arguments: json.RawMessage(`{"x":` + deep + `}`)})
+		if err != nil || r.IsError == fits {
+			t.Errorf("%d levels: %.300s, %v", levels, r.JSON, err)
+		}
+	}
+}

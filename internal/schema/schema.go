@@ -97,7 +97,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 		if patterns.unknown {
 			loosen(part)
 		}
-		compiled.blind = compiled.blind && part.Pattern == nil && part.MaxLength == nil && part.Format == nil
+		compiled.blind = compiled.blind && part.Pattern == nil && part.MaxLength == nil && part.Format == nil && (part.MinLength == nil || *part.MinLength <= abridged)
 	}
 	return compiled, nil
 }

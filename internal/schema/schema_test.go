@@ -148,6 +148,20 @@ func TestLongValues(t *testing.T) {
 	}
 }
 
+// TestLongStrings checks that a long string is compared as it is where a schema refuses long ones.
+func TestLongStrings(t *testing.T) {
+	for _, schema := range []string{
+		`{"items":{"maxLength":1000}}`, `{"items":{"not":{"minLength":1000}}}`, `{"items":{"oneOf":[{"minLength":10},{"type":"string"}]}}`,
+	} {
+		s, err := Compile(json.RawMessage(schema))
+		expect.OK(t, err, "%s", schema)
+		faults, err := s.Validate(t.Context(), "arguments", json.RawMessage(`["`+strings.Repeat("x", longValue)+`"]`))
+		if err != nil || len(faults) != 1 {
+			t.Errorf("%.60s: faults %.200q, %v", schema, faults, err)
+		}
+	}
+}
+
 // TestExcused checks that required members with a default may be missing, but not so that a value fits two of oneOf.
 func TestExcused(t *testing.T) {
 	const branch = `{"properties":{"#":{"default":1}},"required":["#"]}`

@@ -19,6 +19,7 @@ const (
 
 	longValue  = 8 << 10 // bytes from which on a value is abridged to be checked
 	longString = 1 << 10
+	abridged   = 9 // characters of a string that stands for a long one
 )
 
 // Validate returns a sentence for each place where the JSON value does not fit the schema, at most

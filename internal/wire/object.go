@@ -9,7 +9,7 @@ import (
 )
 
 // An Object is a JSON object that was read whole: it is valid, nothing stands after it, no key stands twice at its top,
-// and it has no line end. Only [ParseObject] makes one, so that the parameters of a message can't end the message, add
+// it has no line end and at most [MaxLevels]. Only [ParseObject] makes one, so that the parameters of a message can't end the message, add
 // members to it, or mean one thing to the router and another to a server. The zero value is no object.
 type Object struct{ bytes json.RawMessage }
 
@@ -21,7 +21,8 @@ func ParseObject(b []byte) (Object, error) {
 	var twice error
 	few := make([][]byte, 0, 8)
 	var many map[string]bool // the keys after few
-	err := members(b, new(survey), func(key []byte, _, _ int) bool {
+	var seen survey
+	err := members(b, &seen, func(key []byte, _, _ int) bool {
 		if many[string(key)] || slices.ContainsFunc(few, func(k []byte) bool { return bytes.Equal(k, key) }) {
 			twice = fmt.Errorf("the key %.100q stands there twice; send it once", key)
 			return false
@@ -36,7 +37,10 @@ func ParseObject(b []byte) (Object, error) {
 		}
 		return true
 	})
-	if err = cmp.Or(twice, err); err != nil {
+	if err = cmp.Or(twice, err); err == nil && seen.deepest > MaxLevels {
+		err = ErrTooDeep
+	}
+	if err != nil {
 		return Object{}, err
 	}
 	if HasLineEnd(b) {

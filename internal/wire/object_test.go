@@ -27,6 +27,8 @@ func TestParseObject(t *testing.T) {
 		`[1]`:                       "not an object",
 		`null`:                      "not an object",
 		`"{}"`:                      "not an object",
+		`{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}`:                `{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}`,
+		`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`:              "nested too deep",
 		`{"k0":1,"k1":1,"k2":1,"k3":1,"k4":1,"k5":1,"k6":1,"k7":1,"k8":1,"k9":1,"k9":1}`: "twice",
 		`{"k0":1,"k1":1,"k2":1,"k3":1,"k4":1,"k5":1,"k6":1,"k7":1,"k8":1,"k9":1,"k0":1}`: "twice",
 	} {

@@ -12,7 +12,7 @@ import (
 type Kind int
 
 const (
-	Suspended Kind = iota // requests that wait for their clients to come back, by principal
+	Suspended Kind = iota // requests that wait for their clients to come back, by principal; bytes of their parameters
 	Scripts               // that run or are suspended, by principal
 	Listeners             // requests for changes
 	Watches               // resources to which clients subscribe, by client
@@ -48,7 +48,7 @@ func newBudget(bounds [kinds]Bound) *Budget {
 // Clients returns the budget of the clients of a router.
 func Clients() *Budget {
 	return newBudget([kinds]Bound{
-		Suspended: {Each: 100, All: 1000},
+		Suspended: {Each: 100, All: 1000, EachBytes: 64 << 20, AllBytes: 256 << 20},
 		Scripts:   {Each: 16}, // half of those that the engine runs
 		Listeners: {All: 10_000},
 		Watches:   {Each: 1000, All: 20_000},
@@ -58,7 +58,7 @@ func Clients() *Budget {
 // Nodes returns the budget of other nodes, each on behalf of all its clients.
 func Nodes() *Budget {
 	return newBudget([kinds]Bound{
-		Suspended: {Each: 100, All: 1000},
+		Suspended: {Each: 100, All: 1000, EachBytes: 128 << 20, AllBytes: 256 << 20},
 		Listeners: {All: 10_000},
 		Watches:   {Each: 10_000, All: 20_000},
 		Requests:  {Each: 1024, All: 4096, EachBytes: 128 << 20, AllBytes: 256 << 20},

@@ -48,10 +48,11 @@ type Router interface {
 type Options struct {
 	Router  Router
 	Methods map[string]Method
-	Info    func() json.RawMessage // returns the router's serverInfo
-	Joined  func()                 // called when a client with a session has come, before it is served
-	Left    func(*Conversation)    // called when a client with a session has left
-	Rules   func() any             // returns the rules that limit the clients now: no request goes on that was suspended under other rules
+	Info    func() json.RawMessage    // returns the router's serverInfo
+	Joined  func()                    // called when a client with a session has come, before it is served
+	Left    func(*Conversation)       // called when a client with a session has left
+	Abandon func(func(Identity) bool) // gives up what else goes on for these clients without a session; may be nil
+	Rules   func() any                // returns the rules that limit the clients now: no request goes on that was suspended under other rules
 	Log     *zap.Logger
 	Budget  *budget.Budget // common to the servers of one router
 
@@ -162,8 +163,11 @@ func (cs *Clients) End() {
 	cs.visitors.clear()
 }
 
-// AbandonVisitorsOf gives up the suspended requests of these clients without a session.
+// AbandonVisitorsOf gives up the suspended requests of these clients without a session, and what else goes on for them.
 func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
+	if cs.Abandon != nil {
+		cs.Abandon(those)
+	}
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,9 @@ func (cs *Clients) count(r *Request) {
 	}
 }
 
+// maxCapabilities bounds the capabilities of a client, in bytes.
+const maxCapabilities = 64 << 10
+
 // introduce notes how a legacy client describes itself in initialize.
 func (c *Conversation) introduce(params json.RawMessage) error {
 	revision, _ := wire.String(wire.Member(params, "protocolVersion"))
@@ -117,8 +121,11 @@ func (c *Conversation) introduce(params json.RawMessage) error {
 		revision = session.LatestLegacy
 	}
 	capabilities := wire.Member(params, "capabilities")
-	if !wire.IsObject(capabilities) {
+	switch {
+	case !wire.IsObject(capabilities):
 		capabilities = json.RawMessage("{}")
+	case len(capabilities) > maxCapabilities: // they are kept as long as the session
+		return session.InvalidParams(fmt.Sprintf("the capabilities have %d bytes, at most %d are allowed", len(capabilities), maxCapabilities))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,7 +3,7 @@
 // era and revision both speak.
 //
 //	transport (stdio, httpd)          package server: handlers
-//	     │ Begin, Notified, Responded        ▲ Method.Handle
+//	     │ Begin, Receive                    ▲ Method.Handle
 //	     ▼                                   │
 //	Conversation ── lets in ──▶ Request ── Run
 //

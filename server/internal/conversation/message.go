@@ -16,6 +16,7 @@ var (
 	ErrClosed  = session.Internal("the router is going away")
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
 	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
+	errTooDeep = InvalidRequest(fmt.Sprintf("the message is nested deeper than %d levels", wire.MaxLevels)) // parsers of servers give up at it
 	ErrBusy    = session.Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
 )
 
@@ -98,17 +99,20 @@ func Read(of wire.Message) Message {
 	return m
 }
 
+// faults are the errors for the faults of messages.
+var faults = map[error]error{wire.ErrNotUTF8: errNotUTF8, wire.ErrTooDeep: errTooDeep}
+
 // Parse reads a message, or the fault with it.
 func Parse(line []byte) (Message, error) {
 	of, err := wire.Parse(line)
 	m := Read(of)
 	switch {
 	case err != nil:
-	case m.Fault == wire.ErrNotUTF8 && m.IsResponse(): // the server that asked must not wait for it
-		m.Result, m.Error = nil, wire.Marshal(errNotUTF8)
+	case m.Fault != nil && m.IsResponse(): // the server that asked must not wait for it
+		m.Result, m.Error = nil, wire.Marshal(faults[m.Fault])
 		return m, nil
-	case m.Fault == wire.ErrNotUTF8:
-		return m, errNotUTF8
+	case m.Fault != nil:
+		return m, faults[m.Fault]
 	case m.Version != nil && string(m.Version) != `"2.0"`:
 		return m, ErrVersion
 	default:

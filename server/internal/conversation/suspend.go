@@ -102,19 +102,21 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
 }
 
-var errBusy = session.Internal("busy: too many requests wait for their clients' input")
+var errBusy = session.Internal("busy: too many requests, or too long ones, wait for their clients' input")
 
 // enter takes in a suspended request, unless there are too many.
 func (all *suspensions) enter(s *suspension) error {
+	size := len(s.latest().Params)
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.takeOut(s) // a request that goes on with it may be longer than the first
 	switch {
 	case all.ended:
 		return ErrClosed
-	case all.byState[s.state] != s && all.budget.Take(budget.Suspended, s.principal, 0) != nil:
+	case all.budget.Take(budget.Suspended, s.principal, size) != nil:
 		return errBusy
 	}
-	all.byState[s.state] = s
+	all.byState[s.state], s.size = s, size
 	return nil
 }
 
@@ -229,9 +231,14 @@ func (all *suspensions) expire(s *suspension) {
 func (all *suspensions) remove(s *suspension) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.takeOut(s)
+}
+
+// takeOut is remove. all.mu must be held.
+func (all *suspensions) takeOut(s *suspension) {
 	if all.byState[s.state] == s {
 		delete(all.byState, s.state)
-		all.budget.Release(budget.Suspended, s.principal, 0)
+		all.budget.Release(budget.Suspended, s.principal, s.size)
 	}
 }
 

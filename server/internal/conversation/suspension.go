@@ -20,6 +20,7 @@ import (
 type suspension struct {
 	state       string // the requestState by which its client comes back, without an address; random
 	principal   string // of the client
+	size        int    // bytes that the budget counts; guarded by mu of suspensions
 	fingerprint [sha256.Size]byte
 	rules       any // under which it began
 	cancel      context.CancelCauseFunc

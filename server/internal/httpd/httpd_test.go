@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/zap"
@@ -63,7 +64,7 @@ func TestKeptEvents(t *testing.T) {
 
 // A session keeps the streams that ended last within its bounds, and those that are in use.
 func TestKeptStreams(t *testing.T) {
-	s := &httpSession{standing: newStream("0")}
+	s := &httpSession{standing: newStream("0"), all: new(atomic.Int64)}
 	one := func(end func(*stream)) {
 		st := s.newStream()
 		s.keep(st)
@@ -99,6 +100,31 @@ func TestKeptStreams(t *testing.T) {
 	if names := kept(); len(names) != maxKeptStreams+2 || names[1] != "2" {
 		t.Errorf("%d streams are kept: %v", len(names), names)
 	}
+}
+
+// All sessions together keep no more than their bound, whoever has them, and nothing after they have ended.
+func TestStreamsOfAllSessions(t *testing.T) {
+	var all atomic.Int64
+	answer := make([]byte, maxKept)
+	sessions, kept := make([]*httpSession, 2*maxAllKept/maxKept), 0
+	for i := range sessions {
+		s := &httpSession{standing: newStream("0"), all: &all}
+		sessions[i] = s
+		st := s.newStream()
+		s.keep(st)
+		st.conclude(answer)
+		st.wrote(1)
+		s.trim()
+		kept += len(s.streams)
+	}
+	if bytes := all.Load(); kept*maxKept != int(bytes) || bytes < maxAllKept || bytes > maxAllKept+maxKept {
+		t.Errorf("%d streams are kept, and %d bytes counted", kept, bytes)
+	}
+	for _, s := range sessions {
+		s.end()
+		s.keep(s.newStream())
+	}
+	expect.Equal(t, all.Load(), 0, "bytes that are kept at the end")
 }
 
 // What the HTTP headers say of a trace counts where the message says nothing of it.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,8 +20,10 @@ import (
 
 const (
 	// maxKept bounds the bytes that are kept of one session, so that streams can be resumed,
-	// maxKeptStreams the streams, and maxKeptOpen the written bytes of one that has not ended.
+	// maxKeptStreams the streams, and maxKeptOpen the written bytes of one that has not ended. Sessions that together keep more
+	// than maxAllKept keep no streams that have ended.
 	maxKept        = 2 << 20
+	maxAllKept     = 128 << 20
 	maxKeptStreams = 100
 	maxKeptOpen    = 128 << 10
 
@@ -45,9 +48,13 @@ type httpSession struct {
 	expiry    *time.Timer   // runs while it is idle; nil before
 	timeout   time.Duration // of expiry
 
+	all *atomic.Int64 // bytes that all sessions keep
+
 	mu         sync.Mutex // guards the fields below
 	lastStream int
 	streams    []*stream // that can be resumed, the oldest first
+	kept       int       // their bytes, as all counts them
+	ended      bool      // nothing is kept any more
 }
 
 var errNoRoom = &session.Error{Code: session.CodeInternal, Message: "busy: there are too many sessions, and none is idle"}
@@ -58,15 +65,16 @@ type sessions struct {
 	rules func() *rules // in force
 	log   *zap.Logger
 
-	mu      sync.Mutex // guards the fields below, and the idleness of each session
-	refused bool       // no more sessions
+	mu      sync.Mutex   // guards the fields below, and the idleness of each session
+	kept    atomic.Int64 // bytes that they keep
+	refused bool         // no more sessions
 	byID    map[string]*httpSession
 }
 
 // open makes a session, which is busy. If there are too many, it ends an idle one.
 func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	principal := g.Principal
-	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0")}
+	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0"), all: &h.kept}
 	s.standing.standing = true
 	most := h.rules().MaxSessions
 	h.mu.Lock()
@@ -180,6 +188,7 @@ func (h *sessions) drop(s *httpSession) {
 	h.work.running.Go(func() {
 		s.conversation.Close()
 		s.standing.conclude(nil)
+		s.end()
 	})
 }
 
@@ -203,16 +212,29 @@ func (s *httpSession) keep(st *stream) {
 func (s *httpSession) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room, number := maxKept, 0
+	room, number, kept := maxKept, 0, 0
+	if s.all.Load() > maxAllKept {
+		room = 0
+	}
 	for i, st := range slices.Backward(s.streams) {
 		size, inUse := st.size()
-		if !inUse && (size > room || number >= maxKeptStreams) {
+		if !inUse && (size > room || number >= maxKeptStreams) || s.ended {
 			s.streams = slices.Delete(s.streams, i, i+1)
 			continue
 		}
-		room -= size
+		room, kept = room-size, kept+size
 		number++
 	}
+	s.all.Add(int64(kept - s.kept))
+	s.kept = kept
+}
+
+// end forgets all streams.
+func (s *httpSession) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.trim()
 }
 
 // find returns the stream that an event belongs to, and the event's number. It

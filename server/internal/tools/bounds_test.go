@@ -189,12 +189,16 @@ func TestHandlersAreBounded(t *testing.T) {
 	s.results = &results{kept: NewKept(), exists: anyTool}
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
-	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {
+	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxFloat64}: maxPiece + 200, {Limit: -1}: 200} {
 		args.URI = uri
 		result, err := s.results.read(t.Context(), args, c)
 		if err != nil || len(result) > want {
 			t.Errorf("read_result with %v: %d bytes, %v", args, len(result), err)
 		}
+	}
+	result, err := handler("read_result", s.results.read)(t.Context(), fmt.Appendf(nil, `{"uri":%q,"offset":3.0,"limit":2e1}`, uri), c)
+	if err != nil || !strings.Contains(string(result), "up to byte 23 of") {
+		t.Errorf("numbers of JSON: %s, %v", result, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
@@ -39,7 +40,7 @@ type heldScript struct {
 	session.Client // that began the script
 	id             string
 	owner          any
-	principal      string
+	who            conversation.Identity
 	what           [sha256.Size]byte // a hash of the request
 	end            context.CancelCauseFunc
 	changed        signal.Change // waits, or the end
@@ -151,11 +152,11 @@ func (h *heldScript) notice(resumes string) json.RawMessage {
 // client, or of another one without a session of its principal, as one that is held goes on with that.
 func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) string, run func(context.Context, *heldScript) (json.RawMessage, error)) (json.RawMessage, error) {
 	what := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", c.Name, c.Args))
-	if h := s.find(func(h *heldScript) bool { return h.what == what && h.isOf(c) && h.isHeld() }); h != nil {
+	if h := s.find(func(h *heldScript) bool { return h.what == what && h.owner == c.Owner() && h.isHeld() }); h != nil {
 		return h.await(ctx, resumeWait, resumes(h.id))
 	}
 	within, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	h := &heldScript{Client: c.From, id: rand.Text(), owner: c.Owner(), principal: c.Principal, what: what, end: end}
+	h := &heldScript{Client: c.From, id: rand.Text(), owner: c.Owner(), who: c.Identity, what: what, end: end}
 	s.mu.Lock()
 	if s.byID == nil {
 		s.byID = make(map[string]*heldScript)
@@ -186,15 +187,11 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 
 // resume goes on with a held script of the client.
 func (s *held) resume(ctx context.Context, c *toolCall, id, resumes string) (json.RawMessage, error) {
-	h := s.find(func(h *heldScript) bool { return h.id == id && h.isOf(c) })
+	h := s.find(func(h *heldScript) bool { return h.id == id && h.owner == c.Owner() })
 	if h == nil {
 		return script.Outcome{Err: &script.Error{Name: "NotHeldError", Message: fmt.Sprintf("no script %q is held: its router has ended, or its result was kept for %v and nobody asked for it", id, keepEnded)}}.Result(), nil
 	}
 	return h.await(ctx, resumeWait, resumes)
-}
-
-func (h *heldScript) isOf(c *toolCall) bool {
-	return h.owner == c.Owner() && h.principal == c.Principal
 }
 
 // isHeld reports whether the client was told that the script is held, and does not have its result.
@@ -234,12 +231,12 @@ func (s *held) expire(h *heldScript) {
 	s.forget(h)
 }
 
-// leave ends the held scripts of an owner that has left, or all if it is nil.
-func (s *held) leave(owner any) {
+// leave ends held scripts, of clients that have left.
+func (s *held) leave(those func(*heldScript) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, h := range s.byID {
-		if owner == nil || h.owner == owner {
+		if those(h) {
 			h.end(errOwnerLeft)
 			delete(s.byID, id)
 		}

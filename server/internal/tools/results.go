@@ -212,9 +212,9 @@ func piece(text string, offset, limit int) string {
 
 // readArguments are the arguments of read_result.
 type readArguments struct {
-	URI    string `json:"uri"`
-	Offset int    `json:"offset"`
-	Limit  int    `json:"limit"`
+	URI    string  `json:"uri"`
+	Offset float64 `json:"offset"` // a whole number, but 8000.0 is one too
+	Limit  float64 `json:"limit"`
 }
 
 const (
@@ -230,13 +230,13 @@ func (r *results) read(_ context.Context, a readArguments, c *toolCall) (json.Ra
 		return failure("read_result: no result is kept under %q: they are kept for %s, for the session that got them, and up to %d MiB; call the tool again",
 			a.URI, maxKeptTime, maxKeptBytes>>20), nil
 	case a.Offset < 0:
-		return failure("read_result: the offset %d is before the beginning", a.Offset), nil
-	case a.Offset > len(text):
-		return failure("read_result: the offset %d is behind the end, %d", a.Offset, len(text)), nil
+		return failure("read_result: the offset %.0f is before the beginning", a.Offset), nil
+	case a.Offset > float64(len(text)):
+		return failure("read_result: the offset %.0f is behind the end, %d", a.Offset, len(text)), nil
 	}
-	shown := piece(text, a.Offset, min(cmp.Or(a.Limit, defaultPiece), maxPiece))
+	begin := int(a.Offset)
+	shown := piece(text, begin, int(min(max(cmp.Or(a.Limit, defaultPiece), 1), maxPiece)))
 	items := []textContent{{"text", shown}}
-	begin := a.Offset
 	for begin < len(text) && !utf8.RuneStart(text[begin]) {
 		begin++
 	}

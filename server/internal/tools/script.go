@@ -62,9 +62,11 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 		return r.scriptOf(ctx, c, tool, nil, run)
 	}
 	own := *c // c ends with the request
-	return r.held.run(ctx, c, func(id string) string { return r.resumes(c, id) }, func(ctx context.Context, h *heldScript) (json.RawMessage, error) {
+	result, err := r.held.run(ctx, c, func(id string) string { return r.resumes(c, id) }, func(ctx context.Context, h *heldScript) (json.RawMessage, error) {
 		return r.scriptOf(ctx, &own, tool, h, run)
 	})
+	c.executed = wire.Member(wire.Member(result, "_meta"), "trace_id") != nil // that of an execution, which only a stored script is
+	return result, err
 }
 
 // A runScript runs a script.

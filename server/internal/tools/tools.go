@@ -149,12 +149,20 @@ func New(o Options) *Tools {
 func (t *Tools) Forget(owner any) {
 	t.results.kept.forget(func(k *keptText) bool { return k.owner == user{t.results, owner} })
 	t.results.links.forget(func(of any) bool { return of == owner })
-	t.runner.held.leave(owner)
+	t.runner.held.leave(func(h *heldScript) bool { return h.owner == owner })
+}
+
+// Abandon ends the held scripts of these clients without a session.
+func (t *Tools) Abandon(those func(conversation.Identity) bool) {
+	t.runner.held.leave(func(h *heldScript) bool {
+		_, session := h.owner.(*conversation.Conversation)
+		return !session && those(h.who)
+	})
 }
 
 // Close ends the held scripts, and waits for them.
 func (t *Tools) Close() {
-	t.runner.held.leave(nil)
+	t.runner.held.leave(func(*heldScript) bool { return true })
 	t.runner.held.running.Wait()
 }
 
