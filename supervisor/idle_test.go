@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -120,6 +121,35 @@ func TestIdleServerStaysIdle(t *testing.T) {
 		for range 2 {
 			if err := f.Restart(t.Context(), "s"); err != nil || f.state("s").State != status.Ready {
 				t.Errorf("after a restart: %+v, %v", f.state("s"), err)
+			}
+		}
+	})
+}
+
+// there is a place with this entry of each server.
+type there config.Server
+
+func (p there) Variant(string) *Variant { return &Variant{config.Server(p), "the places differ"} }
+
+// A process that clients of an era or of a place share next to the shared one ends like that one when no client uses it.
+func TestOtherSessionsAreIdleToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "both", "-tools", "echo")
+		entry.IdleTimeout = time.Minute
+		f := supervise(t)
+		f.known["r"] = true
+		f.apply(entry)
+		f.await("r", status.Ready)
+		legacy, placed := clientOf("legacy"), clientOf("placed")
+		entry.Env = map[string]string{"X": "theirs"}
+		placed.place = there(entry)
+		for range 2 {
+			expect.OK(t, f.callAs(t.Context(), legacy))
+			expect.OK(t, f.callAs(t.Context(), placed))
+			expect.Equal(t, len(f.state("r").Sessions), 3, "sessions next to the shared one")
+			time.Sleep(10 * time.Minute)
+			if st := f.state("r"); st.State != status.Idle || len(st.Sessions) > 0 {
+				t.Errorf("after 10 minutes without a call: %s, with %d sessions more", st.State, len(st.Sessions))
 			}
 		}
 	})

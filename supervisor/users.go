@@ -120,15 +120,15 @@ func (u *user) isStale(ctx context.Context) bool {
 // isFirst reports whether a session of the use is a user's first one, next to which others are opened.
 func (of use) isFirst() bool { return of.user != "" && of.home == nil && !of.otherEra }
 
-// unusedIn returns in how long a user's first session will have been unused for its idleTimeout, or a session for requests for
-// freeTime: not above 0 if it is to be ended now. Other sessions end otherwise. p.mu must be held.
+// unusedIn returns in how long a session that is no client's own will have been unused for its idleTimeout, or a session for requests
+// for freeTime: not above 0 if it is to be ended now. p.mu must be held.
 func unusedIn(p *pool, c *clientSession) time.Duration {
 	limit, needed := freeTime, !c.free
-	switch {
-	case c.of.isFirst():
-		limit, needed = cmp.Or(c.in.entry().IdleTimeout, userIdle), isNeeded(p, c)
-	case c.of.request == 0:
-		return never
+	if c.of.request == 0 {
+		if limit = never; c.of.isFirst() {
+			limit = userIdle
+		}
+		limit, needed = cmp.Or(c.in.entry().IdleTimeout, limit), c.of.home != nil || isNeeded(p, c)
 	}
 	if needed {
 		return limit
@@ -136,9 +136,11 @@ func unusedIn(p *pool, c *clientSession) time.Duration {
 	return limit - c.in.Calls.IdleFor()
 }
 
-// isNeeded reports whether more than calls need a user's first session: another session, or a subscription. p.mu must be held.
+// isNeeded reports whether more than calls need a session: another one that is opened next to it, or a subscription. p.mu must be held.
 func isNeeded(p *pool, c *clientSession) bool {
-	others := p.byUse.where(func(other *clientSession) bool { return other.on.user == c.on.user && other != c && !other.free })
+	others := p.byUse.where(func(other *clientSession) bool {
+		return other.on.user == c.on.user && other.of.variant == c.of.variant && other != c && !other.free && (!c.of.otherEra || other.of.home != nil)
+	})
 	return len(others) > 0 || len(c.in.Subscriptions.Wanted()) > 0
 }
 
