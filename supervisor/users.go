@@ -261,7 +261,7 @@ func attendUsers(ctx context.Context, s *server, listed *instance) error {
 			case <-soonest:
 			case <-ctx.Done():
 			}
-			return nil
+			return errRestarted // at once, though the server may be lazy
 		case byEnd:
 			return nil
 		}

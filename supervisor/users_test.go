@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -182,6 +184,27 @@ func TestSessionsOfOneUser(t *testing.T) {
 	}
 	_, err = open("", maxOfUser)
 	expect.OK(t, err, "the local user, all of whose clients are one")
+}
+
+// The lists of a server whose users have sessions of their own are read again when they change, also if it starts at its first call.
+func TestChangedListsOfUsers(t *testing.T) {
+	for _, lazy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			entry := fake("r", "-era", "legacy", "-tools", "grow")
+			entry.PerUser, entry.Lazy = true, lazy
+			f := supervise(t, entry)
+			f.await("r", status.Ready)
+			f.learner.mu.Lock()
+			f.known["r"] = true
+			f.learner.mu.Unlock()
+			for i := range 4 {
+				expect.OK(t, f.callToolAs(t.Context(), person{clientOf("a"), "ann", ""}, `{"name":"grow"}`))
+				time.Sleep(2 * relistMax)
+				n, _ := f.listings("r")
+				expect.Equal(t, n, i+2, "listings after so many changes, lazy %t", lazy)
+			}
+		})
+	}
 }
 
 // A server that gets a value of each user as its Authorization has no login.
