@@ -84,11 +84,11 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 		return s.writer.LearnOther(ctx, entry, listing)
 	}
 	sum, err := sumOf(ctx, listing)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err = cmp.Or(err, context.Cause(ctx)); err != nil { // it may be forgotten by now
+		return err
+	}
 	s.forgetPlain(entry.Name)
 	s.known[entry.Name] = &announced{entry, listing, sum}
 	return s.reconcile(ctx)

@@ -310,6 +310,33 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	}
 }
 
+// A leavingSession is of a server whose node leaves once all is listed.
+type leavingSession struct {
+	*pairSession
+	leave func()
+}
+
+func (s leavingSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	if r.Method == "resources/templates/list" {
+		s.leave()
+	}
+	return s.pairSession.Call(ctx, r)
+}
+
+// A replica that is forgotten while it is learned is no replica.
+func TestReplicaLeavesWhileItIsLearned(t *testing.T) {
+	r, node, _, _ := pair(t, inCluster(config.Config{}), inCluster(config.Config{}))
+	ctx, cancel := context.WithCancel(t.Context())
+	leaving := leavingSession{&pairSession{offer: clusternode.Offer{Tools: []json.RawMessage{[]byte(`{"name":"run","inputSchema":{"type":"object"}}`)}}}, func() {
+		cancel()
+		node.handler.Forget("gpu@box")
+	}}
+	err := node.handler.Learn(ctx, config.Server{Name: "gpu@box", Service: "render"}, leaving)
+	if replicas := node.handler.grouping().services; !errors.Is(err, context.Canceled) || len(replicas) > 0 || idsOf(r) != "" {
+		t.Errorf("learned with %v, the services are %v", err, replicas)
+	}
+}
+
 // A router leaves its cluster when an edit says so, and joins it again. An own server hides one of
 // the same name.
 func TestClusterFollowsEdits(t *testing.T) {
