@@ -134,7 +134,7 @@ func (s Sockets) running(kind string) (alive []string) {
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			c.Close()
 			alive = append(alive, path)
-		} else if time.Since(made(f)) > staleAfter {
+		} else if errors.Is(err, refused) && time.Since(made(f)) > staleAfter {
 			os.Remove(path)
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,4 +132,33 @@ func TestLockGivesUp(t *testing.T) {
 	if _, err := sockets.lock(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context, not of the lock", err)
 	}
+}
+
+// The socket of a router that lives stays, though it takes no connection for a moment.
+func TestSocketOfABusyRouterStays(t *testing.T) {
+	layer.Integration(t)
+	if runtime.GOOS != "linux" {
+		t.Skip("here such a connection is refused, or waits")
+	}
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	expect.OK(t, sockets.open())
+	path := filepath.Join(sockets.dir, "x.shared-busy")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	expect.OK(t, err)
+	expect.OK(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	expect.OK(t, syscall.Listen(fd, 0))
+	old := time.Now().Add(-time.Hour)
+	expect.OK(t, os.Chtimes(path, old, old))
+	for range 10 { // more than wait for it to accept
+		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			defer c.Close()
+		}
+	}
+	sockets.running("")
+	_, err = os.Lstat(path)
+	expect.OK(t, err)
+	syscall.Close(fd)
+	sockets.running("")
+	_, err = os.Lstat(path)
+	expect.Error(t, err, "no such file")
 }

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// refused is the error about a socket that no process listens at.
+const refused = unix.ECONNREFUSED
+
 // HasSockets reports whether this system has Unix sockets.
 func HasSockets() bool { return true }
 

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// refused is the error about a socket that no process listens at.
+const refused = windows.WSAECONNREFUSED
+
 // HasSockets reports whether this system has Unix sockets: Windows has had them since 2018.
 func HasSockets() bool {
 	_, err := net.Dial("unix", ".")
