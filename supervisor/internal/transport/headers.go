@@ -90,14 +90,36 @@ type mirror struct {
 	header string
 }
 
-// mirrors are the mirrored arguments of a server's tools, as listed last.
-type mirrors struct{ byTool sync.Map } // []mirror by name
+// mirrors are the mirrored arguments of a server's tools, by the list that was begun last and the one before: of an older one, a server
+// could have any number.
+type mirrors struct {
+	mu          sync.Mutex // guards the fields below
+	now, before map[string][]mirror
+}
+
+// of returns those of a tool.
+func (s *mirrors) of(tool string) []mirror {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all, ok := s.now[tool]; ok {
+		return all
+	}
+	return s.before[tool]
+}
+
+// note notes those of all tools in a page of a list.
+func (s *mirrors) note(page map[string][]mirror, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first || s.now == nil {
+		s.now, s.before = make(map[string][]mirror), s.now
+	}
+	maps.Copy(s.now, page)
+}
 
 // set adds the headers of a call.
 func (s *mirrors) set(h http.Header, tool string, arguments []byte) {
-	known, _ := s.byTool.Load(tool)
-	all, _ := known.([]mirror)
-	for _, m := range all {
+	for _, m := range s.of(tool) {
 		value := arguments
 		for _, name := range m.path {
 			value = wire.Member(value, name)
@@ -131,14 +153,15 @@ func primitive(value []byte) (string, bool) {
 	return strconv.FormatInt(n, 10), n >= -maxSafeInteger && n <= maxSafeInteger
 }
 
-// learn notes the annotations of the tools in a result of tools/list. It returns the
+// learn notes the annotations of the tools in a result of tools/list with these params. It returns the
 // result without the tools with invalid annotations, and calls reject for them: "the client
 // MUST exclude the invalid tool from the result of tools/list".
-func (s *mirrors) learn(result json.RawMessage, reject func(tool string, why error)) json.RawMessage {
+func (s *mirrors) learn(params, result json.RawMessage, reject func(tool string, why error)) json.RawMessage {
 	var tools []json.RawMessage
 	if json.Unmarshal(wire.Member(result, "tools"), &tools) != nil {
 		return result
 	}
+	page := make(map[string][]mirror, len(tools))
 	valid := slices.DeleteFunc(slices.Clone(tools), func(tool json.RawMessage) bool {
 		name, _ := wire.String(wire.Member(tool, "name"))
 		found, err := mirrorsOf(wire.Member(tool, "inputSchema"))
@@ -146,13 +169,10 @@ func (s *mirrors) learn(result json.RawMessage, reject func(tool string, why err
 			reject(name, err)
 			return true
 		}
-		if len(found) > 0 {
-			s.byTool.Store(name, found)
-		} else {
-			s.byTool.Delete(name)
-		}
+		page[name] = found
 		return false
 	})
+	s.note(page, wire.Member(params, "cursor") == nil)
 	if len(valid) == len(tools) {
 		return result
 	}

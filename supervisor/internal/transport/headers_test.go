@@ -41,7 +41,7 @@ func TestMirrors(t *testing.T) {
 	} {
 		var s mirrors
 		got := ""
-		s.learn([]byte(`{"tools":[{"name":"t","inputSchema":`+schema+`}]}`), func(tool string, why error) { got = why.Error() })
+		s.learn(nil, []byte(`{"tools":[{"name":"t","inputSchema":`+schema+`}]}`), func(tool string, why error) { got = why.Error() })
 		h := http.Header{}
 		s.set(h, "t", []byte(`{"a":"x","o":{"n":42.0},"t":true,"z":null}`))
 		for name, values := range h {
@@ -51,4 +51,24 @@ func TestMirrors(t *testing.T) {
 			t.Errorf("%.200s\ngives %q, want %q", schema, got, want)
 		}
 	}
+}
+
+// The annotations of a list count until the next one but one begins, so that a server that lists ever new tools does not fill the memory.
+func TestMirrorsOfLists(t *testing.T) {
+	var s mirrors
+	for _, list := range []struct{ params, tool, known string }{
+		{`{"cursor":"0"}`, "a", "a"}, {"{}", "a", "a"}, {"{}", "b", "a b"}, {`{"cursor":"2"}`, "c", "a b c"}, {"{}", "d", "b c d"}, {"{}", "d", "d"}, {"{}", "", "d"}, {"{}", "", ""},
+	} {
+		s.learn([]byte(list.params), []byte(`{"tools":[{"name":"`+list.tool+`","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"X"}}}}]}`), nil)
+		var known []string
+		for _, tool := range []string{"a", "b", "c", "d"} {
+			if len(s.of(tool)) > 0 {
+				known = append(known, tool)
+			}
+		}
+		expect.Equal(t, strings.Join(known, " "), list.known, "after the list of %s with %s", list.tool, list.params)
+	}
+	s.learn(nil, []byte(`{"tools":[{"name":"d","inputSchema":{"properties":{"x":{"x-mcp-header":"X","type":"string"}}}}]}`), nil)
+	s.learn(nil, []byte(`{"tools":[{"name":"d","inputSchema":{}}]}`), nil)
+	expect.Equal(t, len(s.of("d")), 0, "annotations of a tool that has none any more")
 }

@@ -270,7 +270,7 @@ func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (ans
 			return l.conn.Receive(m, o.ID)
 		}
 		if o.Method == "tools/list" && revision >= session.Modern && m.Result != nil {
-			m.Result = l.mirrors.learn(m.Result, func(tool string, why error) {
+			m.Result = l.mirrors.learn(o.Params, m.Result, func(tool string, why error) {
 				l.log.Warn("left out a tool whose x-mcp-header annotations are invalid", zap.String("tool", tool), zap.Error(why))
 			})
 		}
