@@ -109,6 +109,38 @@ func TestDisabledServerDrains(t *testing.T) {
 	})
 }
 
+// An edit while the shared session is not there ends clients' own sessions too, unless it concerns no process.
+func TestEditWhileRestarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "echo,crash")
+		f := supervise(t, entry)
+		f.await("r", status.Ready)
+		home := clientOf("a")
+		home.capabilities = `{"elicitation":{}}`
+		edited, longer, disabled := entry, entry, entry
+		edited.Env = map[string]string{"X": "1"}
+		longer.Env, longer.Timeout = edited.Env, time.Minute
+		disabled.Disabled = true
+		for _, next := range []struct {
+			config.Server
+			state status.State
+			own   int // sessions of the client a while after the edit
+		}{{edited, status.Ready, 0}, {longer, status.Ready, 1}, {disabled, status.Disabled, 0}} {
+			f.launcher.Cache.Edit(f.servers.get("r").control.wanted(), func(r *launch.ProbeResult) { r.AsksElicitation = true })
+			expect.OK(t, f.callAs(t.Context(), home))
+			for range 2 {
+				f.call("r", "crash", "{}")
+			}
+			f.await("r", status.Restarting)
+			expect.Equal(t, len(f.servers.get("r").pool.all()), 1, "the client's sessions before the edit")
+			f.apply(next.Server)
+			f.await("r", next.state)
+			time.Sleep(time.Minute)
+			expect.Equal(t, len(f.servers.get("r").pool.all()), next.own, "the client's sessions after an edit to %s", next.state)
+		}
+	})
+}
+
 // A server that is enabled again while its last call ends takes calls then.
 func TestEnabledWhileItDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ func (s *server) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		signal.Discard(s.control.edited) // before reading the entry, so that no edit is missed
 		entry := s.control.wanted()
-		if (entry.Personal() || before.Personal()) && !reflect.DeepEqual(entry, before) {
+		if !reflect.DeepEqual(entry, before) && (entry.Personal() || before.Personal() || !Startable(entry) || !launch.SameProcess(entry, before)) {
 			s.pool.renew(errEdited)
 		}
 		before = entry
@@ -114,6 +114,9 @@ func (s *server) run(ctx context.Context) {
 			} else {
 				s.publish(in)
 				last.served, err = s.attend(ctx, in)
+				if now := s.control.wanted(); len(s.control.edited) == 0 { // else it has not followed the last edit
+					before = now
+				}
 			}
 			last.ready = max(1, time.Since(began))
 		}
