@@ -109,7 +109,7 @@ func TestDisabledServerDrains(t *testing.T) {
 	})
 }
 
-// An edit while the shared session is not there ends clients' own sessions too, unless it concerns no process.
+// An edit or a restart while the shared session is not there ends clients' own sessions too, unless it concerns no process.
 func TestEditWhileRestarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entry := fake("r", "-era", "legacy", "-tools", "echo,crash")
@@ -121,22 +121,28 @@ func TestEditWhileRestarting(t *testing.T) {
 		edited.Env = map[string]string{"X": "1"}
 		longer.Env, longer.Timeout = edited.Env, time.Minute
 		disabled.Disabled = true
-		for _, next := range []struct {
-			config.Server
+		apply := func(next config.Server) func() { return func() { f.apply(next) } }
+		for what, step := range []struct {
+			do    func()
 			state status.State
-			own   int // sessions of the client a while after the edit
-		}{{edited, status.Ready, 0}, {longer, status.Ready, 1}, {disabled, status.Disabled, 0}} {
+			own   int // sessions of the client a while later
+		}{
+			{apply(edited), status.Ready, 0},
+			{apply(longer), status.Ready, 1},
+			{func() { expect.OK(t, f.Restart(t.Context(), "r")) }, status.Ready, 0},
+			{apply(disabled), status.Disabled, 0},
+		} {
 			f.launcher.Cache.Edit(f.servers.get("r").control.wanted(), func(r *launch.ProbeResult) { r.AsksElicitation = true })
 			expect.OK(t, f.callAs(t.Context(), home))
 			for range 2 {
 				f.call("r", "crash", "{}")
 			}
 			f.await("r", status.Restarting)
-			expect.Equal(t, len(f.servers.get("r").pool.all()), 1, "the client's sessions before the edit")
-			f.apply(next.Server)
-			f.await("r", next.state)
+			expect.Equal(t, len(f.servers.get("r").pool.all()), 1, "the client's sessions before step %d", what)
+			step.do()
+			f.await("r", step.state)
 			time.Sleep(time.Minute)
-			expect.Equal(t, len(f.servers.get("r").pool.all()), next.own, "the client's sessions after an edit to %s", next.state)
+			expect.Equal(t, len(f.servers.get("r").pool.all()), step.own, "the client's sessions after step %d", what)
 		}
 	})
 }

@@ -304,6 +304,7 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	if state != "" {
 		return &status.UnavailableError{Server: name, State: state, Reason: reason}
 	}
+	s.pool.renew(errRestarted)
 	return s.public.awaitStart(ctx, before)
 }
 

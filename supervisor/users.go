@@ -250,7 +250,6 @@ func attendUsers(ctx context.Context, s *server, listed *instance) error {
 	for {
 		switch s.control.await(ctx, nil, s.control.woken, nil) {
 		case byRestart:
-			s.pool.renew(errRestarted)
 			return errRestarted
 		case byEdit:
 			if !reflect.DeepEqual(entry, s.control.wanted()) {
