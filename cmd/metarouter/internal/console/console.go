@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,8 +34,11 @@ type Console struct {
 
 	JSON        bool   // answers are printed as JSON
 	LogLevel    string // of [Console.Logger]; "" for the command's own
-	level       zap.AtomicLevel
-	NoQuestions bool // stdin is not for answers
+	NoQuestions bool   // stdin is not for answers
+
+	level  zap.AtomicLevel
+	mu     sync.Mutex                                       // guards wanted, of which level is
+	wanted [zapcore.FatalLevel - zapcore.DebugLevel + 1]int // how many want lines of each level
 
 	written *checked // stdout
 }
@@ -171,20 +176,25 @@ func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
 	}
 	encoding := zap.NewDevelopmentEncoderConfig()
 	encoding.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly + ".000")
-	c.level = zap.NewAtomicLevelAt(level)
+	c.level = zap.NewAtomicLevel()
+	clear(c.wanted[:])
+	want(c, level, 1)
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), c.level)
 	return zap.New(core), nil
 }
 
-// Verbose has the last logger of c write lines of this level too, until stop is called. An unknown level changes nothing.
-func Verbose(c *Console, level string) (stop func()) {
-	before := c.level.Level()
-	wanted, err := zapcore.ParseLevel(level)
-	if level == "" || err != nil || wanted >= before {
-		return func() {}
-	}
-	c.level.SetLevel(wanted)
-	return func() { c.level.SetLevel(before) }
+// want counts who wants lines of a level.
+func want(c *Console, level zapcore.Level, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted[level-zapcore.DebugLevel] += n
+	c.level.SetLevel(zapcore.DebugLevel + zapcore.Level(slices.IndexFunc(c.wanted[:], func(n int) bool { return n > 0 })))
+}
+
+// Verbose has the last logger of c write lines of this level too, until stop is called.
+func Verbose(c *Console, level zapcore.Level) (stop func()) {
+	want(c, level, 1)
+	return func() { want(c, level, -1) }
 }
 
 // IsTerminal reports whether a stream is a terminal.

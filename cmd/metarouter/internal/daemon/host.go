@@ -253,7 +253,7 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 }
 
 func (h *Host) serve(ctx context.Context, client Client, joined <-chan net.Conn, log io.Writer) {
-	defer h.Log.To(log)()
+	defer h.Log.To(log, client.Level())()
 	select {
 	case c := <-joined:
 		defer c.Close()

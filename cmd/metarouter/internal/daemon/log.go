@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"sync"
+
+	"go.uber.org/zap/zapcore"
 )
 
 const (
@@ -39,9 +41,28 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// To has lines written to w until stop is called. A Write that does not return is
+// Level returns the least severe level of the lines that the client wants.
+func (c Client) Level() zapcore.Level {
+	level, _ := zapcore.ParseLevel(c.LogLevel) // else info
+	return level
+}
+
+// of returns the lines that are of the level, or more severe: a time, the level and the message, with tabs between. Other lines
+// are of each level.
+func of(level zapcore.Level, lines []byte) (some []byte) {
+	for line := range bytes.Lines(lines) {
+		_, rest, _ := bytes.Cut(line, []byte("\t"))
+		name, _, _ := bytes.Cut(rest, []byte("\t"))
+		if one, err := zapcore.ParseLevel(string(name)); len(name) == 0 || err != nil || one >= level {
+			some = append(some, line...)
+		}
+	}
+	return some
+}
+
+// To has lines of the level written to w until stop is called. A Write that does not return is
 // abandoned.
-func (l *Log) To(w io.Writer) (stop func()) {
+func (l *Log) To(w io.Writer, level zapcore.Level) (stop func()) {
 	lines := make(chan []byte, maxBehind)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,6 +76,9 @@ func (l *Log) To(w io.Writer) (stop func()) {
 	}
 	go func() {
 		for line := range lines {
+			if line = of(level, line); len(line) == 0 {
+				continue
+			}
 			if _, err := w.Write(line); err != nil {
 				for range lines { // discard the rest
 				}

@@ -243,7 +243,9 @@ func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers,
 			if !ok {
 				return nil // since HasProfile was asked
 			}
-			defer console.Verbose(s.out, client.LogLevel)()
+			if s.flags.Host != "" { // else no client gets the log
+				defer console.Verbose(s.out, client.Level())()
+			}
 			at := placeOf(client, r, s.Shell)
 			if at.lend() {
 				reload()
