@@ -95,7 +95,7 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 		return nil, nil
 	}
 	runs := f.packageOf(p)
-	return &Direct{Package: runs, Cached: slices.Contains(f.cached, runs), entry: job.Entry, plan: p}, nil
+	return &Direct{Package: runs, Cached: slices.Contains(f.cached, runs), entry: job.Entry, args: c.Args, plan: p}, nil
 }
 
 // NoteFetched notes that the package of the entry's command, if it has one, is in the

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -214,5 +217,29 @@ func TestOAuthIsOfTheConnection(t *testing.T) {
 	}
 	if entry(&config.OAuth{PrivateKey: "a"}).SameSecrets(entry(&config.OAuth{PrivateKey: "b"})) {
 		t.Error("an edited key is the same secret")
+	}
+}
+
+// A later session of an entry with a secret in its arguments has the secret as it is then.
+func TestStartWithAnotherSecret(t *testing.T) {
+	self, err := os.Executable()
+	expect.OK(t, err)
+	ending := make(chan struct{})
+	defer close(ending)
+	starter := process.NewStarter(nil, ending, zap.NewNop())
+	var started process.Command
+	ended := func() (int, string) { return 0, "" }
+	starter.Play = func(c process.Command) *process.Played {
+		started = c
+		return &process.Played{PID: 1, Wait: ended}
+	}
+	entry := config.Server{Transport: config.Stdio, Command: self, Args: []string{"${keyring:A}"}}
+	old, next := entry, entry
+	old.Args, next.Args = []string{"old"}, []string{"next"}
+	d := &Direct{entry: entry, args: old.Args, plan: &plan{Path: self, Args: []string{"planned", "old"}}}
+	for resolved, want := range map[*config.Server]string{&old: "planned old", &next: "next"} {
+		_, err := New(starter, "", "").Start(entry, *resolved, d)
+		expect.OK(t, err)
+		expect.Equal(t, strings.Join(started.Args, " "), want, "the arguments with %s", resolved.Args)
 	}
 }

@@ -58,6 +58,7 @@ type Direct struct {
 	Cached  bool   // npx had the package before, and only asked npm for its newest version
 
 	entry config.Server
+	args  []string // with the values of references, for which the plan was made
 	plan  *plan
 }
 
@@ -69,7 +70,7 @@ func (l *Launcher) Start(entry, resolved config.Server, d *Direct) (*process.Pro
 	if err != nil {
 		return nil, err
 	}
-	if d != nil && SameProcess(d.entry, entry) {
+	if d != nil && SameProcess(d.entry, entry) && slices.Equal(d.args, c.Args) {
 		if _, err := os.Stat(d.plan.Path); err == nil {
 			c = process.Command{Path: d.plan.Path, Args: d.plan.Args, Env: slices.Concat(c.Env, d.plan.Set), Dir: c.Dir, KeepStrays: c.KeepStrays}
 		}
