@@ -47,7 +47,7 @@ func Add(ctx context.Context, e *Editor, name string, text func(path string) str
 		return e.Offer(ctx, pathsOf(files), []string{name})
 	}
 	if used && err == nil {
-		e.Console.Note("next: metarouter tools %s%s", commandline.Quote(name), e.Flags())
+		e.Console.Note("next: metarouter tools %s", commandline.Quote(name))
 	}
 	return err
 }
