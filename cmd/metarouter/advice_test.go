@@ -26,3 +26,16 @@ func TestAdviceNamesConfig(t *testing.T) {
 		}
 	}
 }
+
+// A command that approves, or does without an approval, works when it is copied.
+func TestAdviceQuotesFoundFile(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a b")
+	expect.OK(t, os.Mkdir(folder, 0o700))
+	expect.OK(t, os.WriteFile(filepath.Join(folder, ".mcp.json"), []byte(`{"mcpServers": {}}`), 0o600))
+	t.Chdir(folder)
+	var out bytes.Buffer
+	run([]string{"servers", "--data", folder}, strings.NewReader(""), &out, &out)
+	if !strings.Contains(out.String(), "--config '"+filepath.Join(folder, ".mcp.json")+"'") {
+		t.Error(out.String())
+	}
+}
