@@ -28,6 +28,7 @@ func TestAdvise(t *testing.T) {
 		"metarouter install zed --replace":               "metarouter install zed --config 'a b.json' --config c.json --replace",
 		"run: metarouter trust":                          "run: metarouter trust",
 		"run: metarouter secret set NAME":                "run: metarouter secret set NAME",
+		"run 'metarouter serve --http 1.2.3.4:5'":        "run 'metarouter serve --config 'a b.json' --config c.json --http 1.2.3.4:5'",
 		"metarouter checks it":                           "metarouter checks it",
 	} {
 		expect.Equal(t, s.Advise(text), want, "%s", text)
