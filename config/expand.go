@@ -167,11 +167,12 @@ func (d *expander) lookup(name string) (string, bool) {
 		return d.env.home, d.env.home != ""
 	}
 	addOnce(&d.variables, name)
-	if value, ok := d.env.lookup(name); ok || d.envFile == "" {
+	value, ok := d.env.lookup(name)
+	if ok = ok && value != "${"+name+"}"; ok || d.envFile == "" { // Gemini and others leave a reference to a variable that is not set
 		return value, ok
 	}
 	vars, _ := d.readEnvFile(d.envFile) // environ reports the error
-	value, ok := vars[name]
+	value, ok = vars[name]
 	return value, ok
 }
 

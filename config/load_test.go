@@ -667,3 +667,12 @@ func plainToken(text string) Token {
 	t.Hash, t.Text, _ = secret.ParseToken(text)
 	return t
 }
+
+// A client that can't replace ${NAME} in its entry for us leaves it as it is: the variable is not set.
+func TestVariableOfClient(t *testing.T) {
+	text := `{"mcpServers": {"a": {"command": "x", "env": {"A": "${NAME}", "B": "${NAME:-b}"}}, "c": {"command": "x", "envFile": "/f", "env": {"A": "${NAME}"}}}}`
+	c, err := load([]string{testFile}, fakeWorld(map[string]string{testFile: text, "/f": "NAME=own"}, map[string]string{"NAME": "${NAME}"}))
+	expect.OK(t, err)
+	expect.Contains(t, c.Servers[0].Misconfigured, "the variable NAME is not set")
+	expect.Equal(t, c.Servers[1].Env["A"], "own", "of the envFile")
+}
