@@ -16,6 +16,7 @@ import (
 // variables are those that an expansion has not found.
 type variables struct {
 	unset   []string // names
+	plain   bool     // one of these stands where no reference to a secret can
 	prompts []string // VS Code's ${input:…}, as they were written
 	wrong   []string // mistakes in references to secrets, with their corrections
 }
@@ -51,7 +52,11 @@ func (v variables) fix() string {
 		_, fix, _ := strings.Cut(v.String(), "; ")
 		return fix
 	}
-	return fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry, or run metarouter secret set %[1]s and write ${keyring:%[1]s}`, short(v.unset[0]))
+	fix := `set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`
+	if !v.plain {
+		fix += ", or run metarouter secret set %[1]s and write ${keyring:%[1]s}"
+	}
+	return fmt.Sprintf(fix, short(v.unset[0]))
 }
 
 func shortened(names []string) string {
@@ -74,8 +79,11 @@ func (d *expander) expand(s string, missing *variables) string {
 func (d *expander) rules(missing *variables) reference.Rules {
 	return reference.Rules{
 		Lookup: d.lookup,
-		Unset:  func(name string) { addOnce(&missing.unset, name) },
-		Refer:  func(text string) { d.refer(text, missing) },
+		Unset: func(name string) {
+			missing.plain = missing.plain || !d.referable
+			addOnce(&missing.unset, name)
+		},
+		Refer: func(text string) { d.refer(text, missing) },
 		Endless: func(kind reference.Kind) {
 			addOnce(&missing.wrong, fmt.Sprintf("the reference ${%s:… has no end; close it with }, and write as many { as } into a command", kind))
 		},

@@ -676,3 +676,11 @@ func TestVariableOfClient(t *testing.T) {
 	expect.Contains(t, c.Servers[0].Misconfigured, "the variable NAME is not set")
 	expect.Equal(t, c.Servers[1].Env["A"], "own", "of the envFile")
 }
+
+// The fix for a variable that is not set names a secret only where a reference to one works.
+func TestFixOfVariable(t *testing.T) {
+	for entry, secret := range map[string]bool{`"command": "${NONE}"`: false, `"command": "x", "env": {"A": "${NONE}"}`: true} {
+		c := loadText(t, `{"mcpServers": {"a": {`+entry+`}}}`)
+		expect.Equal(t, strings.Contains(c.Problems[0].Fix, "${keyring:NONE}"), secret, "%s", entry)
+	}
+}
