@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -109,6 +110,9 @@ func (d *decoder) text(n *keys.Node, v hujson.Value) (s string, err error) {
 	return d.fit(n.Format, v, s)
 }
 
+// dollarName matches a variable as Gemini's files and shells have it, and not us.
+var dollarName = lazy.Regexp(`^\$[A-Z_][A-Z0-9_]*$`)
+
 // expanded reads a string and expands its variables. In the entry of a server, those that are not set are reported
 // together.
 func (d *checker) expanded(v hujson.Value) (string, error) {
@@ -123,6 +127,9 @@ func (d *checker) expanded(v hujson.Value) (string, error) {
 		return s, err
 	}
 	s, err := keys.Text(v)
+	if dollarName().MatchString(s) {
+		d.warn(v.StartOffset, "$NAME is passed as it is written here; write ${NAME} for the value of the variable")
+	}
 	missing, known := d.missing.any(), len(d.references)
 	s = d.expand(s, &d.missing)
 	if !missing && d.missing.any() {

@@ -684,3 +684,12 @@ func TestFixOfVariable(t *testing.T) {
 		expect.Equal(t, strings.Contains(c.Problems[0].Fix, "${keyring:NONE}"), secret, "%s", entry)
 	}
 }
+
+// A variable in the form of Gemini and of shells is a text here, which a warning says.
+func TestDollarName(t *testing.T) {
+	c := loadText(t, `{"mcpServers": {"a": {"command": "x", "args": ["$", "a$B", "${HOST}"], "env": {"A": "$TOKEN", "B": "$ecret"}}}}`)
+	expect.Equal(t, c.Servers[0].Env["A"], "$TOKEN", "env")
+	if len(c.Problems) != 1 || c.Problems[0].Severity != severityWarning || c.Problems[0].Fix != "write ${NAME} for the value of the variable" {
+		t.Errorf("problems: %+v", c.Problems)
+	}
+}
