@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -86,7 +87,7 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 		return false, nil
 	}
 	if errors.As(err, new(notListed)) && who.Principal != "" {
-		return true, fmt.Errorf("the tools of server %q are not known yet, and a login of yours does not help: ask the administrator of this router to run 'metarouter login %s' on its machine, then send the request again", needed.Server, needed.Server)
+		return true, fmt.Errorf("the tools of server %q are not known yet, and a login of yours does not help: ask the administrator of this router to run 'metarouter login %s' on its machine, then send the request again", needed.Server, commandline.Quote(needed.Server))
 	}
 	if !who.MayLogIn && !a.current.load().entry(needed.Server).PerUser {
 		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())

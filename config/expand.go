@@ -10,12 +10,14 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
 // variables are those that an expansion has not found.
 type variables struct {
 	unset   []string // names
+	plain   bool     // one of these stands where no reference to a secret can
 	prompts []string // VS Code's ${input:…}, as they were written
 	wrong   []string // mistakes in references to secrets, with their corrections
 }
@@ -51,7 +53,11 @@ func (v variables) fix() string {
 		_, fix, _ := strings.Cut(v.String(), "; ")
 		return fix
 	}
-	return fmt.Sprintf(`set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry, or run metarouter secret set %[1]s and write ${keyring:%[1]s}`, short(v.unset[0]))
+	fix := `set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`
+	if !v.plain {
+		fix += ", or run metarouter secret set %[1]s and write ${keyring:%[1]s}"
+	}
+	return fmt.Sprintf(fix, short(v.unset[0]))
 }
 
 func shortened(names []string) string {
@@ -74,8 +80,11 @@ func (d *expander) expand(s string, missing *variables) string {
 func (d *expander) rules(missing *variables) reference.Rules {
 	return reference.Rules{
 		Lookup: d.lookup,
-		Unset:  func(name string) { addOnce(&missing.unset, name) },
-		Refer:  func(text string) { d.refer(text, missing) },
+		Unset: func(name string) {
+			missing.plain = missing.plain || !d.referable
+			addOnce(&missing.unset, name)
+		},
+		Refer: func(text string) { d.refer(text, missing) },
 		Endless: func(kind reference.Kind) {
 			addOnce(&missing.wrong, fmt.Sprintf("the reference ${%s:… has no end; close it with }, and write as many { as } into a command", kind))
 		},
@@ -101,6 +110,9 @@ func (d *decoder) text(n *keys.Node, v hujson.Value) (s string, err error) {
 	return d.fit(n.Format, v, s)
 }
 
+// dollarName matches a variable as Gemini's files and shells have it, and not us.
+var dollarName = lazy.Regexp(`^\$[A-Z_][A-Z0-9_]*$`)
+
 // expanded reads a string and expands its variables. In the entry of a server, those that are not set are reported
 // together.
 func (d *checker) expanded(v hujson.Value) (string, error) {
@@ -115,6 +127,9 @@ func (d *checker) expanded(v hujson.Value) (string, error) {
 		return s, err
 	}
 	s, err := keys.Text(v)
+	if dollarName().MatchString(s) {
+		d.warn(v.StartOffset, "$NAME is passed as it is written here; write ${NAME} for the value of the variable")
+	}
 	missing, known := d.missing.any(), len(d.references)
 	s = d.expand(s, &d.missing)
 	if !missing && d.missing.any() {
@@ -167,11 +182,12 @@ func (d *expander) lookup(name string) (string, bool) {
 		return d.env.home, d.env.home != ""
 	}
 	addOnce(&d.variables, name)
-	if value, ok := d.env.lookup(name); ok || d.envFile == "" {
+	value, ok := d.env.lookup(name)
+	if ok = ok && value != "${"+name+"}"; ok || d.envFile == "" { // Gemini and others leave a reference to a variable that is not set
 		return value, ok
 	}
 	vars, _ := d.readEnvFile(d.envFile) // environ reports the error
-	value, ok := vars[name]
+	value, ok = vars[name]
 	return value, ok
 }
 

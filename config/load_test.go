@@ -667,3 +667,29 @@ func plainToken(text string) Token {
 	t.Hash, t.Text, _ = secret.ParseToken(text)
 	return t
 }
+
+// A client that can't replace ${NAME} in its entry for us leaves it as it is: the variable is not set.
+func TestVariableOfClient(t *testing.T) {
+	text := `{"mcpServers": {"a": {"command": "x", "env": {"A": "${NAME}", "B": "${NAME:-b}"}}, "c": {"command": "x", "envFile": "/f", "env": {"A": "${NAME}"}}}}`
+	c, err := load([]string{testFile}, fakeWorld(map[string]string{testFile: text, "/f": "NAME=own"}, map[string]string{"NAME": "${NAME}"}))
+	expect.OK(t, err)
+	expect.Contains(t, c.Servers[0].Misconfigured, "the variable NAME is not set")
+	expect.Equal(t, c.Servers[1].Env["A"], "own", "of the envFile")
+}
+
+// The fix for a variable that is not set names a secret only where a reference to one works.
+func TestFixOfVariable(t *testing.T) {
+	for entry, secret := range map[string]bool{`"command": "${NONE}"`: false, `"command": "x", "env": {"A": "${NONE}"}`: true} {
+		c := loadText(t, `{"mcpServers": {"a": {`+entry+`}}}`)
+		expect.Equal(t, strings.Contains(c.Problems[0].Fix, "${keyring:NONE}"), secret, "%s", entry)
+	}
+}
+
+// A variable in the form of Gemini and of shells is a text here, which a warning says.
+func TestDollarName(t *testing.T) {
+	c := loadText(t, `{"mcpServers": {"a": {"command": "x", "args": ["$", "a$B", "${HOST}"], "env": {"A": "$TOKEN", "B": "$ecret"}}}}`)
+	expect.Equal(t, c.Servers[0].Env["A"], "$TOKEN", "env")
+	if len(c.Problems) != 1 || c.Problems[0].Severity != severityWarning || c.Problems[0].Fix != "write ${NAME} for the value of the variable" {
+		t.Errorf("problems: %+v", c.Problems)
+	}
+}

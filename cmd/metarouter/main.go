@@ -51,6 +51,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 func execute(ctx context.Context, out *console.Console, args []string) error {
 	files := &configfile.Source{Console: out}
+	out.Advise = files.Advise
 	root := newRootCommand(files, args)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
@@ -180,7 +181,7 @@ func (e *UnavailableError) Error() string {
 	case e.State == "":
 		return fmt.Sprintf("no server is named %q", e.Server)
 	case e.State == Disabled && e.Reason == "":
-		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it, or 'metarouter restart %s' if it was stopped by hand", e.Server, e.Server, e.Server)
+		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it, or 'metarouter restart %s' if it was stopped by hand", e.Server, commandline.Quote(e.Server), commandline.Quote(e.Server))
 	}
 	verb := e.State.Verb()
 	if e.Login != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -171,7 +172,7 @@ func (w *Writer) ConfirmHints(server string, shown map[string]registry.Hints) er
 	known, err := w.amend(server, func(o *registry.Offer) { o.Confirmed, left = hints.Confirm(*o, shown) })
 	switch {
 	case !known:
-		return fmt.Errorf("confirm hints: the tools of %q are not known as its entry is now; 'metarouter tools %s' lists them", server, server)
+		return fmt.Errorf("confirm hints: the tools of %q are not known as its entry is now; 'metarouter tools %s' lists them", server, commandline.Quote(server))
 	case err == nil && len(left) > 0:
 		return fmt.Errorf("confirm hints: %s of %q changed again meanwhile, and was not confirmed; look at the changes and repeat this", plain.Line(strings.Join(left[:min(len(left), 5)], ", ")), server)
 	}

@@ -145,7 +145,7 @@ func whyNotRun(routed selector.Routed, yes bool) string {
 	}
 	if routed.Ambiguous {
 		reasons = append(reasons, fmt.Sprintf("several servers have this tool (%s), and neither the task nor the arguments say which one is meant; name the server in the task, or run it with 'metarouter call %s'",
-			strings.Join(serversOf(routed.Selection.Places), ", "), t.ID))
+			strings.Join(serversOf(routed.Selection.Places), ", "), commandline.Quote(t.ID)))
 	}
 	permission := ""
 	for _, reason := range []string{routed.Unsure, routed.Unsafe} {

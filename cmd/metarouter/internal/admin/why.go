@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -197,14 +198,14 @@ func (x *inquiry) explainDefinition(t *registry.NormalizedTool) {
 	offer := x.snapshot.Offer(t.Server)
 	if _, changed := offer.LastSeen[t.ServerName()]; changed {
 		how := cmp.Or(strings.Join(changesOf(t, x.snapshot), "; "), "it is new, or its definition before was not kept")
-		x.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", how, t.Server)
+		x.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", how, commandline.Quote(t.Server))
 	}
 	if t.Doubt == "" {
 		return
 	}
 	x.say("its server declares that it does no harm, which is not believed, because %s: call_read_only_tool and profiles with \"readOnly\" refuse it.", t.Doubt)
 	if was, ok := offer.Confirmed[t.ServerName()]; ok && hints.ClaimMore(was, t.Hints) {
-		x.say("to confirm the hints as they are now, run: metarouter trust --hints %s", t.Server)
+		x.say("to confirm the hints as they are now, run: metarouter trust --hints %s", commandline.Quote(t.Server))
 	} else {
 		x.say("if the server is right, write \"trustHints\": true in the entry %q.", t.Server)
 	}
@@ -237,7 +238,7 @@ func (x *inquiry) unknown() {
 		return
 	}
 	if s, ok := serverNamed(x.servers, x.asked); ok {
-		x.say("%q is a server, not a tool: 'metarouter servers %[1]s' says how it runs, and 'metarouter tools %[1]s' lists its tools.", s.Name)
+		x.say("%q is a server, not a tool: 'metarouter servers %s' says how it runs, and 'metarouter tools %[2]s' lists its tools.", s.Name, commandline.Quote(s.Name))
 		return
 	}
 	_, err := x.names.Resolve(x.asked)
@@ -256,9 +257,9 @@ func (x *inquiry) unknown() {
 func (x *inquiry) stateWords(s status.Server) string {
 	switch {
 	case s.State == status.Disabled && s.ByHand:
-		return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, s.Name)
+		return fmt.Sprintf("server %q was stopped by hand; 'metarouter restart %s' starts it.", s.Name, commandline.Quote(s.Name))
 	case s.State == status.Disabled:
-		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it.", s.Name, s.Name)
+		return fmt.Sprintf("server %q is disabled; 'metarouter enable %s --write' enables it.", s.Name, commandline.Quote(s.Name))
 	}
 	return fmt.Sprintf("server %q %s: %s; 'metarouter doctor' says what to do.", s.Name, s.Verb(), cmp.Or(lastError(x.mask, s), "it does not run"))
 }

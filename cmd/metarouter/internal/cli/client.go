@@ -35,11 +35,6 @@ type Env struct {
 	Standalone bool // --standalone: ask no running router
 }
 
-// Note prints a note, with the files of --config in its commands.
-func (e *Env) Note(format string, args ...any) {
-	e.Console.Note("%s", e.Files.Advise(fmt.Sprintf(format, args...)))
-}
-
 // A need says which router a command needs. The zero value is the newest one that runs, or else one
 // of this process.
 type need struct {

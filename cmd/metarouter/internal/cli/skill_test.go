@@ -24,6 +24,9 @@ func TestText(t *testing.T) {
 		}
 		servers = append(servers, name)
 	}
+	if text := skillText(nil, nil, " --config f"); strings.Count(text, " --config f") != 12 {
+		t.Errorf("not each command has the flags:\n%s", text)
+	}
 	for n, given := range map[string][]string{"none": nil, "one": servers[:1], "many": servers} {
 		text := skillText(given, tools, "")
 		lines := strings.Split(text, "\n")

@@ -3,6 +3,7 @@ package clients
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -80,6 +81,9 @@ func (e clientEntry) convert(path string) (converted, error) {
 		return to, err
 	}
 	ours, err := to.read(path)
+	if p, ok := errors.AsType[config.Problem](err); ok { // its place is in no file
+		err = fmt.Errorf("%q: %s", to.name, p.Message)
+	}
 	if err != nil {
 		return to, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -145,8 +146,12 @@ func TestModeOfEntry(t *testing.T) {
 		expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"mcpServers": {`+servers+`}}`), 0o600)))
 	}
 	var got []string
+	fix := "run: metarouter install amazon-q --config " + commandline.Quote(file) + " --write --each; or remove the entry"
 	for _, m := range Misfits(on(runtime.GOOS, home, nil), config.Config{}) {
 		got = append(got, strings.ReplaceAll(m.Problem, home+string(filepath.Separator), ""))
+		if strings.HasSuffix(m.Problem, file) {
+			expect.Equal(t, m.Fix, fix, "fix")
+		}
 	}
 	for i, want := range []string{"Claude Code searches", "Cursor puts", `the entry "a" in .lmstudio/mcp.json starts metarouter, which is gone`, `the entry "b" in .aws/amazonq/mcp.json shows the server "b", which is not in c.json`} {
 		if len(got) != 4 || !strings.HasPrefix(filepath.ToSlash(got[i]), want) {

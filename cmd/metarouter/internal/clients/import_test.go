@@ -305,6 +305,16 @@ func TestImportKeepsPlainJSON(t *testing.T) {
 	}
 }
 
+// A note says which entry is left out, and names no file that lacks it.
+func TestImportRefused(t *testing.T) {
+	c, _ := Find("cursor")
+	s := Source{Client: c, Path: "theirs.json", keys: claudeKeys, Data: []byte(`{"mcpServers": {"a": {"command": "x", "mode": "direct"}}}`)}
+	done, err := Import([]Source{s}, "/m.json", nil, Ours{})
+	if want := `"a": the key "mode" has no effect here; write it in metarouter; it is left out`; err != nil || !slices.Contains(done.Notes, want) {
+		t.Errorf("%v, %q", err, done.Notes)
+	}
+}
+
 // Whatever our reader accepts is taken over by a file that it accepts, and once only.
 func FuzzImport(f *testing.F) {
 	for _, text := range []string{

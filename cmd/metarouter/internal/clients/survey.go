@@ -110,13 +110,20 @@ func Misfits(p System, used config.Config) (all []Misfit) {
 			}
 			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, f.Path)
 			configs := after("--config", s.Args)
+			again := "run: metarouter install " + c.Name
+			for _, path := range configs {
+				again += " --config " + commandline.Quote(path)
+			}
+			if again += " --write"; only != "" {
+				again += " --each"
+			}
 			ours, err := ReadOurs(configs)
 			mode := cmp.Or(strings.Join(after("--mode", s.Args), " "), "auto")
 			switch _, gone := os.Stat(s.Command); {
 			case filepath.IsAbs(s.Command) && gone != nil:
-				all = append(all, Misfit{fmt.Sprintf("%s starts %s, which is gone", at, s.Command), "run 'metarouter install " + c.Name + " --write', with --each if it shows a single server"})
+				all = append(all, Misfit{fmt.Sprintf("%s starts %s, which is gone", at, s.Command), again})
 			case only != "" && configs != nil && err == nil && !ours.has(only):
-				all = append(all, Misfit{fmt.Sprintf("%s shows the server %q, which is not in %s", at, only, strings.Join(configs, ", ")), "run 'metarouter install " + c.Name + " --each --write', or remove the entry"})
+				all = append(all, Misfit{fmt.Sprintf("%s shows the server %q, which is not in %s", at, only, strings.Join(configs, ", ")), again + "; or remove the entry"})
 			case i.key != EntryName || NamesMode(used):
 			case right == nil && mode == "direct":
 				all = append(all, Misfit{c.Title + " puts the definitions of all tools before the model, and its entry lists all (--mode direct)", `take "--mode", "direct" out of the arguments of ` + at})

@@ -24,8 +24,11 @@ func TestAdvise(t *testing.T) {
 		"'metarouter doctor' says what to do":            "'metarouter doctor --config 'a b.json' --config c.json' says what to do",
 		"run: metarouter login x --config own.json":      "run: metarouter login x --config own.json",
 		"'metarouter logins' lists all":                  "'metarouter logins' lists all",
+		"run: metarouter secret set A --from 'b c'":      "run: metarouter secret set A --from 'b c' --config 'a b.json' --config c.json",
+		"metarouter install zed --replace":               "metarouter install zed --config 'a b.json' --config c.json --replace",
 		"run: metarouter trust":                          "run: metarouter trust",
 		"run: metarouter secret set NAME":                "run: metarouter secret set NAME",
+		"run 'metarouter serve --http 1.2.3.4:5'":        "run 'metarouter serve --config 'a b.json' --config c.json --http 1.2.3.4:5'",
 		"metarouter checks it":                           "metarouter checks it",
 	} {
 		expect.Equal(t, s.Advise(text), want, "%s", text)

@@ -100,7 +100,7 @@ func printProblem(out *console.Console, p config.Problem) {
 	}
 	out.Say("%s", text)
 	if fix != "" {
-		out.SayBroken("    → ", fix)
+		out.SayBroken("    → ", out.Advise(fix))
 	}
 }
 

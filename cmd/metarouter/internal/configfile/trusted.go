@@ -85,7 +85,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
 			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
-		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", Explain(u, s.TrustCommand("")), c.Files[0], own))
+		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", Explain(u, s.TrustCommand("")), commandline.Quote(c.Files[0]), own))
 	}
 	if err := s.ask(ctx, u, "nothing was started"); err != nil {
 		return c, err

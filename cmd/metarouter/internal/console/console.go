@@ -40,12 +40,14 @@ type Console struct {
 	mu     sync.Mutex                                       // guards wanted, of which level is
 	wanted [zapcore.FatalLevel - zapcore.DebugLevel + 1]int // how many want lines of each level
 
+	Advise func(text string) string // adds flags to the commands in notes and fixes; by default none
+
 	written *checked // stdout
 }
 
 // New returns the console of this process.
 func New(stdin io.Reader, stdout, stderr io.Writer) *Console {
-	c := &Console{In: stdin, Streams: [...]any{stdin, stdout, stderr}}
+	c := &Console{In: stdin, Streams: [...]any{stdin, stdout, stderr}, Advise: func(text string) string { return text }}
 	if f, ok := stdout.(*os.File); ok {
 		stdout = pipe.Inherited(f)
 	}
@@ -148,7 +150,7 @@ func (c *Console) SayBroken(lead, text string) {
 
 // Note prints a line on stderr: the arguments can add no other.
 func (c *Console) Note(format string, args ...any) {
-	fmt.Fprintln(c.Err, plain.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.Err, plain.Line(c.Advise(fmt.Sprintf(format, args...))))
 }
 
 // Page returns how many columns stdout has and whether it shows colours: "when [NO_COLOR is] present and not an empty

@@ -39,7 +39,7 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		`ask its tools for less, or report this to its authors; many servers write UTF-8 with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in the entry`)
 	x.when(up && s.Flood.PerSecond > 0, Warning, fmt.Sprintf("it sends too many messages that were not asked for, such as %q (%d in a second): clients get at most 1000 a second, %d were left out, and the server is read slowly.", cmp.Or(console.Cut(plain.Line(s.Flood.Method), 60), "text"), s.Flood.PerSecond, s.Flood.Dropped),
 		"set it to log less, if it has an option or a variable for that, or report this to its authors")
-	x.when(up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+entry.Name+` ends it, and "timeout" in its entry bounds such calls`)
+	x.when(up && s.Longest > longCall, Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+commandline.Quote(entry.Name)+` ends it, and "timeout" in its entry bounds such calls`)
 	x.when(up && s.Outdated != "", Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), reportIt)
 	x.when(up && s.ProtocolVersion == session.Oldest, Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion),
 		"nothing has to be done; a newer version of the server may use a newer protocol")

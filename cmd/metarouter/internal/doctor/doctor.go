@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -170,10 +171,10 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	switch s.State {
 	case status.Disabled:
 		if entry.ByHand {
-			x.add(Note, "it was stopped by hand, so it does not run.", "to start it again, run: metarouter restart "+entry.Name+"; or press Start in the dashboard")
+			x.add(Note, "it was stopped by hand, so it does not run.", "to start it again, run: metarouter restart "+commandline.Quote(entry.Name)+"; or press Start in the dashboard")
 			return
 		}
-		x.add(Note, "it is disabled, so it is not started.", "to use it, run: metarouter enable "+entry.Name+" --write")
+		x.add(Note, "it is disabled, so it is not started.", "to use it, run: metarouter enable "+commandline.Quote(entry.Name)+" --write")
 		return
 	case status.Self:
 		x.add(Warning, "its entry would start a router inside the router, so it is never started.", "take the entry out of the configuration")
@@ -226,7 +227,7 @@ func examineWhole(x *findings, c Case) {
 	checkIssuers(x, c)
 	checkCluster(x, c)
 	for _, name := range c.Config.Router.Pinned {
-		x.when(!c.Finds(name), Warning, fmt.Sprintf(`"pinned" has %q, but no tool has this name, or several have it.`, name), fmt.Sprintf("correct it: 'metarouter why %s' explains it", name))
+		x.when(!c.Finds(name), Warning, fmt.Sprintf(`"pinned" has %q, but no tool has this name, or several have it.`, name), fmt.Sprintf("correct it: 'metarouter why %s' explains it", commandline.Quote(name)))
 	}
 	checkCost(x, c)
 }

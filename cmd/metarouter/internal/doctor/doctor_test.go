@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
@@ -319,6 +320,14 @@ func TestConceals(t *testing.T) {
 	if f := r.Findings[0]; !strings.HasSuffix(f.Fix, "x --token=… positional") {
 		t.Errorf("fix %q", f.Fix)
 	}
+}
+
+// A name in a command to copy is one word of it, whatever it has.
+func TestNameInCommand(t *testing.T) {
+	entry := stdio("x")
+	entry.Name = "a; reboot"
+	r := Examine(caseOf(config.Config{Servers: []config.Server{entry}}, status.Status{Name: entry.Name, State: status.Disabled}))
+	expect.Contains(t, r.Findings[0].Fix, "metarouter enable "+commandline.Quote(entry.Name)+" --write", "fix")
 }
 
 // Each cause has a valid probe, and no name in braces is left.

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -94,7 +95,7 @@ func checkOffer(x *findings, c Case, entry config.Server, s status.Status, o reg
 	checkDropped(x, o)
 	if len(o.Suspect) > 0 {
 		x.add(Warning, "its instructions tell a model what to do beyond its use, or hid characters from people.",
-			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", entry.Name), o.Suspect...)
+			fmt.Sprintf("do you trust the server? Models read them with its tools. If not, run: metarouter disable %s --write", commandline.Quote(entry.Name)), o.Suspect...)
 	}
 	var odd []string
 	for _, s := range o.Skills {
@@ -165,7 +166,7 @@ func (r toolRow) check(x *findings, entry config.Server, o registry.Listing) {
 	if len(names) == 1 {
 		tools = "1 " + r.one
 	}
-	fill := strings.NewReplacer("{tools}", tools, "{example}", plain.Line(console.Cut(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", entry.Name)
+	fill := strings.NewReplacer("{tools}", tools, "{example}", plain.Line(console.Cut(example, 120)), "{deny}", quoted(own[:min(len(own), 3)]), "{server}", commandline.Quote(entry.Name))
 	x.add(r.severity, fill.Replace(r.problem)+": "+some(names)+".", fill.Replace(r.fix), details...)
 }
 

@@ -69,7 +69,7 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	case o.File != "":
 		how = " --file " + commandline.Quote(o.File) + how
 	}
-	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s", e.Flags(), c.Name, e.Flags(), how)
+	e.Console.Note("next: metarouter doctor, then metarouter install %s%s", c.Name, how)
 	return nil
 }
 

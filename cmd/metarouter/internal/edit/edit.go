@@ -280,7 +280,7 @@ func Init(e *Editor) error {
 	if _, err := e.apply(file{File: f, text: text, keep: fs.ModePerm}); err != nil || !e.Write {
 		return err
 	}
-	e.Console.Note("next: metarouter servers%s, then metarouter install CLIENT%s --write", e.Flags(), e.Flags())
+	e.Console.Note("next: metarouter servers, then metarouter install CLIENT --write")
 	return nil
 }
 

@@ -83,3 +83,13 @@ func TestEditServerOfScripts(t *testing.T) {
 	files := []file{{File: f}}
 	expect.Error(t, noSuchServer(files, "scripts"), "has no entry: it has the stored scripts of "+folder)
 }
+
+// An entry because of which the file could not be used is not written.
+func TestAddRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "own.json")
+	e := &Editor{Source: &configfile.Source{Console: console.New(nil, io.Discard, io.Discard), Paths: []string{path}}, Write: true}
+	err := Add(t.Context(), e, "x", func(string) string { return `{"command": "npx", "mode": "direct"}` }, false)
+	if _, there := os.Stat(path); err == nil || there == nil || !strings.Contains(err.Error(), `"mode" has no effect here`) {
+		t.Errorf("%v, %v", err, there)
+	}
+}

@@ -47,7 +47,7 @@ func Add(ctx context.Context, e *Editor, name string, text func(path string) str
 		return e.Offer(ctx, pathsOf(files), []string{name})
 	}
 	if used && err == nil {
-		e.Console.Note("next: metarouter tools %s%s", commandline.Quote(name), e.Flags())
+		e.Console.Note("next: metarouter tools %s", commandline.Quote(name))
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if err != nil && !refused {
 		return false, console.Usage(err)
 	}
-	if len(c.Servers) == 0 { // a setting has the name, or the entry is no object
+	if refused || len(c.Servers) == 0 { // a setting has the name, or is in the entry, or that is no object
 		return false, console.Usage(fmt.Errorf("the entry %q: %s", name, cmp.Or(problem.Message, "it is no entry of a server")))
 	}
 	s := c.Servers[0]

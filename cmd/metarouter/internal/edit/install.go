@@ -104,7 +104,7 @@ func (in *Installation) flags() (flags string) {
 	} else if in.Project != "" {
 		flags = " --project " + commandline.Quote(in.Project)
 	}
-	return flags + in.e.Flags()
+	return flags
 }
 
 // put writes the client's file.
@@ -174,7 +174,7 @@ func (in *Installation) noteOwnConfiguration() {
 	if len(in.own.Config.Servers) > 0 {
 		return
 	}
-	advice := "metarouter init" + in.e.Flags()
+	advice := "metarouter init"
 	if slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }) {
 		advice = "metarouter import " + in.client.Name + in.flags()
 	}

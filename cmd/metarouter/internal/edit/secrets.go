@@ -51,13 +51,13 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 			stored = vault.UserValue("", name)
 		}
 		if value, err = read(ctx, out, name); err == nil {
-			err = store(ctx, files, v, stored, value)
+			err = store(ctx, files, v, stored, value, true)
 		}
 	} else {
 		e := &Editor{Source: files, Write: true}
 		err = Server(e, from, func(path string, data []byte, server string) (text []byte, err error) {
 			if text, value, err = clients.MoveSecret(path, data, server, name); err == nil {
-				err = store(ctx, files, v, name, value) // before it leaves the file
+				err = store(ctx, files, v, name, value, false) // before it leaves the file
 			}
 			return text, err
 		})
@@ -90,14 +90,17 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	return nil
 }
 
-// store keeps the value of a secret.
-func store(ctx context.Context, files *configfile.Source, v *vault.Vault, name, value string) error {
+// store keeps the value of a secret. Another value that is stored goes only if replace says so: it may be another server's.
+func store(ctx context.Context, files *configfile.Source, v *vault.Vault, name, value string, replace bool) error {
 	out, patience := files.Console, scriptTime
 	if out.CanAsk() {
 		patience = dialogTime
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if old, err := v.Get(bounded, name); !replace && err == nil && old != value {
+		return console.Usage(fmt.Errorf("the secret %s is stored already, with another value; choose another name, or remove it first: metarouter secret rm %[1]s", name))
+	}
 	keptInFile, err := v.Set(bounded, name, value)
 	if err != nil {
 		return err

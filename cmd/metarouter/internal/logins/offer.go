@@ -28,7 +28,7 @@ func Offer(ctx context.Context, local *service.Runner, files, names []string) er
 	}
 	if !out.CanAsk() {
 		for _, name := range names {
-			out.Note("next: metarouter login %s%s", commandline.Quote(name), local.Files.Flags())
+			out.Note("next: metarouter login %s", commandline.Quote(name))
 		}
 		return nil
 	}
@@ -49,7 +49,7 @@ func Offer(ctx context.Context, local *service.Runner, files, names []string) er
 			}
 			out.Note("%v", err)
 		}
-		out.Note("to log in later: metarouter login %s%s", commandline.Quote(name), local.Files.Flags())
+		out.Note("to log in later: metarouter login %s", commandline.Quote(name))
 	}
 	return nil
 }
