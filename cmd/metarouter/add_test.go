@@ -21,6 +21,7 @@ func TestEntryOfArguments(t *testing.T) {
 		`m -e A=1 B=2 -- npx`:                       `-e takes one KEY=VALUE`,
 		`m example.com/mcp`:                         `there is no file example.com/mcp; for a URL, write https://`,
 		`m localhost:3000/mcp`:                      `there is no file localhost:3000/mcp; for a URL, write https://`,
+		`m C:/tools/server`:                         `m {"command": "C:/tools/server"`,
 		`m ./example.com/mcp`:                       `m {"command": "./example.com/mcp"`,
 		`m -e A=1 -e A=2 -- npx KEY=1`:              `m {"command": "npx", "args": ["KEY=1"], "env": {"A": "2"}}`,
 		`--transport stdio m -s user -- node a.js`:  `m {"command": "node", "args": ["a.js"]}`,

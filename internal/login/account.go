@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -279,7 +280,7 @@ func (a *account) permit(ctx context.Context, issuer string, pin bool) error {
 			return nil
 		}
 		return fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
-			issuer, kept, kept, a.server.Name)
+			issuer, kept, kept, commandline.Quote(a.server.Name))
 	}
 	c, err := a.store.read(ctx, true)
 	if err != nil {

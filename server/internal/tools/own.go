@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -159,8 +160,8 @@ func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own
 func mayWrite(tool *registry.NormalizedTool) json.RawMessage {
 	if tool.Hints.IsReadOnly() {
 		return failure("%s was not run: its server declares that it only reads (readOnlyHint), but %s. Use call_tool to run it. "+
-			"A person who knows that the declaration is right can write \"trustHints\": true in the entry of %s, or confirm hints that changed with 'metarouter trust --hints %[3]s'.",
-			tool.ID, tool.Doubt, tool.Server)
+			"A person who knows that the declaration is right can write \"trustHints\": true in the entry of %s, or confirm hints that changed with 'metarouter trust --hints %s'.",
+			tool.ID, tool.Doubt, tool.Server, commandline.Quote(tool.Server))
 	}
 	return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID)
 }

@@ -74,7 +74,7 @@ func TestCommands(t *testing.T) {
 	if s.command("POST", "/dashboard/why", `{"tool":"a:echo"}`, &reasons); !reasons.Offered || len(reasons.All) == 0 {
 		t.Errorf("why: %+v", reasons)
 	}
-	if s.command("POST", "/dashboard/why", `{"tool":"b"}`, &reasons); !strings.HasPrefix(reasons.All[0], `"b" is a server, not a tool: 'metarouter servers b'`) {
+	if s.command("POST", "/dashboard/why", `{"tool":"b"}`, &reasons); !strings.HasPrefix(reasons.All[0], `"b" is a server, not a known tool: 'metarouter servers b'`) {
 		t.Errorf("why a server: %+v", reasons)
 	}
 	var d doctor.Diagnosis

@@ -238,7 +238,7 @@ func (x *inquiry) unknown() {
 		return
 	}
 	if s, ok := serverNamed(x.servers, x.asked); ok {
-		x.say("%q is a server, not a tool: 'metarouter servers %s' says how it runs, and 'metarouter tools %[2]s' lists its tools.", s.Name, commandline.Quote(s.Name))
+		x.say("%q is a server, not a known tool: 'metarouter servers %s' says how it runs, and 'metarouter tools %[2]s' lists its tools.", s.Name, commandline.Quote(s.Name))
 		return
 	}
 	_, err := x.names.Resolve(x.asked)

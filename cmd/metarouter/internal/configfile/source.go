@@ -48,7 +48,7 @@ func (s *Source) Flags() (flags string) {
 
 // advised matches a command that reads the configuration, in an advice, with the server that it
 // names. The first group is a command that has --profile.
-var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|install|login|logout|remove|restart|secret set \S+ --from|tools --seen --server|trust --hints)\b(?: '[^']*'| [^\s';,)]+)?|(?:add|check|doctor|import|init|serve|classify)\b|(call|capabilities|route|search|servers|tools|why)\b)`)
+var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|install|login|logout|remove|restart|secret set \S+ --from|tools --seen --server|trust --hints)\b(?: '[^']*'(?:\\''[^']*')*| "(?:\\"|[^"])*"| [^\s'";)]*[^\s'";),])?|(?:add|check|doctor|import|init|serve|classify)\b|(call|capabilities|route|search|servers|tools|why)\b)`)
 
 // Advise returns a text with the files of --config, and the profile, in its commands, as on the command line. A
 // text that names files already stays as it is, and so does the command that imports one of them.

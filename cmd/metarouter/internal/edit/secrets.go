@@ -99,7 +99,7 @@ func store(ctx context.Context, files *configfile.Source, v *vault.Vault, name, 
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if old, err := v.Get(bounded, name); !replace && err == nil && old != value {
-		return console.Usage(fmt.Errorf("the secret %s is stored already, with another value; choose another name, or remove it first: metarouter secret rm %[1]s", name))
+		return console.Usage(fmt.Errorf("the secret %s is stored already, with another value; run 'metarouter secret set NAME' with another name and write ${keyring:NAME} in place of this value, or remove the stored one first: metarouter secret rm %[1]s", name))
 	}
 	keptInFile, err := v.Set(bounded, name, value)
 	if err != nil {

@@ -19,7 +19,7 @@ export function advice(s) {
     case "needs_auth": return 'Give the server a token: "headers": {"Authorization": "Bearer ${TOKEN}"} in its entry.';
     case "self": return "The entry would start a router inside this router. Remove the entry.";
     case "restarting": return "The router tries it again by itself.";
-    case "disabled": return s.by_hand ? `The server was stopped by hand. It stays stopped until you press Start, run 'metarouter restart ${s.name}', edit its entry or end the router.` : 'Its entry has "disabled": true.';
+    case "disabled": return s.by_hand ? `The server was stopped by hand. It stays stopped until you press Start, run 'metarouter restart NAME', edit its entry or end the router.` : 'Its entry has "disabled": true.';
     default: return "";
   }
 }
