@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -32,8 +33,8 @@ var errTokenOver = errors.New("the access token of its user is not valid any mor
 // from one access token, to another.
 type exchange struct {
 	ask    oauth.Exchange
-	proves func(context.Context) bool // as Proves of [session.Subject]
-	turn   *semaphore.Weighted        // of 1, for the fields below
+	proves atomic.Pointer[func(context.Context) bool] // as Proves of [session.Subject], of the latest request: those of old rules prove nothing
+	turn   *semaphore.Weighted                        // of 1, for the fields below
 
 	token  oauth.Token // zero before the first one
 	again  bool        // it replaced one that the server had refused
@@ -43,10 +44,12 @@ type exchange struct {
 
 // newExchange returns the exchange of the user's token for one for the server of the entry.
 func newExchange(entry config.Exchange, s session.Subject) *exchange {
-	return &exchange{turn: semaphore.NewWeighted(1), proves: s.Proves, ask: oauth.Exchange{
+	e := &exchange{turn: semaphore.NewWeighted(1), ask: oauth.Exchange{
 		Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, Subject: s.Token,
 		Audience: entry.Audience, Resource: entry.Resource, Scopes: entry.Scopes,
 	}}
+	e.proves.Store(&s.Proves)
+	return e
 }
 
 // Token implements [transport.Tokens].
@@ -108,7 +111,11 @@ func (e *exchange) next(ctx context.Context, again bool) error {
 
 // isProven reports whether the access token is still valid. e may be nil.
 func (e *exchange) isProven(ctx context.Context) bool {
-	return e == nil || e.proves == nil || e.proves(ctx)
+	if e == nil {
+		return true
+	}
+	proves := *e.proves.Load()
+	return proves == nil || proves(ctx)
 }
 
 // exchangeFor returns the exchange for the caller's session with a server, and a key that tells access tokens apart without revealing

@@ -115,7 +115,9 @@ func TestExchangeTokens(t *testing.T) {
 	expect.Error(t, err, "in exchange for yours: it refuses with invalid_grant \"not …\"; log in to the issuer again")
 	_, again := e.Token(ctx)
 	expect.Equal(t, again, err, "an issuer that was just asked")
-	e.failed, e.proves, i.refuses = nil, func(context.Context) bool { return false }, ""
+	no := func(context.Context) bool { return false }
+	e.proves.Store(&no)
+	e.failed, i.refuses = nil, ""
 	_, err = e.Token(ctx)
 	expect.Equal(t, err, errTokenOver, "an access token that is over")
 	expect.Equal(t, len(i.asked), 6, "requests")
@@ -245,6 +247,27 @@ func TestExchangeEnds(t *testing.T) {
 		}
 		_, err = f.Session(with(t.Context(), "two", nil), "s", person{clientOf("b"), "bob", ""})
 		expect.Error(t, err, "and you have none")
+	})
+}
+
+// A session goes on with the proof of its latest request: those of requests before an edit of the issuer prove nothing any more.
+func TestExchangeAfterEditOfIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo")
+		entry.Exchange = new(config.Exchange)
+		f := supervise(t, entry)
+		f.await("s", status.Ready)
+		edited := false
+		open := func(proven bool) *instance {
+			s, err := f.Session(with(t.Context(), "one", func(context.Context) bool { return proven || !edited }), "s", person{clientOf("a"), "ann", ""})
+			expect.OK(t, err)
+			return s.(*instance)
+		}
+		in := open(false)
+		edited = true
+		expect.Equal(t, in.user.exchange.isProven(t.Context()), false, "the token is proven by the rules before the edit")
+		expect.Equal(t, open(true), in, "the session")
+		expect.Equal(t, in.user.exchange.isProven(t.Context()), true, "the token is proven")
 	})
 }
 

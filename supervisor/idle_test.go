@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -123,6 +125,23 @@ func TestIdleServerStaysIdle(t *testing.T) {
 				t.Errorf("after a restart: %+v, %v", f.state("s"), err)
 			}
 		}
+	})
+}
+
+// A client whose own session begins just when the server is stopped for being idle starts the server again.
+func TestSessionBeginsWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("r", "-era", "legacy", "-tools", "echo")
+		entry.IdleTimeout = time.Minute
+		f := supervise(t)
+		f.known["r"] = true
+		f.apply(entry)
+		f.await("r", status.Ready)
+		f.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.AsksElicitation = true })
+		ann := hesitant{clientOf("ann"), sync.OnceFunc(func() { f.await("r", status.Idle) })}
+		ann.capabilities = `{"elicitation":{}}`
+		expect.OK(t, f.callAs(t.Context(), ann))
+		expect.Equal(t, f.state("r").State, status.Ready)
 	})
 }
 

@@ -114,8 +114,8 @@ func (s *server) run(ctx context.Context) {
 			} else {
 				s.publish(in)
 				last.served, err = s.attend(ctx, in)
-				if now := s.control.wanted(); len(s.control.edited) == 0 { // else it has not followed the last edit
-					before = now
+				if before = s.control.wanted(); len(s.control.edited) > 0 {
+					before = config.Server{} // it has not followed the last edit, and may have followed others
 				}
 			}
 			last.ready = max(1, time.Since(began))

@@ -208,9 +208,11 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 	return c.in, nil
 }
 
-// isRenewed reports whether a session could not be opened because an edit or a restart began another generation
+// isRenewed reports whether a session could not be opened because another generation began
 // meanwhile, in which it can be.
-func isRenewed(err error) bool { return errors.Is(err, errEdited) || errors.Is(err, errRestarted) }
+func isRenewed(err error) bool {
+	return errors.Is(err, errEdited) || errors.Is(err, errRestarted) || errors.Is(err, errIdle)
+}
 
 // begin opens a session of the use next to shared, and keeps it until its life ends. It returns nil if the life of the server has
 // ended. p.mu must be held.

@@ -128,7 +128,9 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	next, err := s.start(ctx, entry)
 	switch {
 	case err == nil:
-		s.publishEdited(next, old)
+		s.publish(next)
+		old.Calls.Refuse()      // at once, so that no list is read from it any more, and no session begins next to it
+		s.pool.renew(errEdited) // since clients' own sessions that were opened while it started have the entry before
 		s.opener.running.Work.Go(func() {
 			old.drain(s.ending)
 			old.stop(errEdited)
@@ -147,7 +149,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	s.retire(old, errEdited, status.Restarting)
 	next, alone := s.start(ctx, entry)
 	if alone == nil {
-		s.publishEdited(next, old)
+		s.publish(next)
 		return next, nil
 	}
 	if ctx.Err() != nil || errors.Is(alone, errEdited) || errors.Is(alone, errRestarted) || !entry.SameSecrets(before) {
@@ -160,14 +162,6 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	s.publish(back)
 	s.revert(entry, before, alone)
 	return back, nil
-}
-
-// publishEdited makes in, which has the edited entry, the session that all use instead of old. Clients'
-// own sessions that were opened while it started have the entry before, and end.
-func (s *server) publishEdited(in, old *instance) {
-	s.publish(in)
-	old.Calls.Refuse() // at once, so that no list is read from it any more, and no session begins next to it
-	s.pool.renew(errEdited)
 }
 
 // revert makes the entry before an edit the one that runs, until the next edit or

@@ -236,7 +236,7 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 	}
 	for {
 		in, err := sessionWith(ctx, s, from)
-		if ctx.Err() != nil || !isRenewed(err) {
+		if !isRenewed(err) {
 			return in, err
 		}
 	}
@@ -299,12 +299,12 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 		return err
 	}
 	s.opener.secrets.Forget(s.control.wanted())
+	s.pool.renew(errRestarted)
 	before := int64(0)
 	state, reason := s.control.askRestart(func() { before = s.public.starts.Load() })
 	if state != "" {
 		return &status.UnavailableError{Server: name, State: state, Reason: reason}
 	}
-	s.pool.renew(errRestarted)
 	return s.public.awaitStart(ctx, before)
 }
 

@@ -78,6 +78,9 @@ func personal(ctx, generation context.Context, p *pool, entry config.Server, fro
 	if err != nil {
 		return nil, err
 	}
+	if exchange != nil {
+		in.user.exchange.proves.Store(exchange.proves.Load())
+	}
 	if from == nil {
 		return in, nil
 	}

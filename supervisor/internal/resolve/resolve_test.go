@@ -263,17 +263,18 @@ func TestHideTokensInMessages(t *testing.T) {
 	expect.Equal(t, string(given), message, "the message itself was changed to")
 }
 
-// Everyone's logs hide a user's value only if it can't be a word of others, and no claim. The user's session hides both values.
+// Everyone's logs hide a user's value only if it can't be a word of others, no claim, and the administrator's whatever it is. The user's session hides both values.
 func TestUserChoosesNoWords(t *testing.T) {
 	entry := config.Server{Headers: map[string]string{"A": "${user:a}", "B": "${user:b}", "C": "${claim:c}"}, References: []reference.Reference{
+		{Text: "${keyring:K}", Kind: reference.Keyring, Body: "K"},
 		{Text: "${user:a}", Kind: reference.User, Body: "a"}, {Text: "${user:b}", Kind: reference.User, Body: "b"}, {Text: "${claim:c}", Kind: reference.Claim, Body: "c"},
 	}}
 	var noted []string
-	stored := store{vault.UserValue("ann", "a"): "refused", vault.UserValue("ann", "b"): "a-key-of-16-bytes"}
+	stored := store{vault.UserValue("ann", "a"): "refused", vault.UserValue("ann", "b"): "a-key-of-16-bytes", "K": "short-key"}
 	s := New(stored, nil).Server(&User{Principal: "ann", Claims: `{"c":"ann.of.a.long.name@example"}`}, func(values []string) { noted = append(noted, values...) })
 	got, err := s.Resolve(t.Context(), entry)
 	expect.OK(t, err)
 	expect.Equal(t, got.Headers["A"]+got.Headers["B"]+got.Headers["C"], "refuseda-key-of-16-bytesann.of.a.long.name@example")
-	expect.Equal(t, strings.Join(noted, " "), "a-key-of-16-bytes")
+	expect.Equal(t, strings.Join(noted, " "), "short-key a-key-of-16-bytes")
 	expect.Equal(t, s.Hide("refused a-key-of-16-bytes ann.of.a.long.name@example"), "${user:a} ${user:b} ann.of.a.long.name@example")
 }

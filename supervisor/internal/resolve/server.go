@@ -116,7 +116,7 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 	if len(entry.References) == 0 {
 		return entry, nil
 	}
-	var resolved []secret.Hidden
+	var resolved, own []secret.Hidden // own are the user's
 	var texts []string
 	var helped map[string]string // headers
 	for _, ref := range entry.References {
@@ -140,16 +140,17 @@ func (s *Server) Resolve(ctx context.Context, entry config.Server) (config.Serve
 		if err != nil {
 			return config.Server{}, err
 		}
-		if ref.Kind != reference.Claim { // which is no secret, and may be the user's name in everyone's logs
-			resolved = append(resolved, secret.Hidden{Value: value, Shown: ref.Text})
+		switch hidden := (secret.Hidden{Value: value, Shown: ref.Text}); ref.Kind {
+		case reference.Claim: // no secret, and it may be the user's name in everyone's logs
+		case reference.User:
+			own = append(own, hidden)
+		default:
+			resolved = append(resolved, hidden)
 		}
 		texts = append(texts, ref.Text, value)
 	}
-	added := s.remember(resolved)
-	if s.user != nil { // a user must not choose the words that everyone's logs hide
-		added = slices.DeleteFunc(added, func(form string) bool { return len(form) < minInMessage })
-	}
-	s.noted(added)
+	s.noted(s.remember(resolved)) // a user must not choose the words that everyone's logs hide:
+	s.noted(slices.DeleteFunc(s.remember(own), func(form string) bool { return len(form) < minInMessage }))
 	put := strings.NewReplacer(texts...).Replace
 	entry.Env, entry.Headers = replaced(entry.Env, put), replaced(entry.Headers, put)
 	if len(helped) > 0 && entry.Headers == nil {

@@ -90,31 +90,33 @@ type mirror struct {
 	header string
 }
 
-// mirrors are the mirrored arguments of a server's tools, by the list that was begun last and the one before: of an older one, a server
-// could have any number.
+// mirrors are the mirrored arguments of a server's tools, by the list that was begun last and the last complete one: of older ones, a
+// server could have any number.
 type mirrors struct {
-	mu          sync.Mutex // guards the fields below
-	now, before map[string][]mirror
+	mu              sync.Mutex // guards the fields below
+	begun, complete map[string][]mirror
 }
 
 // of returns those of a tool.
 func (s *mirrors) of(tool string) []mirror {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if all, ok := s.now[tool]; ok {
+	if all, ok := s.begun[tool]; ok {
 		return all
 	}
-	return s.before[tool]
+	return s.complete[tool]
 }
 
 // note notes those of all tools in a page of a list.
-func (s *mirrors) note(page map[string][]mirror, first bool) {
+func (s *mirrors) note(page map[string][]mirror, first, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if first || s.now == nil {
-		s.now, s.before = make(map[string][]mirror), s.now
+	if first || s.begun == nil {
+		s.begun = make(map[string][]mirror)
 	}
-	maps.Copy(s.now, page)
+	if maps.Copy(s.begun, page); last {
+		s.complete = s.begun
+	}
 }
 
 // set adds the headers of a call.
@@ -172,7 +174,8 @@ func (s *mirrors) learn(params, result json.RawMessage, reject func(tool string,
 		page[name] = found
 		return false
 	})
-	s.note(page, wire.Member(params, "cursor") == nil)
+	next, _ := wire.String(wire.Member(result, "nextCursor"))
+	s.note(page, wire.Member(params, "cursor") == nil, next == "")
 	if len(valid) == len(tools) {
 		return result
 	}

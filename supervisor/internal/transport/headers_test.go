@@ -53,13 +53,16 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// The annotations of a list count until the next one but one begins, so that a server that lists ever new tools does not fill the memory.
+// The annotations of a list count until the next one is complete, so that a server that lists ever new tools does not fill the memory, and
+// lists that fail, or that are read at the same time, lose none.
 func TestMirrorsOfLists(t *testing.T) {
 	var s mirrors
-	for _, list := range []struct{ params, tool, known string }{
-		{`{"cursor":"0"}`, "a", "a"}, {"{}", "a", "a"}, {"{}", "b", "a b"}, {`{"cursor":"2"}`, "c", "a b c"}, {"{}", "d", "b c d"}, {"{}", "d", "d"}, {"{}", "", "d"}, {"{}", "", ""},
+	for _, list := range []struct{ params, tool, next, known string }{
+		{`{"cursor":"0"}`, "a", "1", "a"}, {"{}", "a", "1", "a"}, {`{"cursor":"1"}`, "b", "", "a b"},
+		{"{}", "a", "1", "a b"}, {"{}", "a", "1", "a b"}, {"{}", "c", "1", "a b c"}, {"{}", "a", "1", "a b"},
+		{`{"cursor":"1"}`, "d", "", "a d"}, {"{}", "c", "", "c"}, {"{}", "", "", ""},
 	} {
-		s.learn([]byte(list.params), []byte(`{"tools":[{"name":"`+list.tool+`","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"X"}}}}]}`), nil)
+		s.learn([]byte(list.params), []byte(`{"tools":[{"name":"`+list.tool+`","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"X"}}}}],"nextCursor":"`+list.next+`"}`), nil)
 		var known []string
 		for _, tool := range []string{"a", "b", "c", "d"} {
 			if len(s.of(tool)) > 0 {
