@@ -112,6 +112,31 @@ func TestSuspendedBytes(t *testing.T) {
 		one, _ := s.of("one")
 		expect.Equal(t, one.clients.Suspended(), 2, "calls that are left")
 		expect.Contains(t, w.callAt("one", "a__x", ""), "input_required", "a short call")
+		around := `{"rest":"` + long + `",` + strings.TrimPrefix(rpc("tools/call", `"name":"a__x",`+askingMeta), "{")
+		_, answer := w.text(http.MethodPost, "/mcp/p/one", around, modernHeaders("tools/call", "a__x")...)
+		expect.Contains(t, answer, "more than 65536 bytes besides its params", "a message whose line is kept")
+	})
+}
+
+// The parameters of the first request count as long as the call waits: a short request may go on with it.
+func TestSuspendedBytesOfFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, w := serveTwo(t, func(ctx context.Context, c selector.Call) (selector.Result, error) {
+			_, _ = asks(ctx, c)
+			return asks(ctx, c)
+		})
+		meta := fmt.Sprintf(`,"_meta":{"long":%q,`, strings.Repeat("x", 10<<20))
+		for i := range 7 {
+			body := strings.Replace(rpc("tools/call", `"name":"a__x",`+askingMeta), `,"_meta":{`, meta, 1)
+			_, answer := w.text(http.MethodPost, "/mcp/p/one", body, modernHeaders("tools/call", "a__x")...)
+			if busy := strings.Contains(answer, "busy"); busy != (i == 6) {
+				t.Errorf("call %d: busy %v", i, busy)
+			}
+			if i < 6 {
+				answer = w.callAt("one", "a__x", `,"inputResponses":{"`+keyIn(t, answer)+`":{"action":"accept"}},"requestState":`+stateIn.FindStringSubmatch(answer)[1])
+				expect.Contains(t, answer, "input_required", "a short request that goes on with it")
+			}
+		}
 	})
 }
 

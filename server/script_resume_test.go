@@ -396,10 +396,14 @@ func TestHeldScriptOfRevokedToken(t *testing.T) {
 func TestObservedStoredScript(t *testing.T) {
 	s := newScripted(t, t.TempDir())
 	s.store(`return await call("s:ledger_read", {id: "x"})`)
+	s.config.Servers[1].Scripts[0].Input = json.RawMessage(`{"type":"object","properties":{"n":{"type":"boolean"}}}`)
 	s.config.Router.Profiles = map[string]config.Profile{"work": {}, "other": {}}
 	w := s.start()
 	for _, mute := range []bool{false, true} {
 		w.run(scriptCall{who: "ada", tool: "call_tool", arguments: map[string]any{"tool": "scripts:pay"}, mute: mute})
 		expect.Equal(t, len(s.told.called), 0, "calls of our own tools, mute %v", mute)
 	}
+	_, text := w.text(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool","arguments":{"tool":"scripts:pay","arguments":{"n":"no"}}}}`, bearer("ada")...)
+	expect.Contains(t, text, `"tool":"scripts:pay","problems"`, "arguments that do not fit")
+	expect.Equal(t, len(s.told.called), 0, "calls of our own tools by plain JSON-RPC")
 }

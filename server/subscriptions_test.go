@@ -98,11 +98,18 @@ func TestUnsubscribedFromHungServer(t *testing.T) {
 	})
 }
 
-// The URIs of subscriptions are kept, and sent to servers again and again, so they are bounded.
-func TestLongURIIsNotWatched(t *testing.T) {
+// The URIs of subscriptions are kept, and sent to servers again and again, so those of a client are bounded together.
+func TestURIsOfWatches(t *testing.T) {
 	c := initialized(t, offering(), Options{Mode: exposure.Direct})
-	for n, want := range map[int]string{maxWatched: `"result":{}`, maxWatched + 1: `"message":"the uri has 8193 bytes, at most 8192 are allowed for a subscription"`} {
-		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"x:%s"}}`, n, strings.Repeat("a", n-2)))
-		expect.Contains(t, c.receive(), want, "%d bytes", n)
+	for i, test := range []struct {
+		method string
+		bytes  int
+		want   string
+	}{
+		{"subscribe", 156 << 10, `"result":{}`}, {"subscribe", 100 << 10, `"result":{}`}, {"subscribe", 10, "with 262144 bytes of URIs"},
+		{"unsubscribe", 100 << 10, `"result":{}`}, {"subscribe", 10, `"result":{}`},
+	} {
+		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/%s","params":{"uri":"x:%s"}}`, i, test.method, strings.Repeat("a", test.bytes-2)))
+		expect.Contains(t, c.receive(), test.want, "step %d", i)
 	}
 }

@@ -25,9 +25,6 @@ const (
 	// doubles while the server refuses, up to watchAgainAtMost: one that has just started may not know all resources yet.
 	watchAgainAfter  = time.Second
 	watchAgainAtMost = time.Minute
-
-	// maxWatched is how many bytes the URI of a watch has at most: a server of the modern era gets those of all clients in one request.
-	maxWatched = 8 << 10
 )
 
 type subscriber interface {
@@ -120,9 +117,6 @@ func (s *subscriptions) begin(ctx context.Context, w *watch) (done <-chan struct
 func (s *subscriptions) add(w *watch) (own *clientWatches, added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(w.uri) > maxWatched {
-		return nil, false, session.InvalidParams(fmt.Sprintf("the uri has %d bytes, at most %d are allowed for a subscription", len(w.uri), maxWatched))
-	}
 	own = s.watches[w.from]
 	if own == nil {
 		own = &clientWatches{byURI: make(map[string]*watch)}
@@ -131,11 +125,11 @@ func (s *subscriptions) add(w *watch) (own *clientWatches, added bool, err error
 	if own.byURI[w.uri] != nil {
 		return own, false, nil
 	}
-	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, w.from, 0) {
+	switch bound := s.budget.Bound(budget.Watches); s.budget.Take(budget.Watches, w.from, len(w.uri)) {
 	case budget.ErrEach:
-		return own, false, session.Internal(fmt.Sprintf("a client can have %d subscriptions", bound.Each))
+		return own, false, session.Internal(fmt.Sprintf("a client can have %d subscriptions, with %d bytes of URIs", bound.Each, bound.EachBytes))
 	case budget.ErrAll:
-		return own, false, session.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", bound.All))
+		return own, false, session.Internal(fmt.Sprintf("busy: clients can have %d subscriptions together, with %d bytes of URIs", bound.All, bound.AllBytes))
 	}
 	own.byURI[w.uri] = w
 	return own, true, nil
@@ -146,7 +140,7 @@ func (s *subscriptions) drop(w *watch) {
 	w.end()
 	if own := s.watches[w.from]; own != nil && own.byURI[w.uri] == w {
 		delete(own.byURI, w.uri)
-		s.budget.Release(budget.Watches, w.from, 0)
+		s.budget.Release(budget.Watches, w.from, len(w.uri))
 	}
 }
 

@@ -3,7 +3,6 @@ package execute
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"sync"
 	"time"
 
@@ -99,10 +98,10 @@ func (c *cache) keep(key cacheKey, result json.RawMessage, limit time.Duration, 
 func (c *cache) forget(client session.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.known, func(key cacheKey, e *cached) bool {
+	for key, e := range c.known {
 		if key.client == client {
 			c.size -= e.size
+			delete(c.known, key)
 		}
-		return key.client == client
-	})
+	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // An Object is a JSON object that was read whole: it is valid, nothing stands after it, no key stands twice at its top,
-// it has no line end and at most [MaxLevels]. Only [ParseObject] makes one, so that the parameters of a message can't end the message, add
-// members to it, or mean one thing to the router and another to a server. The zero value is no object.
+// it has no line end and at most [MaxLevels]. Only [ParseObject] makes one, so that the parameters of a message can't end
+// the message, add members to it, or mean one thing to the router and another to a server. The zero value is no object.
 type Object struct{ bytes json.RawMessage }
 
 // ParseObject reads an object. Of no bytes it returns the zero value.
@@ -37,13 +37,12 @@ func ParseObject(b []byte) (Object, error) {
 		}
 		return true
 	})
-	if err = cmp.Or(twice, err); err == nil && seen.deepest > MaxLevels {
-		err = ErrTooDeep
-	}
-	if err != nil {
+	switch err = cmp.Or(twice, err); {
+	case err != nil:
 		return Object{}, err
-	}
-	if HasLineEnd(b) {
+	case seen.deepest > MaxLevels:
+		return Object{}, ErrTooDeep
+	case HasLineEnd(b):
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, b); err != nil {
 			return Object{}, err

@@ -15,7 +15,7 @@ const (
 	Suspended Kind = iota // requests that wait for their clients to come back, by principal; bytes of their parameters
 	Scripts               // that run or are suspended, by principal
 	Listeners             // requests for changes
-	Watches               // resources to which clients subscribe, by client
+	Watches               // resources to which clients subscribe, by client; bytes of their URIs, which a modern server gets in one request
 	Requests              // of other nodes that run, by the key of the node; bytes of their parameters
 	kinds
 )
@@ -51,7 +51,7 @@ func Clients() *Budget {
 		Suspended: {Each: 100, All: 1000, EachBytes: 64 << 20, AllBytes: 256 << 20},
 		Scripts:   {Each: 16}, // half of those that the engine runs
 		Listeners: {All: 10_000},
-		Watches:   {Each: 1000, All: 20_000},
+		Watches:   {Each: 1000, All: 20_000, EachBytes: 256 << 10, AllBytes: 2 << 20},
 	})
 }
 
@@ -60,7 +60,7 @@ func Nodes() *Budget {
 	return newBudget([kinds]Bound{
 		Suspended: {Each: 100, All: 1000, EachBytes: 128 << 20, AllBytes: 256 << 20},
 		Listeners: {All: 10_000},
-		Watches:   {Each: 10_000, All: 20_000},
+		Watches:   {Each: 10_000, All: 20_000, EachBytes: 1 << 20, AllBytes: 2 << 20},
 		Requests:  {Each: 1024, All: 4096, EachBytes: 128 << 20, AllBytes: 256 << 20},
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
+const maxAround = 64 << 10 // bytes of a request besides its parameters, which alone are counted while it waits
+
 // Errors with which requests fail.
 var (
 	ErrIDInUse = InvalidRequest("the id of the request is in use")
@@ -17,6 +19,7 @@ var (
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
 	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
 	errTooDeep = InvalidRequest(fmt.Sprintf("the message is nested deeper than %d levels", wire.MaxLevels)) // parsers of servers give up at it
+	errAround  = InvalidRequest(fmt.Sprintf("the message has more than %d bytes besides its params", maxAround))
 	ErrBusy    = session.Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
 )
 
@@ -113,6 +116,8 @@ func Parse(line []byte) (Message, error) {
 		return m, nil
 	case m.Fault != nil:
 		return m, faults[m.Fault]
+	case m.IsRequest() && len(line)-len(m.Params) > maxAround:
+		return m, errAround
 	case m.Version != nil && string(m.Version) != `"2.0"`:
 		return m, ErrVersion
 	default:

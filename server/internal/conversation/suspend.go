@@ -109,14 +109,15 @@ func (all *suspensions) enter(s *suspension) error {
 	size := len(s.latest().Params)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.takeOut(s) // a request that goes on with it may be longer than the first
+	all.takeOut(s)             // a request that goes on with it may be longer than the first
+	s.size = max(s.size, size) // the first one's are kept, too
 	switch {
 	case all.ended:
 		return ErrClosed
-	case all.budget.Take(budget.Suspended, s.principal, size) != nil:
+	case all.budget.Take(budget.Suspended, s.principal, s.size) != nil:
 		return errBusy
 	}
-	all.byState[s.state], s.size = s, size
+	all.byState[s.state] = s
 	return nil
 }
 

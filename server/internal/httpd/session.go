@@ -20,8 +20,8 @@ import (
 
 const (
 	// maxKept bounds the bytes that are kept of one session, so that streams can be resumed,
-	// maxKeptStreams the streams, and maxKeptOpen the written bytes of one that has not ended. Sessions that together keep more
-	// than maxAllKept keep no streams that have ended.
+	// maxKeptStreams the streams, and maxKeptOpen the written bytes of one that has not ended. Many sessions
+	// share maxAllKept, so that none takes another one's room.
 	maxKept        = 2 << 20
 	maxAllKept     = 128 << 20
 	maxKeptStreams = 100
@@ -48,13 +48,11 @@ type httpSession struct {
 	expiry    *time.Timer   // runs while it is idle; nil before
 	timeout   time.Duration // of expiry
 
-	all *atomic.Int64 // bytes that all sessions keep
+	all *atomic.Int64 // how many sessions there are
 
 	mu         sync.Mutex // guards the fields below
 	lastStream int
 	streams    []*stream // that can be resumed, the oldest first
-	kept       int       // their bytes, as all counts them
-	ended      bool      // nothing is kept any more
 }
 
 var errNoRoom = &session.Error{Code: session.CodeInternal, Message: "busy: there are too many sessions, and none is idle"}
@@ -65,8 +63,8 @@ type sessions struct {
 	rules func() *rules // in force
 	log   *zap.Logger
 
+	number  atomic.Int64 // of sessions
 	mu      sync.Mutex   // guards the fields below, and the idleness of each session
-	kept    atomic.Int64 // bytes that they keep
 	refused bool         // no more sessions
 	byID    map[string]*httpSession
 }
@@ -74,7 +72,7 @@ type sessions struct {
 // open makes a session, which is busy. If there are too many, it ends an idle one.
 func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	principal := g.Principal
-	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0"), all: &h.kept}
+	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0"), all: &h.number}
 	s.standing.standing = true
 	most := h.rules().MaxSessions
 	h.mu.Lock()
@@ -91,6 +89,7 @@ func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	}
 	s.conversation = b.Clients.Open(nil, s.standing, conversation.HTTP, g.Identity())
 	h.byID[s.id] = s
+	h.number.Add(1)
 	unretire := context.AfterFunc(b.Retired, func() { h.remove(s) })
 	unrevoke := context.AfterFunc(g.Context, func() { h.remove(s) })
 	s.lasting = func() { unretire(); unrevoke() }
@@ -181,6 +180,7 @@ func (h *sessions) drop(s *httpSession) {
 		return
 	}
 	delete(h.byID, s.id)
+	h.number.Add(-1)
 	s.lasting()
 	if s.expiry != nil {
 		s.expiry.Stop()
@@ -188,7 +188,6 @@ func (h *sessions) drop(s *httpSession) {
 	h.work.running.Go(func() {
 		s.conversation.Close()
 		s.standing.conclude(nil)
-		s.end()
 	})
 }
 
@@ -212,29 +211,16 @@ func (s *httpSession) keep(st *stream) {
 func (s *httpSession) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room, number, kept := maxKept, 0, 0
-	if s.all.Load() > maxAllKept {
-		room = 0
-	}
+	room, number := min(maxKept, maxAllKept/int(max(s.all.Load(), 1))), 0
 	for i, st := range slices.Backward(s.streams) {
 		size, inUse := st.size()
-		if !inUse && (size > room || number >= maxKeptStreams) || s.ended {
+		if !inUse && (size > room || number >= maxKeptStreams) {
 			s.streams = slices.Delete(s.streams, i, i+1)
 			continue
 		}
-		room, kept = room-size, kept+size
+		room -= size
 		number++
 	}
-	s.all.Add(int64(kept - s.kept))
-	s.kept = kept
-}
-
-// end forgets all streams.
-func (s *httpSession) end() {
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	s.trim()
 }
 
 // find returns the stream that an event belongs to, and the event's number. It

@@ -65,7 +65,7 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 	result, err := r.held.run(ctx, c, func(id string) string { return r.resumes(c, id) }, func(ctx context.Context, h *heldScript) (json.RawMessage, error) {
 		return r.scriptOf(ctx, &own, tool, h, run)
 	})
-	c.executed = wire.Member(wire.Member(result, "_meta"), "trace_id") != nil // that of an execution, which only a stored script is
+	c.executed = tool != nil && (err != nil || wire.Member(wire.Member(result, "_meta"), "trace_id") != nil) // else it is held, or too many run
 	return result, err
 }
 

@@ -154,10 +154,7 @@ func (t *Tools) Forget(owner any) {
 
 // Abandon ends the held scripts of these clients without a session.
 func (t *Tools) Abandon(those func(conversation.Identity) bool) {
-	t.runner.held.leave(func(h *heldScript) bool {
-		_, session := h.owner.(*conversation.Conversation)
-		return !session && those(h.who)
-	})
+	t.runner.held.leave(func(h *heldScript) bool { return h.owner == h.who.Principal && those(h.who) })
 }
 
 // Close ends the held scripts, and waits for them.
