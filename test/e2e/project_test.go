@@ -57,6 +57,7 @@ func (p project) serveHTTP() string {
 		router.Process.Signal(os.Interrupt)
 		router.Wait()
 	})
+	mcptest.Listening(p.T, address) // before that, the command asks no router, and an edit would keep it from starting
 	mcptest.WaitFor(p.T, "the router", func() bool {
 		out, _ := p.command("servers", "--json").Output()
 		return strings.Contains(string(out), `"ready"`)
