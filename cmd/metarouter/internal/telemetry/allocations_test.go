@@ -30,7 +30,7 @@ func checkAllocations(t *testing.T, way string, ask func(message []byte), call f
 		{"bytes that a call of 1 MiB allocates", 3, 1 << 20, false, most.bytes1MiB},
 	} {
 		message := call(tt.size)
-		n := leastOf(3, func() float64 { return allocated(ask, message, tt.calls, tt.times) })
+		n := leastOf(2, func() float64 { return allocated(ask, message, tt.calls, tt.times) })
 		if n > tt.most {
 			t.Errorf("%s: %s: %.1f, want at most %.0f", way, tt.what, n, tt.most)
 		} else {
@@ -50,7 +50,7 @@ func leastOf(tries int, measure func() float64) float64 {
 
 // allocated returns how often a call allocates, in whole numbers as [testing.AllocsPerRun], or how many bytes.
 func allocated(ask func(message []byte), message []byte, calls int, times bool) float64 {
-	for range 3 {
+	for range 2 {
 		ask(message)
 	}
 	var before, after runtime.MemStats
