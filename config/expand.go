@@ -110,7 +110,7 @@ func (d *decoder) text(n *keys.Node, v hujson.Value) (s string, err error) {
 	return d.fit(n.Format, v, s)
 }
 
-// dollarName matches a variable as Gemini's files and shells have it, and not us.
+// dollarName matches $NAME, a variable in files of Gemini and in shells, but not in ours.
 var dollarName = lazy.Regexp(`^\$[A-Z_][A-Z0-9_]*$`)
 
 // expanded reads a string and expands its variables. In the entry of a server, those that are not set are reported

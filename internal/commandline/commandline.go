@@ -164,3 +164,11 @@ func Quote(text string) string {
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
+
+// Flags returns a flag with each of the values, as on a command line: " --config a.json --config b.json".
+func Flags(flag string, values []string) (all string) {
+	for _, value := range values {
+		all += " " + flag + " " + Quote(value)
+	}
+	return all
+}

@@ -239,10 +239,10 @@ func (k *kept) put(home session.Client, service, replica string) {
 
 // ForgetClient forgets a client that has left. home is its session.
 func (e *Executor) ForgetClient(home session.Client) {
+	e.cache.forget(home)
 	e.kept.mu.Lock()
 	defer e.kept.mu.Unlock()
 	maps.DeleteFunc(e.kept.all, func(k keptKey, _ string) bool { return k.home == home })
-	e.cache.forget(home)
 }
 
 // Keys of values that a client sends back to the server. Values of replicas on other nodes begin with the

@@ -110,11 +110,8 @@ func Misfits(p System, used config.Config) (all []Misfit) {
 			}
 			only, at := onlyOf(s), fmt.Sprintf("the entry %q in %s", i.key, f.Path)
 			configs := after("--config", s.Args)
-			again := "run: metarouter install " + c.Name
-			for _, path := range configs {
-				again += " --config " + commandline.Quote(path)
-			}
-			if again += " --write"; only != "" {
+			again := "run: metarouter install " + c.Name + commandline.Flags("--config", configs) + " --write"
+			if only != "" {
 				again += " --each"
 			}
 			ours, err := ReadOurs(configs)

@@ -39,12 +39,7 @@ func DefaultData() string {
 }
 
 // Flags returns the --config flags of the command line, for a further command.
-func (s *Source) Flags() (flags string) {
-	for _, path := range s.Paths {
-		flags += " --config " + commandline.Quote(path)
-	}
-	return flags
-}
+func (s *Source) Flags() string { return commandline.Flags("--config", s.Paths) }
 
 // advised matches a command that reads the configuration, in an advice, with the server that it
 // names. The first group is a command that has --profile.
