@@ -9,12 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 const (
 	StderrLines   = 50      // the lines that a Tail keeps
 	stderrLineMax = 2 << 10 // bytes
+	stderrRate    = 1 << 20 // bytes a second that are read, for long and at once: a flood would cost a core
 )
 
 // A Tail keeps the last lines that a process printed on stderr.
@@ -38,7 +41,7 @@ func NewTail(hide func(string) string) *Tail { return &Tail{hide: hide} }
 // Copy reads r to its end, into the tail and into the file. The file gets the lines that came at once in one piece, since a write
 // to it takes as long as many lines do.
 func (t *Tail) Copy(r io.Reader, file *LogFile) {
-	lines := bufio.NewReaderSize(r, 4<<10)
+	lines := bufio.NewReaderSize(paced{r, rate.NewLimiter(stderrRate, stderrRate)}, 4<<10)
 	var unwritten []byte // lines
 	for {
 		if next, _ := lines.Peek(lines.Buffered()); !bytes.Contains(next, []byte("\n")) { // the next line may be long in coming
@@ -60,6 +63,18 @@ func (t *Tail) Copy(r io.Reader, file *LogFile) {
 		t.add(text)
 		unwritten = append(append(unwritten, text...), '\n')
 	}
+}
+
+// paced reads no faster than its limiter allows. The process that prints more waits, and nothing is lost.
+type paced struct {
+	io.Reader
+	*rate.Limiter
+}
+
+func (p paced) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	time.Sleep(p.ReserveN(time.Now(), n).Delay())
+	return n, err
 }
 
 func (t *Tail) add(line string) {

@@ -59,3 +59,15 @@ func TestTailRecent(t *testing.T) {
 		}
 	})
 }
+
+// A flood is read slowly, and all of it: the process waits.
+func TestFloodIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lines, bytes = 50_000, 100
+		began, data := time.Now(), t.TempDir()
+		NewTail(nil).Copy(strings.NewReader(strings.Repeat(strings.Repeat("x", bytes-1)+"\n", lines)), NewLogFile(data, "s"))
+		if took, least := time.Since(began), time.Second*lines*bytes/stderrRate-time.Second; took < least {
+			t.Errorf("read in %v, at least %v is due", took, least)
+		}
+	})
+}
