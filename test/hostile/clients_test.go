@@ -74,10 +74,7 @@ func own(keys map[string]any) map[string]any {
 }
 
 func visitWith(r *router, load *honest, attack func(*visit)) {
-	load.one("before the attack")
-	if r.t.Failed() {
-		return
-	}
+	load.begin()
 	before := r.settle()
 	d := lasts(r.t, 300*time.Millisecond)
 	ctx, cancel := context.WithTimeout(context.Background(), d)

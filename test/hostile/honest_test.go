@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // lastsVariable says how long all cases take together; by default each takes about a second.
@@ -63,19 +64,28 @@ func (h *honest) work(ctx context.Context) {
 	all.Wait()
 }
 
+// begin waits until the server has started, which a busy machine delays.
+func (h *honest) begin() {
+	mcptest.WaitFor(h.t, "the honest server's first answer", func() bool { return h.fault("before the attack") == "" })
+}
+
 // one makes a call and checks its answer.
 func (h *honest) one(message string) {
+	if fault := h.fault(message); fault != "" {
+		h.t.Error(fault)
+	}
+}
+
+// fault makes a call, and says what is wrong with its answer; "" for nothing.
+func (h *honest) fault(message string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	arguments := fmt.Sprintf(`{"message":%q}`, message)
 	result, err := h.call(ctx, "honest__echo", json.RawMessage(arguments))
-	if err != nil {
-		h.t.Errorf("an honest call: %v", err)
-		return
+	if text, isError := textOf(result); err == nil && !isError && text == arguments {
+		return ""
 	}
-	if text, isError := textOf(result); isError || text != arguments {
-		h.t.Errorf("an honest call: %.500s, want %s", result, arguments)
-	}
+	return fmt.Sprintf("an honest call: %.500s, %v, want %s", result, err, arguments)
 }
 
 // textOf returns the text of a CallToolResult.

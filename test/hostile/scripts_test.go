@@ -174,7 +174,7 @@ func TestHostileScriptsOfClients(t *testing.T) {
 		"profiles": map[string]any{"default": map[string]any{"scripts": true}}, "scripts": map[string]any{"cpu": "300ms", "timeout": "30s"},
 	}))
 	load := r.honestLoad()
-	load.one("before the scripts")
+	load.begin()
 	ctx, over := context.WithCancel(context.Background())
 	var honest, hostile sync.WaitGroup
 	honest.Go(func() { load.work(ctx) })
