@@ -40,7 +40,8 @@ var ofClients = []string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "XDG_SESSION_
 type Base struct {
 	all   func() map[string]string // asks the login shell once
 	names []string                 // of its variables
-	left  map[string]string        // variables of the client that has started this process, which no server gets
+
+	Left map[string]string // variables of the client that has started this process, which servers do not get
 }
 
 // Settle makes the environment of this process the one that servers get, which does not depend on the client that has
@@ -51,7 +52,7 @@ type Base struct {
 // Without an answer of the shell within 5 seconds, its last answer counts. Without one, and on Windows, the environment stays
 // as it is.
 func Settle(ctx context.Context, dataDir string, isShared bool) *Base {
-	b := &Base{all: sync.OnceValue(func() map[string]string { return askShell(ctx) }), left: make(map[string]string)}
+	b := &Base{all: sync.OnceValue(func() map[string]string { return askShell(ctx) }), Left: make(map[string]string)}
 	if runtime.GOOS == "windows" {
 		return b
 	}
@@ -68,7 +69,7 @@ func Settle(ctx context.Context, dataDir string, isShared bool) *Base {
 		name, value, _ := strings.Cut(variable, "=")
 		if _, ok := base[name]; !ok && isShared && passes(ofClients, name) {
 			os.Unsetenv(name)
-			b.left[name] = value
+			b.Left[name] = value
 		}
 	}
 	for name, value := range base {
@@ -77,11 +78,10 @@ func Settle(ctx context.Context, dataDir string, isShared bool) *Base {
 	return b
 }
 
-// Lookup returns the value of a variable that this process does not have: the login shell's, else of the client that has started it.
+// Lookup returns the login shell's value of a variable that this process does not have.
 func (b *Base) Lookup(name string) (value string, ok bool) {
 	if reserved(name) || !slices.Contains(b.names, name) {
-		value, ok = b.left[name]
-		return value, ok
+		return "", false
 	}
 	value, ok = b.all()[name]
 	return value, ok
