@@ -40,8 +40,7 @@ var ofClients = []string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "XDG_SESSION_
 type Base struct {
 	all   func() map[string]string // asks the login shell once
 	names []string                 // of its variables
-
-	Left map[string]string // variables of the client that has started this process, which servers do not get
+	Left  map[string]string        // variables of the client that has started this process, which servers do not get
 }
 
 // Settle makes the environment of this process the one that servers get, which does not depend on the client that has
