@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 #
-#   docker build -t metarouter .                     the program alone: 36 MB, for remote and bundled servers
+#   docker build -t metarouter .                     the program alone: 57 MB, for remote and bundled servers
 #   docker build -t metarouter:node --target node .  with Node and uv, for servers that npx and uvx start
 #
 # Over HTTP. Clients need a token, because a container's clients come from other addresses

@@ -48,9 +48,9 @@ func nodeKey(out *console.Console) error {
 	if err != nil {
 		return console.Usage(err)
 	}
-	key, err := clusternode.Public(file)
+	id, err := clusternode.OpenIdentity(file)
 	if err == nil {
-		out.Say("%s", key)
+		out.Say("%s", id.Key())
 	}
 	return err
 }

@@ -11,10 +11,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 )
-
-// transport is the transport of servers of other nodes in [status.Status].
-const transport = "cluster"
 
 // A spec says which server of another node a name stands for, and how it is called. Specs can be compared.
 type spec struct {
@@ -26,7 +24,7 @@ type spec struct {
 // entry returns the entry of the server for the handler.
 func (s spec) entry(name string) config.Server {
 	return config.Server{
-		Name: name, Transport: transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
+		Name: name, Transport: status.ByCluster, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
 		Validate: s.Terms.Validate, Retry: s.Terms.Retry,
 	}
 }

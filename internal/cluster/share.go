@@ -110,7 +110,7 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 // of gateways, which trusted nodes may pass on to each router that serves others.
 func (m *member) shares(server string) bool {
 	if server == "" {
-		return !m.node.options.UseOnly
+		return m.node.options.Host != nil && !m.node.options.UseOnly
 	}
 	announced := slices.ContainsFunc(m.directory.Own(), func(s directory.Server) bool { return s.Name == server })
 	return announced && m.rules.Load().share.match(server)

@@ -31,7 +31,7 @@ func (m *member) status() []status.Status {
 	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
 		k := m.remotes[name].known
 		s := status.Status{
-			Name: name, State: m.state(k), Transport: transport, LastError: k.problem, Since: k.since, ProtocolVersion: k.info.ProtocolVersion,
+			Name: name, State: m.state(k), Transport: status.ByCluster, LastError: k.problem, Since: k.since, ProtocolVersion: k.info.ProtocolVersion,
 		}
 		if k.learned() {
 			s.Era = k.info.Era()

@@ -49,15 +49,6 @@ func OpenIdentity(path string) (*Identity, error) {
 	return &Identity{path, string(public), private}, nil
 }
 
-// Public returns the public key of the node with the key file at path, as [OpenIdentity] does.
-func Public(path string) (string, error) {
-	id, err := OpenIdentity(path)
-	if err != nil {
-		return "", err
-	}
-	return id.public, nil
-}
-
 func read(path string) ([]byte, error) {
 	if err := errors.Join(safefile.Unshared(path), safefile.OwnersOnly(path)); err != nil {
 		return nil, err

@@ -40,17 +40,18 @@ var ofClients = []string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "XDG_SESSION_
 type Base struct {
 	all   func() map[string]string // asks the login shell once
 	names []string                 // of its variables
+	Left  map[string]string        // variables of the client that has started this process, which servers do not get
 }
 
 // Settle makes the environment of this process the one that servers get, which does not depend on the client that has
-// started it. The safe variables of [Environment] are the login shell's, if it sets them, and the locale is no one
-// else's. PATH has the login shell's folders, then those that this process had besides. All other variables stay. The
-// safe variables are remembered in dataDir until the shell's files change; "" remembers nothing.
+// started it. The safe variables of [Environment] are the login shell's, if it sets them; for a process that others share,
+// the locale and the time zone are no one else's. PATH has the login shell's folders, then those that this process had besides.
+// All other variables stay. The safe variables are remembered in dataDir until the shell's files change; "" remembers nothing.
 //
 // Without an answer of the shell within 5 seconds, its last answer counts. Without one, and on Windows, the environment stays
 // as it is.
-func Settle(ctx context.Context, dataDir string) *Base {
-	b := &Base{all: sync.OnceValue(func() map[string]string { return askShell(ctx) })}
+func Settle(ctx context.Context, dataDir string, isShared bool) *Base {
+	b := &Base{all: sync.OnceValue(func() map[string]string { return askShell(ctx) }), Left: make(map[string]string)}
 	if runtime.GOOS == "windows" {
 		return b
 	}
@@ -64,9 +65,10 @@ func Settle(ctx context.Context, dataDir string) *Base {
 	shells := program.Folders(base["PATH"])
 	base["PATH"] = program.Join(append(shells, slices.DeleteFunc(ours, func(folder string) bool { return slices.Contains(shells, folder) })...))
 	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		if _, ok := base[name]; !ok && passes(ofClients, name) {
+		name, value, _ := strings.Cut(variable, "=")
+		if _, ok := base[name]; !ok && isShared && passes(ofClients, name) {
 			os.Unsetenv(name)
+			b.Left[name] = value
 		}
 	}
 	for name, value := range base {

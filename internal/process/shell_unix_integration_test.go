@@ -41,7 +41,7 @@ func TestSettle(t *testing.T) {
 	shell := filepath.Join(home, "shell")
 	write(shell, "#!/bin/sh\necho 'Welcome!'\necho x >> "+asked+"\n[ ! -e "+home+"/busy ] || exit 1\n. "+home+"/.profile\nexec /bin/sh -c \"$2\"\n")
 	write(filepath.Join(home, ".profile"), "export PATH=/shells:/usr/bin LC_TIME=sv TOKEN_OF_SHELL='two\nlines'\n")
-	terminal := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/shells:/terminals", "LANG": "de", "LC_TIME": "de", "TERM": "xterm", "OTHER": "o"}
+	terminal := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/shells:/terminals", "LANG": "de", "LC_TIME": "de", "LC_NAME": "de", "TERM": "xterm", "OTHER": "o"}
 	menu := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/menus", "XDG_RUNTIME_DIR": "/run/me"}
 
 	for _, tt := range []struct {
@@ -53,7 +53,7 @@ func TestSettle(t *testing.T) {
 		{menu, "/shells:/usr/bin:/menus", map[string]string{"XDG_RUNTIME_DIR": "/run/me"}},
 	} {
 		setEnviron(t, tt.client)
-		base := Settle(t.Context(), data)
+		base := Settle(t.Context(), data, true)
 		want := map[string]string{"HOME": home, "SHELL": shell, "PATH": tt.path, "LC_TIME": "sv"}
 		maps.Copy(want, tt.also)
 		got := make(map[string]string)
@@ -72,6 +72,7 @@ func TestSettle(t *testing.T) {
 		if value, ok := base.Lookup("TOKEN_OF_SHELL"); !ok || value != "two\nlines" {
 			t.Errorf("the shell's variable is %q, %t", value, ok)
 		}
+		expect.Equal(t, base.Left["LC_NAME"], tt.client["LC_NAME"], "the client's variable")
 	}
 	times := func() int {
 		said, _ := os.ReadFile(asked)
@@ -86,7 +87,7 @@ func TestSettle(t *testing.T) {
 	write(filepath.Join(home, ".profile"), "export PATH=/edited\n")
 	expect.OK(t, os.Chtimes(filepath.Join(home, ".profile"), time.Time{}, time.Unix(1, 0)))
 	setEnviron(t, menu)
-	if Settle(t.Context(), data); os.Getenv("PATH") != "/edited:/menus" || times() != 3 {
+	if Settle(t.Context(), data, true); os.Getenv("PATH") != "/edited:/menus" || times() != 3 {
 		t.Errorf("after an edit, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())
 	}
 
@@ -94,7 +95,7 @@ func TestSettle(t *testing.T) {
 	write(busy, "")
 	write(filepath.Join(home, ".zshenv"), "") // so that it is asked again
 	setEnviron(t, menu)
-	if Settle(t.Context(), data); os.Getenv("PATH") != "/edited:/menus" || times() != 4 {
+	if Settle(t.Context(), data, true); os.Getenv("PATH") != "/edited:/menus" || times() != 4 {
 		t.Errorf("without an answer, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())
 	}
 	expect.OK(t, os.Remove(filepath.Join(data, "environment.json")))
@@ -113,7 +114,7 @@ func TestSettle(t *testing.T) {
 			expect.OK(t, err)
 			expect.OK(t, os.WriteFile(record, said, 0o600))
 		}
-		if Settle(t.Context(), data); os.Getenv("PATH") != tt.path {
+		if Settle(t.Context(), data, true); os.Getenv("PATH") != tt.path {
 			t.Errorf("PATH is %s, want %s", os.Getenv("PATH"), tt.path)
 		}
 		os.Remove(busy)
@@ -121,9 +122,13 @@ func TestSettle(t *testing.T) {
 	if times() != 6 {
 		t.Errorf("the shell was asked %d times", times())
 	}
+	setEnviron(t, terminal)
+	if Settle(t.Context(), data, false); os.Getenv("LC_NAME") != "de" {
+		t.Error("a router that no client has started has lost its own locale")
+	}
 	setEnviron(t, map[string]string{"HOME": home, "SHELL": "/bin/false", "PATH": "/menus", "LANG": "de"})
 	before := os.Environ()
-	if Settle(t.Context(), data); !slices.Equal(os.Environ(), before) {
+	if Settle(t.Context(), data, true); !slices.Equal(os.Environ(), before) {
 		t.Errorf("without a shell the environment became %q", os.Environ())
 	}
 }

@@ -82,11 +82,11 @@ func (c *Console) HasReader() bool {
 	return !tells || w.HasReader()
 }
 
-// Results returns where results of tools are written: to a person as text, to a program as
-// the server's bytes.
+// Results returns where results of tools are written: to a person as text, without our own control sequences too, and to a
+// program as the server's bytes.
 func (c *Console) Results() io.Writer {
 	if IsTerminal(c.Streams[1]) {
-		return c.Out
+		return plain.NewWriter(c.written, nil)
 	}
 	return c.Raw
 }

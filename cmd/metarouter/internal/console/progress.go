@@ -52,9 +52,4 @@ func Until(at, now time.Time) string {
 }
 
 // Lines joins lines, each with its end.
-func Lines(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	return strings.Join(lines, "\n") + "\n"
-}
+func Lines(lines []string) string { return strings.Join(lines, "\n") + "\n" }

@@ -1,6 +1,10 @@
 package console
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +58,22 @@ func TestWidth(t *testing.T) {
 
 func TestPlainTerminal(t *testing.T) {
 	expect.Equal(t, isPlain(nil, func(string) string { return "dumb" }), true, "TERM=dumb is plain")
+}
+
+// A tool's result has no control sequence on a terminal, and none that we write ourselves.
+func TestResultsOnATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil || !IsTerminal(terminal) {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	defer terminal.Close()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	var shown bytes.Buffer
+	c := New(nil, terminal, io.Discard)
+	c.written.w = &shown
+	fmt.Fprint(c.Results(), "\x1b[2mfaint\x1b[0m \x1b[32m✓\x1b[0m")
+	expect.Equal(t, shown.String(), "faint ✓", "the result")
 }
 
 func TestElapsed(t *testing.T) {

@@ -61,10 +61,11 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 	return o
 }
 
-// Settle makes the environment of this process the one in which servers run, and returns the configuration as it is there:
-// variables that this process lacks are the login shell's.
-func (r *Runner) Settle(ctx context.Context, c config.Config) config.Config {
-	r.base = serverprocess.Settle(ctx, r.Files.Data)
+// Settle makes the environment of this process the one in which servers run, which depends less on the process that has started
+// this one if clients share them. It returns the configuration as it is there: variables that this process lacks are the login shell's.
+func (r *Runner) Settle(ctx context.Context, c config.Config, areShared bool) config.Config {
+	r.base = serverprocess.Settle(ctx, r.Files.Data, areShared)
+	lend(c.With(secret.LookupEnv), func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok }) // c has them
 	return r.Complete(c)
 }
 
@@ -100,7 +101,7 @@ func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Conte
 	if err != nil {
 		return err
 	}
-	if c = r.Settle(ctx, c); r.Secrets {
+	if c = r.Settle(ctx, c, false); r.Secrets {
 		c = supervisor.WithSecrets(ctx, c, r.Guard(), log)
 	}
 	if !r.Quiet {

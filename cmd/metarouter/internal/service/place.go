@@ -50,9 +50,14 @@ func (p *place) lookup(name string) (value string, ok bool) {
 // reports whether there are some of those: then the configuration is to be read again.
 func (p *place) lend() (needed bool) {
 	serverprocess.Adopt(p.variables)
-	for _, s := range p.router.Configured().Servers {
+	return lend(p.router.Configured(), p.lookup)
+}
+
+// lend gives this process variables that a server of the configuration lacks to start, and reports whether there are some.
+func lend(c config.Config, lookup func(name string) (value string, ok bool)) (needed bool) {
+	for _, s := range c.Servers {
 		for _, name := range s.Variables {
-			value, ok := p.lookup(name)
+			value, ok := lookup(name)
 			if _, has := secret.LookupEnv(name); ok && !has && s.Misconfigured != "" {
 				os.Setenv(name, value)
 				needed = true

@@ -68,3 +68,20 @@ func TestVariants(t *testing.T) {
 		t.Errorf("the entry inherits %q and has %q, and the router's has %q", in.InheritEnv, in.Env, c.Servers[5].Env)
 	}
 }
+
+// A process that clients share keeps a variable of the first client only if a server can't start without it.
+func TestLend(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ".mcp.json")
+	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"needs": {"command": "x", "args": ["${TEST_NEEDED}"]}, "may": {"command": "x", "args": ["${TEST_SPARE:-none}"]}}}`), 0o600))
+	t.Setenv("TEST_NEEDED", "") // which is put back
+	os.Unsetenv("TEST_NEEDED")
+	c, err := config.Load(file)
+	expect.OK(t, err)
+	theirs := func(name string) (string, bool) { return "theirs", true }
+	if !lend(c, theirs) || os.Getenv("TEST_NEEDED") != "theirs" || os.Getenv("TEST_SPARE") != "" {
+		t.Errorf("it has %q and %q", os.Getenv("TEST_NEEDED"), os.Getenv("TEST_SPARE"))
+	}
+	if c = c.With(os.LookupEnv); c.Servers[0].Misconfigured != "" || lend(c, theirs) {
+		t.Errorf("it lacks one still: %+v", c.Servers[0])
+	}
+}

@@ -149,7 +149,7 @@ func Serve(ctx context.Context, local *Runner, f Flags) error {
 // serve serves clients in this process. in and out are the streams of the client over stdio.
 func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer) error {
 	terms := p.terms(c.Files)
-	s := p.newService(p.Settle(ctx, c))
+	s := p.newService(p.Settle(ctx, c, false))
 	reachable := make(chan struct{}) // closed once commands and clients over stdio find this router
 	if known := len(s.config.Problems); p.flags.OverHTTP {
 		s.secrets = secretsOf(ctx, p.Guard(), p.log)

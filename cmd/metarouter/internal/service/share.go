@@ -70,7 +70,7 @@ type sharing struct {
 	joiner  daemon.Joiner
 	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
 	since   time.Time                      // when the last shared router began to serve
-	lost    int                            // shared routers that have ended in a short time
+	lost    int                            // shared routers that have ended in a short time, or have let no client in
 	alone   chan error                     // gets how the service of this process has ended; nil without one
 }
 
@@ -81,7 +81,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 	if err != nil {
 		return err
 	}
-	s := &sharing{process: p, c: c, since: time.Now()}
+	s := &sharing{process: p, c: c}
 	s.joiner = daemon.Joiner{
 		Sockets: daemon.SocketsOf(p.Files.Data, c.Files),
 		Terms:   p.terms(c.Files),
@@ -134,6 +134,9 @@ func (s *sharing) connect(ctx context.Context, left bool) (daemon.Conn, error) {
 		return nil, cmp.Or(err, errClientLeft)
 	}
 	if s.session.Swap(nil) != nil {
+		if time.Since(s.since) > aWhile {
+			s.lost = 0
+		}
 		s.noteLost(daemon.ErrLost, left)
 	}
 	for s.lost < maxLost {
@@ -176,9 +179,7 @@ func (s *sharing) noteLost(err error, left bool) (usable bool) {
 	} else {
 		s.log.Warn("the shared router has ended; another takes over", zap.Error(err))
 	}
-	if s.lost++; time.Since(s.since) > aWhile {
-		s.lost = 0
-	}
+	s.lost++
 	now, usable, err := s.Files.Read(s.c.Files, s.named)
 	if usable = usable && err == nil; usable { // else a shared router keeps the old text, too
 		s.c = now
@@ -215,7 +216,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	if home, err := os.UserHomeDir(); err == nil {
 		_ = os.Chdir(home) // else the first client's folder stays in use
 	}
-	s := p.newService(p.Settle(ctx, c))
+	s := p.newService(p.Settle(ctx, c, true))
 	s.listeners = []listener{func(ctx context.Context, r *adapter.Router, m *server.Servers) error {
 		h := s.host(terms, r, m, &lines)
 		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(console.Failed) }) }

@@ -6,6 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -28,4 +32,23 @@ func TestPauseAfter(t *testing.T) {
 			t.Error("a client that has left waits")
 		}
 	})
+}
+
+// Routers that let no client in count, also after one that has served for long.
+func TestRoutersThatEndAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		served time.Duration
+		lost   int // routers, with the one that has served
+	}{{time.Second, maxLost}, {time.Hour, 1}} {
+		s := &sharing{process: &process{Runner: &Runner{Files: &configfile.Source{}}, log: zap.NewNop(), named: true}, lost: maxLost - 1, since: time.Now().Add(-tt.served)}
+		s.session.Store(new(daemon.Session))
+		_, err := s.connect(ctx, false)
+		if err == nil || s.lost != tt.lost {
+			t.Errorf("after one that has served %v, %d are lost, %v; want %d", tt.served, s.lost, err, tt.lost)
+		}
+		s.noteLost(daemon.ErrLost, false)
+		expect.Equal(t, s.lost, tt.lost+1, "after another one")
+	}
 }

@@ -167,6 +167,11 @@ func TestServeTLS(t *testing.T) {
 	if entry := logs.All()[0]; !strings.HasPrefix(entry.ContextMap()["url"].(string), "https://127.0.0.1:") {
 		t.Errorf("logged %v", entry.ContextMap())
 	}
+	var health strings.Builder // as the image asks for it, which does not know of TLS
+	expect.OK(t, CheckHealth(t.Context(), "http://"+w.bound()+"/health", &health))
+	if !strings.Contains(health.String(), `"status":"ok"`) {
+		t.Errorf("its health is %s", &health)
+	}
 	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if conn, err := tls.Dial("tcp", w.bound(), old); err == nil {
 		conn.Close()

@@ -129,7 +129,7 @@ func Decode(cluster, key, router string, value []byte, trusted bool) (*Announcem
 		return nil, fmt.Errorf("it has version %d, and only version %d is read; run the same major version of metarouter on all nodes", a.Protocol, Protocol)
 	case a.Cluster != cluster || a.Key != key || a.Router != router:
 		return nil, errors.New("it is for another cluster, node or router")
-	case !IsNodeName(a.Node) || !isText(a.Version, maxText) || !isText(a.Instance, maxText) || strings.ContainsAny(a.Instance, " .*>"):
+	case !IsNodeName(a.Node) || !isText(a.Version, maxText) || a.Instance == "" || !isText(a.Instance, maxText) || strings.ContainsAny(a.Instance, " .*>"):
 		return nil, errors.New("it has no valid name, version or instance")
 	}
 	if !trusted {

@@ -64,6 +64,7 @@ func TestDecode(t *testing.T) {
 		"of another router":        with(func(a *Announcement) { a.Router = "S" }),
 		"with a bad name":          with(func(a *Announcement) { a.Node = "Box!" }),
 		"with a subject for pings": with(func(a *Announcement) { a.Instance = "I.>" }),
+		"that no ping reaches":     with(func(a *Announcement) { a.Instance = "" }),
 	} {
 		if got, err := Decode("office", id.Key(), "R", bad, true); err == nil {
 			t.Errorf("an announcement %s is read: %+v", name, got)

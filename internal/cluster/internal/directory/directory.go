@@ -34,9 +34,10 @@ type Options struct {
 	Load func() []byte // what is put for the load of this router
 
 	// Announced and Loaded get the values of other routers and this one, one after the other. stored
-	// values may be old: the watch of the bucket has just begun.
-	Announced, Loaded func(key, router string, value []byte, stored bool)
-	Log               *zap.Logger
+	// values may be old: the watch of the bucket has just begun. put is the time by the clock of NATS.
+	Announced func(key, router string, value []byte, stored bool)
+	Loaded    func(key, router string, value []byte, stored bool, put time.Time)
+	Log       *zap.Logger
 }
 
 // A Directory puts the values of a router and watches the values of others. Its methods may be called by

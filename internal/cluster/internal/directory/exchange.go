@@ -273,7 +273,7 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	case kind == "node":
 		d.options.Announced(key, router, e.Value(), stored)
 	case kind == "load":
-		d.options.Loaded(key, router, e.Value(), stored)
+		d.options.Loaded(key, router, e.Value(), stored, e.Created())
 	}
 }
 

@@ -70,12 +70,13 @@ func (l *Link) words(err error) string {
 	var network *net.OpError
 	var alert tls.AlertError
 	var lookup *net.DNSError
+	var waiting net.Error
 	switch {
 	case errors.As(err, &lookup) && lookup.IsNotFound:
 		return "no computer is called " + short(lookup.Name) + `; correct "urls", or check the network (VPN, DNS)`
 	case errors.Is(err, nats.ErrNoServers), errors.As(err, &network) && network.Op == "dial":
 		return "no NATS server answers at " + l.addresses() + `; start one there, or correct "urls"`
-	case isTimeout(err):
+	case errors.Is(err, nats.ErrTimeout), errors.As(err, &waiting) && waiting.Timeout(): // a server of another protocol waits for us to speak first
 		return "the computer at " + l.addresses() + ` does not answer as a NATS server; correct the port in "urls", or look at the firewall`
 	case errors.Is(err, nats.ErrAuthorization):
 		if l.options.Config.Creds != "" {
@@ -104,13 +105,6 @@ func (l *Link) words(err error) string {
 		return "the NATS server did not answer for some seconds"
 	}
 	return short(l.masked.clean(strings.TrimPrefix(err.Error(), "nats: ")))
-}
-
-// isTimeout reports whether no answer came in time. A server of another protocol waits for us to
-// speak first.
-func isTimeout(err error) bool {
-	var network net.Error
-	return errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) && network.Timeout()
 }
 
 // addresses returns the URLs of the configuration without credentials.

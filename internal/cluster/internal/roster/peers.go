@@ -56,12 +56,7 @@ func (p *Peer) rank() (n int) {
 func (r *Roster) Unproven() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range r.routers {
-		if one.state == unproven {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(r.routers)), func(one *router) bool { return one.state == unproven })
 }
 
 // Load returns how a server of a router is, and how many loads of the router have come; zero values

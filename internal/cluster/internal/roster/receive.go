@@ -47,26 +47,32 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	r.edited()
 }
 
-// Loaded takes the load of a router.
-func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
+// Loaded takes the load of a router. A stored one says when the router lived: at put, if that clock is not ahead of ours.
+func (r *Roster) Loaded(key, token string, value []byte, stored bool, put time.Time) {
 	if len(value) > maxLoad {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
+	seen := time.Now()
+	if stored && put.Before(seen) {
+		seen = put
+	}
 	if !r.options.Trusted(key) {
-		if o := r.others[key]; o != nil && !stored {
-			o.LastSeen = now
+		if o := r.others[key]; o != nil {
+			o.LastSeen = seen
 		}
 		return
 	}
 	one := r.routers[stream.Address{Key: key, Router: token}]
+	if one != nil && stored && one.state == unproven {
+		one.LastSeen = seen
+	}
 	if one == nil || stored {
 		return
 	}
 	one.count++
-	r.lives(one, now)
+	r.lives(one, seen)
 	var load Load
 	if json.Unmarshal(value, &load) != nil || len(load.Servers) > directory.MaxServers {
 		return
@@ -109,7 +115,8 @@ func (r *Roster) note(o Other) {
 	if before == nil && len(r.others) >= maxOthers {
 		return
 	}
-	o.LastSeen = time.Now()
+	o.noted = time.Now()
+	o.LastSeen = o.noted
 	r.others[o.Key] = &o
 	if before == nil || before.Node != o.Node {
 		r.changed.Notify()

@@ -105,6 +105,7 @@ type ServerLoad struct {
 type Other struct {
 	Key, Node, Version string
 	LastSeen           time.Time
+	noted              time.Time // when its announcement came
 }
 
 // New returns a Roster without routers.
@@ -143,7 +144,7 @@ func (r *Roster) check() {
 		}
 		quiet := now.Sub(one.LastSeen)
 		switch {
-		case one.state == dead && quiet > keep:
+		case one.state == dead && min(quiet, now.Sub(one.pinged)) > keep: // a stored one may have been quiet before
 			r.remove(one.Address)
 		case one.state == dead:
 		case one.token != "" && now.Sub(one.pinged) < pingWait:
@@ -162,7 +163,7 @@ func (r *Roster) check() {
 		}
 	}
 	for key, o := range r.others {
-		if now.Sub(o.LastSeen) > keep {
+		if min(now.Sub(o.LastSeen), now.Sub(o.noted)) > keep {
 			delete(r.others, key)
 			r.changed.Notify()
 		}

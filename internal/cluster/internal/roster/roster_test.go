@@ -83,7 +83,7 @@ func (n *node) value() []byte {
 }
 
 func (w *world) announce(n *node, stored bool) { w.Announced(n.a.Key, n.a.Router, n.value(), stored) }
-func (w *world) load(n *node)                  { w.Loaded(n.a.Key, n.a.Router, []byte("{}"), false) }
+func (w *world) load(n *node)                  { w.Loaded(n.a.Key, n.a.Router, []byte("{}"), false, time.Now()) }
 
 // alive returns the names of the nodes that are alive.
 func (w *world) alive() string {
@@ -160,9 +160,15 @@ func TestStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		live, gone, silent, busy := w.node("live", true), w.node("gone", true), w.node("silent", true), w.node("busy", true)
-		for _, n := range []*node{live, gone, silent, busy} {
+		last := time.Now().Add(-time.Hour) // when each has put its last load
+		rogue := w.node("rogue", false)
+		for _, n := range []*node{live, gone, silent, busy, rogue} {
+			put := last
+			if n == silent { // a clock that is ahead keeps no router from being settled
+				put = time.Now().Add(time.Hour)
+			}
 			w.announce(n, true)
-			w.Loaded(n.a.Key, n.a.Router, []byte("{}"), true)
+			w.Loaded(n.a.Key, n.a.Router, []byte("{}"), true, put)
 		}
 		w.expect("")
 		w.load(busy)
@@ -184,6 +190,26 @@ func TestStored(t *testing.T) {
 		synctest.Wait()
 		if w.Unproven() {
 			t.Error("the silent router is not settled")
+		}
+		for _, p := range w.Peers() {
+			if p.LastSeen.Equal(last) != (p.Name == "gone") || p.LastSeen.After(time.Now()) {
+				t.Errorf("%s was seen at %v", p.Name, p.LastSeen)
+			}
+		}
+		if others := w.Others(); len(w.Peers()) != 4 || len(others) != 1 || !others[0].LastSeen.Equal(last) {
+			t.Errorf("%d peers and %+v", len(w.Peers()), others)
+		}
+		for _, n := range []*node{busy, gone, rogue} { // two of them are back
+			w.load(n)
+		}
+		w.expect("busy gone live")
+		if others := w.Others(); !others[0].LastSeen.Equal(time.Now()) {
+			t.Errorf("%+v", others)
+		}
+		time.Sleep(keep + time.Minute)
+		w.expect("")
+		if peers, others := w.Peers(), w.Others(); len(peers)+len(others) > 0 {
+			t.Errorf("they are remembered: %+v, %+v", peers, others)
 		}
 	})
 }
@@ -279,7 +305,7 @@ func TestLoads(t *testing.T) {
 	address := stream.Address{Key: box.a.Key, Router: "R"}
 	w.announce(box, false)
 	changed := w.Changed()
-	w.Loaded(box.a.Key, "R", []byte(`{"servers":{"gpu":{"state":"failed","calls":2,"waiting":1}}}`), false)
+	w.Loaded(box.a.Key, "R", []byte(`{"servers":{"gpu":{"state":"failed","calls":2,"waiting":1}}}`), false, time.Now())
 	if load, count := w.Load(address, "gpu"); load != (ServerLoad{"failed", 2, 1}) || count != 1 {
 		t.Error(load, count)
 	}
@@ -290,7 +316,7 @@ func TestLoads(t *testing.T) {
 	}
 	changed = w.Changed()
 	for _, text := range []string{`{"servers":{"gpu":{"state":"failed","calls":3}}}`, `[`, strings.Repeat(" ", maxLoad) + "{}"} {
-		w.Loaded(box.a.Key, "R", []byte(text), false)
+		w.Loaded(box.a.Key, "R", []byte(text), false, time.Now())
 	}
 	if load, count := w.Load(address, "gpu"); load.Calls != 3 || count != 3 {
 		t.Error(load, count)
