@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -16,7 +17,7 @@ import (
 // tool. A profile is a name, a union such as "dev|ops" (one of them must allow the tool), or "@read"
 // (all but the tools that may write). Without a choice, the profile "default" applies if it exists.
 func (r *Router) Scope(chosen ...string) *View {
-	return scoped{r, scope.New(whole{r.current, r.registry}, chosen...)}.view()
+	return scoped{r, scope.New(whole{r.current, r.registry}, slices.Clone(chosen)...)}.view()
 }
 
 // whole is the router as [scope.New] needs it.

@@ -156,7 +156,11 @@ func (s *services) logFailure(err error) {
 // reconcile updates the catalog and the replicas for calls. s.mu must be held.
 func (s *services) reconcile(ctx context.Context) error {
 	before, next := s.grouping(), s.group()
-	s.logProblems(before, next)
+	for _, server := range slices.Sorted(maps.Keys(next.problems)) {
+		if problem := next.problems[server]; problem != before.problems[server] {
+			s.log.Warn("a server of another node is not used as the service that its entry names", zap.String("server", server), zap.String("reason", problem))
+		}
+	}
 	if len(s.known) == 0 {
 		s.now.Store(nil)
 	} else {
@@ -186,14 +190,6 @@ func (s *services) reconcile(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-func (s *services) logProblems(before, next *grouping) {
-	for _, server := range slices.Sorted(maps.Keys(next.problems)) {
-		if problem := next.problems[server]; problem != before.problems[server] {
-			s.log.Warn("a server of another node is not used as the service that its entry names", zap.String("server", server), zap.String("reason", problem))
-		}
-	}
 }
 
 // group returns the replicas, and the lists that the catalog is to have. s.mu must be held.

@@ -51,11 +51,13 @@ func (a administration) Turn(ctx context.Context, server string, on bool) error 
 			return false
 		case status.Disabled:
 			return !on
+		case status.Stopped: // with the router
+			return true
 		}
 		return on
 	}, nil)
 	switch last.State {
-	case status.Failed, status.NeedsAuth, status.Restarting:
+	case status.Failed, status.NeedsAuth, status.Restarting, status.Stopped:
 		return &status.UnavailableError{Server: server, State: last.State, Reason: last.LastError}
 	}
 	return context.Cause(ctx)

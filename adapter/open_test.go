@@ -42,6 +42,7 @@ func write(t *testing.T, path string, servers map[string]any) {
 func TestToolBehindPrefix(t *testing.T) {
 	c := config.Config{Servers: []config.Server{fake("s", "-tools", "echo")}}
 	c.Router.Gateway.Prefix = "gw."
+	c.Servers[0].StartTimeout = 0 // the default
 	r, err := Start(t.Context(), c, Options{})
 	expect.OK(t, err)
 	defer r.Close()
@@ -182,6 +183,23 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"builtin"}, {"builtin", "nothing"}, {"dance"}} {
 		if help(args) == nil {
 			t.Errorf("%q is done", args)
+		}
+	}
+}
+
+// A program that has no more edits may close their channel. After its end, a router turns no server off or on.
+func TestLastEdit(t *testing.T) {
+	r, edits := running(t, Options{}, fake("s"))
+	close(edits)
+	settled(t, r)
+	expect.OK(t, r.Await(t.Context(), "s"))
+	expect.Equal(t, len(r.Config().Servers), 1, "servers after the last edit")
+	expect.OK(t, r.Close())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, on := range []bool{false, true} {
+		if err := r.Turn(ctx, "s", on); err == nil || ctx.Err() != nil {
+			t.Errorf("turned %v: %v", on, err)
 		}
 	}
 }

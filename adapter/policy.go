@@ -46,18 +46,8 @@ func policies(servers []config.Server) map[string]execute.Policy {
 
 // setModes sets the modes of a policy by the keys "retry" and "validate".
 func setModes(p *execute.Policy, retry, validate string) {
-	switch retry {
-	case "never":
-		p.Retry = execute.NeverRetry
-	case "always":
-		p.Retry = execute.AlwaysRetry
-	}
-	switch validate {
-	case "warn":
-		p.Validate = execute.Warn
-	case "off":
-		p.Validate = execute.Off
-	}
+	p.Retry = map[string]execute.Retry{"never": execute.NeverRetry, "always": execute.AlwaysRetry}[retry]
+	p.Validate = map[string]execute.Validate{"warn": execute.Warn, "off": execute.Off}[validate]
 }
 
 // placeOf returns the folders and hosts where a server works: folders from its arguments and cwd,

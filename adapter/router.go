@@ -128,7 +128,7 @@ type Router struct {
 // Servers start once Run is called.
 func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
-	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit), scripts: newEngine(o.DataDir)}
+	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit), scripts: script.New(o.folder("scripts", "engine"))}
 	t := catalog.NewTagger(c.Router.Capabilities)
 	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, o.DataDir, o.Log)
 	logins := login.New(login.Options{
@@ -141,13 +141,13 @@ func New(c config.Config, o Options) *Router {
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins, notices: loginNotices{life: signal.NewLife()}}
 	r.members = newMembership(r)
 	r.sessions = sessions{r.supervisor, r.current, r.members}
-	r.sorting = &sorting{folder: vectorFolder(o), onDemand: o.OnDemand, log: o.Log}
+	r.sorting = &sorting{folder: o.folder("embeddings"), onDemand: o.OnDemand, log: o.Log}
 	r.sorting.adopt(c, t)
 	r.executor = execute.New(execute.Options{
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
 	r.selector = selector.New(r.registry, selector.Options{
-		Executor: r.executor, Vectors: encoder.OpenStore(encoder.Tool, vectorFolder(o)), Observer: o.Observer, Log: o.Log, EncodeTime: o.EncodeTime,
+		Executor: r.executor, Vectors: encoder.OpenStore(encoder.Tool, o.folder("embeddings")), Observer: o.Observer, Log: o.Log, EncodeTime: o.EncodeTime,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	r.View, r.administration = scoped{r, scope.Everything(whole{r.current, r.registry})}.view(), administration{r}
@@ -185,7 +185,11 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		started := r.current.load().file.Router
 		for {
 			select {
-			case c := <-edits:
+			case c, open := <-edits:
+				if !open {
+					edits = nil // no more come
+					continue
+				}
 				before, after := r.current.edit(c)
 				logEdit(r.options.Log, started, before, after)
 			case <-ctx.Done():
@@ -207,7 +211,6 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 
 // supply gives the supervisor each configuration that is in use.
 func supply(ctx context.Context, r *Router, configs chan<- config.Config) error {
-	r.members.follow(ctx, r.current.load().config.Router.Cluster)
 	tags := r.current.load().config.Router.Capabilities
 	for {
 		now := r.current.load()
@@ -297,10 +300,10 @@ func (r *Router) Close() error {
 	return r.selector.Close()
 }
 
-// vectorFolder is where vectors are kept; "" keeps nothing.
-func vectorFolder(o Options) string {
+// folder returns a folder below DataDir; "" keeps nothing.
+func (o Options) folder(names ...string) string {
 	if o.DataDir == "" {
 		return ""
 	}
-	return filepath.Join(o.DataDir, "embeddings")
+	return filepath.Join(append([]string{o.DataDir}, names...)...)
 }

@@ -174,7 +174,9 @@ func TestScopeFollows(t *testing.T) {
 	}
 	profiles := map[string]config.Profile{"work": {Servers: []string{"a"}, Arguments: fixed(`"acme"`)}}
 	r := stocked(t, profiles, "a", "b")
-	s := r.Scope("work")
+	chosen := []string{"work"}
+	s := r.Scope(chosen...)
+	chosen[0] = "other" // it is the caller's
 	first := s.Snapshot()
 	tool, _ := first.Tool("a:read_x")
 	const schema = `{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}`

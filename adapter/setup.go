@@ -1,11 +1,13 @@
 package adapter
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -35,6 +37,7 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 	s := &setup{file: file, config: file, byHand: make(map[string]byHand), replaced: make(chan struct{})}
 	s.config.Servers = slices.Clone(file.Servers)
 	for i, entry := range file.Servers {
+		s.config.Servers[i].StartTimeout = cmp.Or(entry.StartTimeout, 90*time.Second) // a program may have made the entry
 		if wish, ok := wishes[entry.Name]; ok && reflect.DeepEqual(wish.entry, entry) {
 			s.byHand[entry.Name] = wish
 			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off

@@ -51,6 +51,7 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 		if err := urls.CheckNATS(all); err != nil {
 			d.mistake(m.Name.StartOffset, `"urls" %v`, err)
 		}
+		c.URLs = all
 	}
 	d.objectAt(at, v, known)
 	return nil
@@ -97,34 +98,11 @@ func checkCluster(d *decoder, c *Config) {
 		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other; write both or neither`)
 	}
 	examineCluster(d, *in)
-	if _, ok := d.last[atCluster+".urls"]; ok {
-		setURLs(d, in)
-	} else {
+	if _, ok := d.last[atCluster+".urls"]; !ok {
 		d.warn(d.at(atCluster), `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
 		c.Router.Cluster, c.Router.clusterWithoutURLs = nil, in
 	}
 	warnOfCluster(d, *in, c.Servers)
-}
-
-// setURLs splits the texts of the URLs, and reports URLs that are not encrypted.
-func setURLs(d *decoder, c *Cluster) {
-	d.at(atCluster + ".urls")
-	said := d.last[atCluster+".urls"]
-	places := said.elements()
-	if said.member.Value.Value.Kind() == '"' {
-		places = []hujson.Value{said.member.Value}
-	}
-	texts := c.URLs
-	c.URLs = nil
-	for i, text := range texts {
-		all := splitURLs(text)
-		c.URLs = append(c.URLs, all...)
-		for _, u := range all {
-			if host, better, ok := urls.UnencryptedNATS(u); ok && c.TLS == (Cluster{}.TLS) {
-				d.warn(places[i].StartOffset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
-			}
-		}
-	}
 }
 
 // examineCluster looks at the files for connections to NATS.
@@ -147,6 +125,12 @@ func examineCluster(d *decoder, c Cluster) {
 func warnOfCluster(d *decoder, c Cluster, servers []Server) {
 	if at := d.at(atCluster); len(c.Share)+len(c.Use) > 0 && len(c.Trusted) == 0 {
 		d.warn(at, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)
+	}
+	at := d.at(atCluster + ".urls")
+	for _, u := range c.URLs {
+		if host, better, ok := urls.UnencryptedNATS(u); ok && c.TLS == (Cluster{}.TLS) {
+			d.warn(at, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
+		}
 	}
 	names := namesOf(servers)
 	d.at(atCluster + ".share")

@@ -72,6 +72,7 @@ func TestCluster(t *testing.T) {
 		{at + `, ` + at, nil, `error: "urls" is here twice`},
 		{at + `, "share": "a"`, nil, `error: "share" must be an array of strings`},
 		{at + `, "share": ["a", "[x"]`, nil, `error: "share[1]" must be a name or a pattern`},
+		{at + `, "share": ["a "]`, nil, `error: "share[0]" must be a name or a pattern without spaces around it`},
 		{at + `, "use": [1]`, nil, `error: "use[0]" must be a string`},
 		{at + `, "trusted": "` + keyA + `"`, nil, `error: "trusted" must be an array; write`},
 		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, nil, `error: "trusted[1]" is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},

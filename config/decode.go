@@ -103,10 +103,8 @@ const (
 func (d *reports) mistake(offset int, format string, args ...any) {
 	text := message(format, args...)
 	if d.effect != "" && d.name == "" {
-		mistake, fix, hasFix := strings.Cut(text, "; ")
-		if text = mistake + ", so " + d.effect; hasFix {
-			text += "; " + fix
-		}
+		mistake, fix := prose.Advice(text)
+		text = prose.Clauses(mistake+", so "+d.effect, fix)
 	}
 	if d.mistakes++; d.mistakes <= maxProblems {
 		d.report(severityError, offset, "%s", paste(text))

@@ -79,19 +79,14 @@ func entriesOf(d *decoder, r *Router) []entry {
 	return entries
 }
 
-// isBare reports whether the file is a map of servers without a root key.
+// isBare reports whether a file without a root key is a map of servers.
 func isBare(root *hujson.Object) bool {
-	found := false
-	for _, m := range root.Members {
-		if slices.Contains(roots, jsonc.Key(m)) {
-			return false
-		}
+	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool {
 		o, ok := m.Value.Value.(*hujson.Object)
-		found = found || ok && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
+		return ok && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
 			return slices.Contains([]string{"command", "url", "httpUrl", "serverUrl"}, jsonc.Key(m))
 		})
-	}
-	return found
+	})
 }
 
 // server decodes one entry of any dialect.
@@ -159,6 +154,13 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	s.Disabled, s.KeepStrays = s.Disabled || !keys.Enabled, !keys.KillStrays
 	s.Tools.Allow = append(s.Tools.Allow, keys.Include...)
 	s.Tools.Deny = append(s.Tools.Deny, append(keys.Exclude, keys.Off...)...)
+	for _, text := range s.Tools.Deny { // it may be as clients list the tools
+		for _, separator := range []string{"__", ":"} {
+			if own, ok := strings.CutPrefix(text, s.Name+separator); ok {
+				s.Tools.Deny = append(s.Tools.Deny, own)
+			}
+		}
+	}
 	s.URL = cmp.Or(keys.HTTPURL, keys.ServerURL, keys.URL)
 	if keys.HTTPURL != "" && s.Transport == "" && s.Command == "" {
 		s.Transport = StreamableHTTP // the meaning of Gemini's key

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -50,7 +51,7 @@ func (v variables) String() string {
 // fix returns the correction for the entry of a server.
 func (v variables) fix() string {
 	if len(v.prompts)+len(v.wrong) > 0 {
-		_, fix, _ := strings.Cut(v.String(), "; ")
+		_, fix := prose.Advice(v.String())
 		return fix
 	}
 	fix := `set %s where the client is started (programs that are started from the Dock or a menu do not see your shell's variables), or put it into a file and write "envFile": "that/file" into the entry`

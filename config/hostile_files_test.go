@@ -21,6 +21,7 @@ var hostile = map[string]string{
 	"keys":                      `{"mcpServers":{"a":{` + repeat(1_000_000, func(i int) string { return fmt.Sprintf(`"%x":0,`, i%4096) }) + `}}}`,
 	"unknown keys":              `{"metarouter":{` + repeat(190_000, func(i int) string { return fmt.Sprintf(`"tmeout%05x":0,`, i) }) + `}}`,
 	"misspelled keys":           `{"mcpServers":{"a":{` + repeat(190_000, func(i int) string { return fmt.Sprintf(`"comma%c%c":0,`, 'a'+i%26, 'a'+i/26%26) }) + `}}}`,
+	"keys near to a root":       `{` + repeat(1000, func(i int) string { return fmt.Sprintf(`"server%c%c":{},`, 'a'+i%26, 'a'+i/26%26) }) + repeat(190_000, func(i int) string { return fmt.Sprintf(`"_%d":0,`, i) }) + `"mcpServers":{}}`,
 	"elements":                  `{"mcpServers":{"a":{"args":[` + repeat(190_000, func(int) string { return `"",` }) + `]}}}`,
 	"variables":                 `{"mcpServers":{"a":{"env":{` + repeat(150_000, func(i int) string { return fmt.Sprintf(`"%d":"${V%d}",`, i, i) }) + `}}}}`,
 	"open references":           `{"mcpServers":{"a":{"command":"` + strings.Repeat("${", 2_000_000) + `}"}}}`,
@@ -57,7 +58,7 @@ func TestHostileFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".mcp.json")
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "unknown keys" {
+			if testing.Short() && name != "unknown keys" && name != "keys near to a root" {
 				t.Skip("large files")
 			}
 			write(t, path, text)

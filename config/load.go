@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -65,15 +66,7 @@ func (c Config) With(lookup func(name string) (string, bool)) Config {
 
 // ReadText is LoadText for the text of one file. The file at path need not exist; its stored scripts are read.
 func ReadText(path string, data []byte) (Config, error) {
-	return read(path, data, environment{asWritten: true})
-}
-
-func read(path string, data []byte, env environment) (Config, error) {
-	s, err := parse(path, data)
-	if err != nil {
-		return Config{}, err
-	}
-	return assemble([]source{s}, env)
+	return load([]string{path}, environment{asWritten: true, readFile: func(string) ([]byte, error) { return data, nil }})
 }
 
 // Parse parses a file of any size, and returns the key under which it has its servers, or "" if they are in the
@@ -215,6 +208,7 @@ type source struct {
 	root *hujson.Object // of file
 
 	bare    bool // the file is a map of servers without a root key
+	rooted  bool // it has a root key
 	general bool // the file has all settings of another client
 
 	stored stored.Folder // that the file names
@@ -256,15 +250,16 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.file, s.root, s.bare, s.general = value, root, isBare(root), keys.IsGeneral(root)
+	s.file, s.root, s.rooted, s.general = value, root, hasServers(root), keys.IsGeneral(root)
+	s.bare = !s.rooted && isBare(root)
 	return s, nil
 }
 
-// approved returns the members of the file that this package reads, which an approval covers.
+// approved returns the members of the file that this package reads, which an approval covers: also the prompts to which entries refer.
 func (s source) approved() *hujson.Object {
 	object := new(hujson.Object)
 	for _, m := range s.root.Members {
-		if key := jsonc.Key(m); s.bare || key == atRouter || slices.Contains(roots, key) {
+		if key := jsonc.Key(m); s.bare || key == atRouter || key == "inputs" || slices.Contains(roots, key) {
 			object.Members = append(object.Members, m)
 		}
 	}
@@ -282,7 +277,7 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 		Message:  message(format, args...),
 		Severity: severityError,
 	}
-	mistake, fix, _ := strings.Cut(p.Message, "; ")
+	mistake, fix := prose.Advice(p.Message)
 	if key, ok := strings.CutPrefix(fix, "did you mean "); ok {
 		fix = "write " + strings.TrimSuffix(key, "?") + " instead"
 	}

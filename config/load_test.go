@@ -661,6 +661,17 @@ var schemaURL = func() string {
 // readExpanded returns the value of a text, with variables expanded.
 func readExpanded(path string, data []byte) (Config, error) { return read(path, data, system()) }
 
+func read(path string, data []byte, env environment) (Config, error) {
+	others := env.readFile
+	env.readFile = func(name string) ([]byte, error) {
+		if name == path {
+			return data, nil
+		}
+		return others(name)
+	}
+	return load([]string{path}, env)
+}
+
 // plainToken returns the token of an element of "tokens" that is a string.
 func plainToken(text string) Token {
 	t := Token{Role: roleAdmin, Plain: true}

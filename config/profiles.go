@@ -19,12 +19,12 @@ import (
 
 // A Profile bounds the things that its clients see and use. Its patterns are of package internal/glob,
 // and * matches slashes too. A pattern is compared with an item's name and
-// with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
+// with its ID, "server:name", or "server__name"; the name of a resource is its URI, and the name of a template its
 // URI template. The zero value allows everything.
 type Profile struct {
 	Servers     []string `key:"servers,empty"` // patterns of names; nil is all servers, and an empty slice is no server
 	Allow       []string `key:"tools.allow"`   // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
-	Deny        []string `key:"tools.deny"`    // likewise; it wins over Allow
+	Deny        []string `key:"tools.deny"`    // patterns of these, compared with names and IDs; it wins over Allow
 	ReadOnly    bool     `key:"readOnly"`      // only tools that read; see [registry.NormalizedTool.Reads]
 	SkillsAllow []string `key:"skills.allow"`  // patterns of skills, compared with server:name if they have a colon and with names if not; if empty, Allow and Deny decide
 	SkillsDeny  []string `key:"skills.deny"`   // likewise; it wins over SkillsAllow

@@ -189,3 +189,9 @@ func TestMergeProfiles(t *testing.T) {
 	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: "always"}, "c": {}}
 	expect.Deep(t, c.Router.Profiles, want)
 }
+
+// An entry denies a tool by its own name, and by those that clients show.
+func TestDenyAsListed(t *testing.T) {
+	s := only(t, `{"mcpServers": {"files": {"command": "/x", "tools": {"deny": ["files__write_*", "files:move", "x__y", "delete"]}}}}`)
+	expect.List(t, s.Tools.Deny, []string{"files__write_*", "files:move", "x__y", "delete", "write_*", "move"}, "denied")
+}

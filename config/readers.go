@@ -151,6 +151,8 @@ func checkPattern(s string) error {
 	switch _, err := glob.Parse(s); {
 	case errors.Is(err, glob.ErrTooLong):
 		return fmt.Errorf("must have at most %d bytes; write a shorter pattern with *", glob.MaxLength)
+	case strings.TrimSpace(s) != s:
+		return errors.New(`must be a name or a pattern without spaces around it; write it like "read_*"`)
 	case err != nil:
 		return errors.New(`must be a name or a pattern such as "read_*"; close every [, and write \\ before a [ that is meant literally`)
 	}

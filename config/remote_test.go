@@ -145,7 +145,7 @@ func TestPublicURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://router.example": "https://router.example", "http://router.example:80/": "http://router.example:80", "": "", "https://${HOST}": "https://example.com",
 		"https://router.example/a/b.c/": "https://router.example/a/b.c", "https://router.example/tools-mcp": "https://router.example/tools-mcp",
-		"https://router.example/mcp": "!", "https://router.example/mcp/": "!", "https://router.example/a/mcp": "!", "https://router.example/a/mcp/p/dev": "!", "https://router.example/mcp/p/": "!",
+		"https://router.example/mcp": "!", "https://router.example/mcp/": "!", "https://router.example/a/mcp": "!", "https://router.example/a/mcp/p/dev": "!", "https://router.example/mcp/p/": "!", "https://router.example/mcp/s/files": "!",
 		"https://router.example//": "!", "https://router.example/a//b": "!", "https://router.example/a/../b": "!", "https://router.example/./": "!", "https://router.example/a%2fb": "!", "https://:80": "!",
 		"https://router.example/a b": "!", "https://router.example/a;b": "!", "HTTPS://Router.example": "https://Router.example", "https://router.example/" + strings.Repeat("a", 512): "!",
 		"router.example": "!", "https://a@router.example": "!", "https://router.example?x": "!", "https://router.example#": "!",

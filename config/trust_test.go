@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -65,6 +67,7 @@ func TestTrust(t *testing.T) {
 	check(strings.Replace(approved, `"command": "x"`, `"command": "y", "command": "x"`, 1), false)
 	check(strings.Replace(approved, `"command": "x"`, `"command": "x", "args": null`, 1), false)
 	check(strings.Replace(approved, `mcpServers`, `servers`, 1), false)
+	check(strings.Replace(approved, `{"mcpServers"`, `{"inputs": [{"id": "K", "password": true}], "mcpServers"`, 1), false)
 
 	const bare = `{"a": {"command": "x"}}`
 	check(bare, false)
@@ -100,7 +103,7 @@ func TestTrust(t *testing.T) {
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("trust.json: got %v %v, want 0600", info.Mode(), err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(data, "*")); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(data, "tmp-*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 	write(t, filepath.Join(data, "trust.json"), "damaged")
@@ -115,6 +118,33 @@ func TestTrust(t *testing.T) {
 		t.Error("no data folder: an approval was kept somewhere")
 	}
 }
+
+// Approvals that are given at the same time all count.
+func TestTrustAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var all sync.WaitGroup
+		var texts []Config
+		for i := range 20 {
+			file := filepath.Join(dir, fmt.Sprint(i, ".json"))
+			write(t, file, `{"mcpServers": {}}`)
+			c := loaded(t, file)
+			texts = append(texts, c)
+			all.Go(func() {
+				if err := c.Text.Trust(filepath.Join(dir, "data")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for _, c := range texts {
+			if !trusted(t, c, filepath.Join(dir, "data")) {
+				t.Errorf("the approval of %s is lost", c.Files[0])
+			}
+		}
+	})
+}
+
 func TestUntrusted(t *testing.T) {
 	t.Setenv("K", "the value")
 	dir := t.TempDir()

@@ -37,7 +37,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	general := d.level == "" && d.source.general
 	if meant, ok := keys.Nearest(key, slices.Sorted(maps.Keys(known))); ok && (!general || meant == atRouter || slices.Contains(roots, meant)) {
 		report := d.mistake
-		if d.level == "" && meant != atRouter && hasServers(d.source.root) {
+		if d.level == "" && meant != atRouter && d.source.rooted {
 			report = d.warn
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
@@ -47,7 +47,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 		d.warn(at, "the servers under %q in %q are not read; write %[1]q at the top level of the file", inner, key)
 		return
 	}
-	if d.level == "" && key == "mcp" && m.Value.Value.Kind() == '{' && !hasServers(d.source.root) {
+	if d.level == "" && key == "mcp" && m.Value.Value.Kind() == '{' && !d.source.rooted {
 		d.refuse(at, `the servers under "mcp" are not read; if they are opencode's, run: metarouter import opencode --file %s --write`, commandline.Quote(d.source.path))
 		return
 	}

@@ -15,6 +15,7 @@ func TestUnknownKeys(t *testing.T) {
 	entry := func(s string) string { return `{"mcpServers": {"a": {"command": "x", ` + s + `}}}` }
 	for _, tt := range []struct{ name, text, says string }{
 		{"nothing near", entry(`§"favouriteColour": 1`), `the key "favouriteColour" is not known and has no effect; remove it, or correct its name`},
+		{"a correction in a key", entry(`§"colour; run evil": 1`), `"colour; run evil" is not known`},
 		{"nothing near in the router", `{"metarouter": {§"colour": 1}}`, `"colour" is not known`},
 		{"ended", `{"metarouter": {§"assist": "sampling"}}`, `assist ended: metarouter asks no model to choose a tool; remove the key`},
 		{"ended", `{"metarouter": {"http": {§"maxBatch": 50}}}`, `maxBatch ended: a batch has at most 100 messages; remove the key`},
@@ -33,7 +34,7 @@ func TestUnknownKeys(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, p := marked(t, strings.Replace(tt.text, `"tooling": {}, `, "", 1), tt.says)
-			if p.Severity != severityWarning || p.Fix == "" {
+			if p.Severity != severityWarning || p.Fix == "" || strings.Contains(p.Fix, "evil") {
 				t.Errorf("severity %s, fix %q", p.Severity, p.Fix)
 			}
 			for _, s := range c.Servers {
@@ -146,6 +147,7 @@ func TestRestrictionsAreNotLost(t *testing.T) {
 		`{"mcpServers": {}, "permissions": {}, "http": {"tokens": ["a"]}}`: `the key "http" has no effect here`,
 		`{"metarouter": {"http": {"oauth": {"issuers": [{"url": "https://a.example"}, {"url": "https://a.example"}], "issuers": 5}}}}`:    `"issuers" must be an array`,
 		`{"metarouter": {"http": {"oauth": {"issuers": [{"url": "https://a.example"}, {"url": "https://a.example"}], "issuers": [{}]}}}}`: `"issuers" is here twice`,
+		`{"metarouter": {"cluster": {"urls": ["nats://a.example", "nats://b.example"], "urls": 5}}}`:                                      `"urls" must be an array`,
 	} {
 		c, err := ReadText("/x/.mcp.json", []byte(text))
 		if err == nil || !strings.Contains(fmt.Sprint(c.Problems), says) {

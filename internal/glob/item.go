@@ -1,13 +1,17 @@
 package glob
 
+import "strings"
+
 // An Item is something that a server offers, such as a tool.
 type Item struct {
 	Name string // that the server gave it; of a resource the URI
 	ID   string // "server:name"
 }
 
-// Matches reports whether the pattern matches the name or the ID.
-func (i Item) Matches(p Pattern) bool { return p.Match(i.Name) || p.Match(i.ID) }
+// Matches reports whether the pattern matches the name, the ID or "server__name", as clients list the item.
+func (i Item) Matches(p Pattern) bool {
+	return p.Match(i.Name) || p.Match(i.ID) || strings.Contains(p.text, "__") && p.Match(strings.Replace(i.ID, ":", "__", 1))
+}
 
 // IsAllowed reports whether a pattern of allowed items matches. The server chose the name: it
 // must not get its tool allowed as the tool of another server by calling it "other:read", or as one

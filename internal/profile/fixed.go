@@ -76,7 +76,7 @@ const (
 )
 
 // declares returns a function that reports whether an object schema declares a property, also by
-// way of allOf, anyOf, oneOf, if, then, else and references to its own definitions. Of a schema
+// way of allOf, anyOf, oneOf, if, then, else, dependentSchemas, dependencies and references to its own definitions. Of a schema
 // with too many of these, each property counts as declared: a server must not hide one.
 func declares(schema json.RawMessage) func(name string) bool {
 	names := make(map[string]bool)
@@ -96,6 +96,10 @@ func declares(schema json.RawMessage) func(name string) bool {
 				var branches []json.RawMessage
 				_ = json.Unmarshal(value, &branches) // another value declares nothing
 				parts = append(parts, branches...)
+			case "dependentSchemas", "dependencies":
+				for _, branch := range wire.All(value) {
+					parts = append(parts, branch)
+				}
 			case "if", "then", "else":
 				parts = append(parts, value)
 			case "$ref":

@@ -37,6 +37,7 @@ func TestFixed(t *testing.T) {
 		{"two profiles that agree", []string{`{"*": {"owner": ["acme"]}}`, `{"*": {"owner": [ "acme" ]}}`}, schema, `{"owner":["acme"]}`},
 		{"in a branch", []string{`{"*": {"owner": "acme"}}`}, `{"type":"object","allOf":[{"anyOf":[{"properties":{"owner":{}}}]}]}`, `{"owner":"acme"}`},
 		{"in a definition", []string{`{"*": {"owner": "acme"}}`}, `{"type":"object","$ref":"#/$defs/a~1b","$defs":{"a/b":{"properties":{"owner":{}}}}}`, `{"owner":"acme"}`},
+		{"for another argument", []string{`{"*": {"owner": "acme"}}`}, `{"type":"object","properties":{"repo":{}},"dependentSchemas":{"repo":{"properties":{"owner":{}}}}}`, `{"owner":"acme"}`},
 		{"a definition that refers to itself", []string{`{"*": {"owner": "acme"}}`}, `{"type":"object","allOf":[{"$ref":"#"}]}`, ""},
 		{"a property of a property", []string{`{"*": {"owner": "acme"}}`}, `{"type":"object","properties":{"x":{"properties":{"owner":{}}}}}`, ""},
 	} {

@@ -4,7 +4,7 @@
 // profiles, or [ReadOnly]. Choices intersect: an item is allowed if each of them allows it. Rules fail closed: a profile that does not exist, or that has a pattern which can't be
 // read, allows nothing.
 //
-// Patterns are compared with the name and the ID of an item; see [glob.Item]. The name of a
+// Patterns are compared with the names and the ID of an item; see [glob.Item]. The name of a
 // resource is its URI, and the name of a template its URI template.
 package profile
 

@@ -25,17 +25,10 @@ func Union(names ...string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	sorted := make([]string, len(names))
-	for i, name := range names {
-		if isProfile(name) && !strings.Contains(name, or) {
-			sorted[i] = name
-		}
-	}
-	slices.Sort(sorted)
-	if sorted = slices.Compact(sorted); len(sorted) > 1 && sorted[0] == "" {
-		sorted = sorted[1:]
-	}
-	if union := strings.Join(sorted, or); union != "" {
+	some := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool {
+		return name == "" || !isProfile(name) || strings.Contains(name, or)
+	})
+	if union := strings.Join(slices.Compact(some), or); union != "" {
 		return union
 	}
 	return or // "" would be no choice, and so no limit

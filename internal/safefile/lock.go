@@ -2,8 +2,10 @@ package safefile
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -17,6 +19,32 @@ const (
 	shortPause = 2 * time.Millisecond
 	longPause  = 50 * time.Millisecond
 )
+
+// Edit has edit change the JSON object in the file at path, which read returns, while no other process does the same. It makes the file's
+// folder. The file has at most so many bytes. doing is as in [Lock].
+func Edit[T any](path string, most int64, doing string, read func() (map[string]T, error), edit func(map[string]T)) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	unlock, err := Lock(context.Background(), path+".lock", LockTime, doing)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	all, err := read()
+	if err != nil {
+		return err
+	}
+	edit(all)
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s would be larger than %s", path, Size(most))
+	}
+	if err != nil {
+		return err
+	}
+	return Write(path, data, true)
+}
 
 // Lock takes the lock of the file at path until unlock is called or the process ends. It waits as long as within while
 // another process has it. doing says why that process has the lock, for the error: "changes the secrets".

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 )
 
@@ -102,14 +103,13 @@ func (t Text) Trust(dataDir string) error {
 	if dataDir == "" {
 		return errors.New("trust: the approval can't be kept without a data folder; use --data DIR")
 	}
-	approved, err := read(dataDir)
+	read := func() (map[string]Approval, error) { return read(dataDir) }
+	err := safefile.Edit(pathIn(dataDir), maxApprovals, "approves a file", read, func(approved map[string]Approval) {
+		for i, path := range t.Files {
+			approved[path] = t.approvals[i]
+		}
+	})
 	if err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	for i, path := range t.Files {
-		approved[path] = t.approvals[i]
-	}
-	if err := write(dataDir, approved); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -47,18 +46,6 @@ func read(dataDir string) (map[string]Approval, error) {
 		return make(map[string]Approval), nil
 	}
 	return approved, nil
-}
-
-// write keeps the approvals in the data folder, which it makes.
-func write(dataDir string, approved map[string]Approval) error {
-	data, err := json.MarshalIndent(approved, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(dataDir, 0o700)
-	}
-	if err != nil {
-		return err
-	}
-	return safefile.Write(pathIn(dataDir), data, true)
 }
 
 // An Approval is the record of an approved text of one file. The digest alone decides; the other

@@ -111,7 +111,7 @@ func Public(s string) (string, error) {
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	switch {
-	case strings.HasSuffix(path, "/mcp"), strings.Contains(path+"/", "/mcp/p/"):
+	case strings.HasSuffix(path, "/mcp"), strings.Contains(path+"/", "/mcp/p/"), strings.Contains(path+"/", "/mcp/s/"):
 		return "", errors.New(`must be the address of the router, not of one of its MCP paths; write it without "/mcp", like "https://router.example"`)
 	case !prefix().MatchString(path):
 		return "", errors.New(`must have a path of letters, digits and . _ ~ - between single slashes; write it like "https://router.example/tools"`)

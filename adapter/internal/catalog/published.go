@@ -1,11 +1,15 @@
 package catalog
 
 import (
+	"reflect"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -52,18 +56,28 @@ func (p *published) Listed(entry config.Server) bool {
 	return known != "" && known == p.tagger.storeKey(entry) // a key takes time to compute
 }
 
-// trust notes the entries, and updates the tools of the servers whose hints or new tools are judged in another way
-// than before. p.mu must be held.
+// permitted returns the tools that the entry in use does not leave out: a session of the entry before an edit may list others. p.mu must be held.
+func (p *published) permitted(server string, tools []registry.NormalizedTool) []registry.NormalizedTool {
+	return slices.DeleteFunc(slices.Clone(tools), func(one registry.NormalizedTool) bool {
+		_, out := discovery.Rules(p.entries[server].Tools).Excludes(one.ServerName())
+		return out
+	})
+}
+
+// trust notes the entries, and updates the tools of the servers that are judged in another way than before, or left out. p.mu must be held.
 func (p *published) trust(entries []config.Server) {
 	before := p.entries
 	p.entries = make(map[string]config.Server, len(entries))
 	for _, entry := range entries {
 		p.entries[entry.Name] = entry
 		was := before[entry.Name]
-		if p.known[entry.Name] == "" || was.TrustHints == entry.TrustHints && was.NewTools == entry.NewTools {
+		if p.known[entry.Name] == "" || was.TrustHints == entry.TrustHints && was.NewTools == entry.NewTools && reflect.DeepEqual(was.Tools, entry.Tools) {
 			continue
 		}
-		if _, err := p.publish(entry.Name, p.offer(entry.Name)); err != nil {
+		before, now := p.offer(entry.Name), p.offer(entry.Name)
+		now.Tools = p.permitted(entry.Name, before.Tools)
+		now.LastSeen, now.Confirmed = lastSeen(before, now.Tools, false), hints.Confirmed(before, now.Tools)
+		if _, err := p.publish(entry.Name, now); err != nil {
 			p.log.Error("judge hints of tools", zap.String("server", entry.Name), zap.Error(err))
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -64,15 +63,12 @@ func (s *saver) lastKey(server string) string {
 	return s.index.Keys[server]
 }
 
-// put has an offer stored once notify is called.
+// put has an offer stored once there is a notice in due.
 func (s *saver) put(server, key string, o registry.Offer) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.waiting[server] = unsaved{key, o}
 }
-
-// notify has [saver.Run] store the waiting offers, and the index.
-func (s *saver) notify() { signal.Leave(s.due) }
 
 // Run removes stored offers that no router has used for 90 days, and then stores offers until
 // ctx ends. [saver.Rest] stores later ones.

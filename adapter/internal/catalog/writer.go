@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -78,7 +79,7 @@ func (w *Writer) Retag(t *Tagger, entries []config.Server) {
 		w.known[entry.Name] = t.storeKey(entry)
 		w.save(entry.Name, offer)
 	}
-	w.Saves.notify()
+	signal.Leave(w.Saves.due)
 }
 
 // save has the server's offer stored, unless the server is on another node. w.mu must be held.
@@ -132,6 +133,7 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 	if w.tagger != t { // the configuration was edited while the server was listed
 		o = w.tagger.tag(entry, o)
 	}
+	o.Tools = w.permitted(entry.Name, o.Tools)
 	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
 	if !known {
 		before, known = w.older[entry.Name]
@@ -153,7 +155,7 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 	if changed {
 		w.save(entry.Name, o)
 	}
-	w.Saves.notify() // other servers' URIs may have changed
+	signal.Leave(w.Saves.due) // other servers' URIs may have changed
 	return nil
 }
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,4 +97,31 @@ func TestOffersAreSaved(t *testing.T) {
 func TestTags(t *testing.T) {
 	o := NewTagger(nil).tag(config.Server{Capabilities: []string{"z", "demo", "z"}}, offering("delete_x"))
 	expect.List(t, o.Tools[0].Capabilities, []string{"delete", "demo", "z"}, "capabilities")
+}
+
+// A tool that an edit denies is gone at once, also if a session of the entry before it lists again. It is no new one when it is back.
+func TestDeniedAtOnce(t *testing.T) {
+	before := config.Server{Name: "s", Transport: config.Stdio, Command: "s", NewTools: "hold"}
+	denies, allows := before, before
+	denies.Tools.Deny, allows.Tools.Allow = []string{"del*"}, []string{"read"}
+	for _, entry := range []config.Server{denies, allows} {
+		w := opened("", one(before))
+		w.storeOffer(t, before, offering("read", "delete"))
+		check := func(when, want string) {
+			t.Helper()
+			var names []string
+			for _, tool := range w.registry.Snapshot().Tools() {
+				names = append(names, fmt.Sprint(tool.Name, " ", tool.Held))
+			}
+			expect.Equal(t, strings.Join(names, ", "), want, "%s", when)
+		}
+		w.Configure(one(entry))
+		check("edited", "read false")
+		w.storeOffer(t, before, offering("read", "delete"))
+		check("listed again", "read false")
+		w.storeOffer(t, entry, offering("read"))
+		w.Configure(one(before))
+		w.storeOffer(t, before, offering("read", "delete"))
+		check("allowed again", "delete false, read false")
+	}
 }

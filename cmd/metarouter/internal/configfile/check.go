@@ -92,7 +92,7 @@ func printProblems(out *console.Console, c config.Config) error {
 
 // printProblem prints a problem with its place, and below it the fix.
 func printProblem(out *console.Console, p config.Problem) {
-	what, fix, _ := strings.Cut(p.Message, "; ")
+	what, fix := prose.Advice(p.Message)
 	p.Message, fix = what, cmp.Or(p.Fix, fix)
 	text := p.Error()
 	if p.Severity == "warning" {

@@ -51,11 +51,7 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 			p.script(s)
 		}
 	}
-	if p.lines > maxLines {
-		p.cut = true
-		fmt.Fprintf(&p.text, "  … and %d more lines\n", p.lines-maxLines)
-	}
-	if p.cut {
+	if p.cut || p.lines > maxLines {
 		p.text.WriteString("This is not all: READ THE FILE before you approve it.\n")
 	}
 	return p.text.String()
@@ -64,7 +60,7 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 // A page is the description as far as it is written.
 type page struct {
 	text  strings.Builder
-	lines int  // with those above maxLines, which are not written
+	lines int  // if more than maxLines, the rest is not written
 	cut   bool // something is not shown that should be
 
 	marks    map[string]string // of the servers that differ from the approved text, by name
@@ -122,10 +118,12 @@ func (p *page) value(path, within string, v hujson.Value) {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		for _, m := range value.Members {
-			key := jsonc.Key(m)
-			at := key
+			if p.lines > maxLines { // else a long path is made for each of many values
+				return
+			}
+			at := p.short(jsonc.Key(m))
 			if path != "" {
-				at = path + "." + key
+				at = path + "." + at
 			}
 			p.value(at, path, m.Value)
 		}

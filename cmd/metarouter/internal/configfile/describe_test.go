@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -44,6 +45,18 @@ func TestDescribeMarksEdits(t *testing.T) {
 		{&trustfile.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true}, marked},
 	} {
 		expect.Equal(t, Describe(c.Text, test.since), test.want)
+	}
+}
+
+// A long key with many values below it takes memory in proportion to what is shown.
+func TestDescribeLongKey(t *testing.T) {
+	c := textOf(t, `{"mcpServers": {"a": {"`+strings.Repeat("k", 100_000)+`": {`+strings.Repeat(`"x":1,`, 5000)+`}}}}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	expect.Contains(t, describe(c), "\nThis is not all")
+	runtime.ReadMemStats(&after)
+	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 100 {
+		t.Errorf("it took %d MiB", mib)
 	}
 }
 

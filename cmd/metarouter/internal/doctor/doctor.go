@@ -247,7 +247,7 @@ func ofProblem(p config.Problem) (problem, fix string) {
 	if p.Line > 0 {
 		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 	}
-	what, fix, _ := strings.Cut(p.Message, "; ")
+	what, fix := prose.Advice(p.Message)
 	if fix = cmp.Or(p.Fix, fix); fix == "" {
 		fix = "correct the line"
 	}

@@ -215,7 +215,7 @@ func TestOffer(t *testing.T) {
 		}}, Warning, `the arguments of 1 tool are not validated`},
 		"left out":       {stdio("x"), ready, config.Router{}, []registry.Dropped{{Kind: "tool", Name: "#2", Reason: "it has no name"}}, []registry.NormalizedTool{plain}, Broken, `1 definition that it lists can't be offered`},
 		"all filtered":   {filtered(config.ToolFilter{Allow: []string{"nope"}}), ready, config.Router{}, []registry.Dropped{{Kind: "tool", Name: "a", Filter: "allow"}}, nil, Warning, "removes all of its tools: a"},
-		"denies nothing": {filtered(config.ToolFilter{Deny: []string{"raed_file"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"raed_file" in "tools", "deny" of its entry matches no tool`},
+		"denies nothing": {filtered(config.ToolFilter{Deny: []string{"raed_file", "s__read_*"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"raed_file" in "tools", "deny" of its entry matches no tool`},
 		"allows nothing": {filtered(config.ToolFilter{Allow: []string{"read_*", "zzz*"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"zzz*" in "tools", "allow"`},
 		"renames nobody": {filtered(config.ToolFilter{Rename: map[string]string{"nobody": "x"}}), ready, config.Router{}, nil, []registry.NormalizedTool{plain}, Warning, `"nobody" in "tools", "rename"`},
 		"undescribed":    {stdio("x"), ready, config.Router{}, nil, []registry.NormalizedTool{{Name: "mystery"}}, Warning, "1 tool has no description"},

@@ -80,7 +80,10 @@ func checkFilters(x *findings, entry config.Server, o registry.Listing) {
 		return excluded
 	}
 	check("allow", entry.Tools.Allow, matches)
-	check("deny", entry.Tools.Deny, matches)
+	listed := func(p, name string) bool {
+		return matches(p, name) || matches(p, entry.Name+"__"+name) || matches(p, entry.Name+":"+name)
+	}
+	check("deny", entry.Tools.Deny, listed)
 	check("rename", slices.Sorted(maps.Keys(entry.Tools.Rename)), func(word, name string) bool { return word == name })
 }
 

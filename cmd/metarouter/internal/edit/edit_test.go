@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
@@ -68,6 +69,18 @@ func TestStored(t *testing.T) {
 		if got := fmt.Sprint(all, err); !strings.Contains(got, step.want) {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
 		}
+	}
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if err := editStored(replacedFile, func(all map[string]int) { all[fmt.Sprint(i)] = i }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, noted, err := readStored[int](replacedFile); err != nil || len(noted) != 20 {
+		t.Errorf("of 20 edits at the same time %d are left: %v", len(noted), err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -43,20 +42,12 @@ func readStored[T any](name string) (path string, all map[string]T, err error) {
 
 // editStored has edit change the values of that name.
 func editStored[T any](name string, edit func(all map[string]T)) error {
-	path, all, err := readStored[T](name)
+	own, err := configpath.Own()
 	if err != nil {
 		return err
 	}
-	edit(all)
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err == nil && len(data) > maxStored {
-		err = fmt.Errorf("%s would be larger than %d MiB", path, maxStored>>20)
-	}
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err != nil {
-		return err
-	}
-	return safefile.Write(path, data, true)
+	return safefile.Edit(filepath.Join(filepath.Dir(own), name), maxStored, "notes what it has edited", func() (map[string]T, error) {
+		_, all, err := readStored[T](name)
+		return all, err
+	}, edit)
 }
