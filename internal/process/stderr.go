@@ -22,7 +22,7 @@ const (
 
 // A Tail keeps the last lines that a process printed on stderr.
 type Tail struct {
-	hide func(string) string // replaces secrets; nil for nothing
+	hide func(string) string // replaces secrets
 
 	mu    sync.Mutex   // guards lines
 	lines []stderrLine // at most StderrLines
@@ -35,7 +35,7 @@ type stderrLine struct {
 
 // NewTail returns an empty Tail. Lines are passed through hide before they are kept or written
 // to a file, and again when they are read, since control sequences may have stood within a
-// secret; nil leaves them as they are.
+// secret.
 func NewTail(hide func(string) string) *Tail { return &Tail{hide: hide} }
 
 // Copy reads r to its end, into the tail and into the file. The file gets the lines that came at once in one piece, since a write
@@ -52,10 +52,7 @@ func (t *Tail) Copy(r io.Reader, file *LogFile) {
 		if err != nil {
 			return
 		}
-		text := string(line)
-		if t.hide != nil {
-			text = t.hide(text)
-		}
+		text := t.hide(string(line))
 		text = text[:min(len(text), stderrLineMax)]
 		for prefix && err == nil { // the rest of a long line
 			_, prefix, err = lines.ReadLine()
@@ -101,11 +98,7 @@ func (t *Tail) after(since time.Time, n int) (texts []string) {
 		if !line.came.After(since) {
 			continue
 		}
-		text := plain.Line(line.text)
-		if t.hide != nil {
-			text = t.hide(text)
-		}
-		texts = append(texts, text)
+		texts = append(texts, t.hide(plain.Line(line.text)))
 	}
 	return texts
 }

@@ -33,7 +33,7 @@ func TestCopyWaitsForNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		data := t.TempDir()
-		go NewTail(nil).Copy(r, NewLogFile(data, "s"))
+		go NewTail(strings.Clone).Copy(r, NewLogFile(data, "s"))
 		io.WriteString(w, "one\ntwo\nthr")
 		synctest.Wait()
 		if log, err := os.ReadFile(filepath.Join(data, "logs", "s.log")); err != nil || string(log) != "one\ntwo\n" {
@@ -47,7 +47,7 @@ func TestCopyWaitsForNoLine(t *testing.T) {
 // What a process printed long before it was killed is not the reason.
 func TestTailRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		words := NewTail(nil)
+		words := NewTail(strings.Clone)
 		words.Copy(strings.NewReader("failed to request roots\n"), NewLogFile("", "s"))
 		time.Sleep(11 * time.Second)
 		if why, lines := words.Recent(); why != "" || len(lines) != 0 {
@@ -65,7 +65,7 @@ func TestFloodIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lines, bytes = 50_000, 100
 		began, data := time.Now(), t.TempDir()
-		NewTail(nil).Copy(strings.NewReader(strings.Repeat(strings.Repeat("x", bytes-1)+"\n", lines)), NewLogFile(data, "s"))
+		NewTail(strings.Clone).Copy(strings.NewReader(strings.Repeat(strings.Repeat("x", bytes-1)+"\n", lines)), NewLogFile(data, "s"))
 		if took, least := time.Since(began), time.Second*lines*bytes/stderrRate-time.Second; took < least {
 			t.Errorf("read in %v, at least %v is due", took, least)
 		}
