@@ -33,9 +33,8 @@ type stderrLine struct {
 	came time.Time
 }
 
-// NewTail returns an empty Tail. Lines are passed through hide before they are kept or written
-// to a file, and again when they are read, since control sequences may have stood within a
-// secret.
+// NewTail returns an empty Tail. Lines are passed through hide before they are kept or written to a
+// file, and again when they are read, since control sequences may have stood within a secret.
 func NewTail(hide func(string) string) *Tail { return &Tail{hide: hide} }
 
 // Copy reads r to its end, into the tail and into the file. The file gets the lines that came at once in one piece, since a write
