@@ -238,10 +238,13 @@ func (d *Desk) redeem(r *Request, key Key) (said Answer, by string) {
 	if e == nil {
 		return "", ""
 	}
-	if e.verdict == Accept || e.verdict == AcceptAll {
+	if said = e.verdict; said == AcceptAll && (r.Script == "" || e.script != r.scriptKey()) {
+		said = Accept // the admin saw another script
+	}
+	if said == Accept || said == AcceptAll {
 		d.remove(e)
 	}
-	return e.verdict, e.by
+	return said, e.by
 }
 
 // post leaves a request on the desk, unless it is there already.

@@ -55,7 +55,7 @@ func New(o Options) *Executor {
 		}
 		return cmp.Or(named(), host)
 	}
-	return &Executor{Options: o, schemas: newSchemas(o.Log), repairs: repairs{log: o.Log}}
+	return &Executor{Options: o, schemas: newSchemas(o), repairs: repairs{log: o.Log}}
 }
 
 // Execute runs a tool. A failure of the tool, or of the way to it, is a Result with

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -102,8 +103,10 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 // schemas compiles each tool's schema once.
 type schemas struct {
 	log      *zap.Logger
+	registry *registry.Registry
 	large    chan struct{} // holds an item for each large value that is being compared
 	compiled sync.Map      // tool ID -> *compiledSchema
+	version  atomic.Uint64 // of the catalog whose tools compiled was last compared with
 }
 
 const (
@@ -113,8 +116,8 @@ const (
 	maxLarge       = 4
 )
 
-func newSchemas(log *zap.Logger) schemas {
-	return schemas{log: log, large: make(chan struct{}, maxLarge)}
+func newSchemas(o Options) schemas {
+	return schemas{log: o.Log, registry: o.Registry, large: make(chan struct{}, maxLarge)}
 }
 
 type compiledSchema struct {
@@ -130,8 +133,16 @@ type compiledSchema struct {
 }
 
 // of returns the compiled schema of the tool's server, which the tools that profiles make of
-// one tool have in common.
+// one tool have in common. After a change of the catalog it drops the schemas of tools that are gone.
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
+	if now := c.registry.Snapshot(); c.version.Swap(now.Version) != now.Version {
+		c.compiled.Range(func(id, _ any) bool {
+			if _, listed := now.Tool(id.(string)); !listed {
+				c.compiled.Delete(id)
+			}
+			return true
+		})
+	}
 	source := t.ArgumentSchema()
 	known, ok := c.compiled.Load(t.ID)
 	if s, _ := known.(*compiledSchema); ok && bytes.Equal(s.source, source) { // bytes in one place are not compared

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type run struct {
 	answers chan reply
 	calls   sync.WaitGroup
 
+	unawaited []rejection // for which no code of the script waits, in order
+
 	handles handles
 	log     log
 	out     Outcome
@@ -56,9 +59,15 @@ type question struct {
 // A reply is an answer to a question.
 type reply struct {
 	*question
-	value json.RawMessage
-	err   error
+	value    json.RawMessage
+	err      error
+	panicked error // with the stack; nil without a panic
 }
+
+// A rejection is a promise that was rejected, and its reason.
+type rejection struct{ promise, reason uint64 }
+
+const maxUnawaited = 100 // rejections that are kept
 
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r := &run{script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
@@ -80,20 +89,44 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	return r
 }
 
-// close ends the calls and frees the memory. The script does not get the answers that are there, but they count as made.
+// close ends the calls and frees the memory.
 func (r *run) close() {
+	defer r.handles.close()
+	if r.vm != nil {
+		defer r.vm.close()
+	}
 	r.cancel(context.Canceled)
 	r.calls.Wait()
 	for len(r.answers) > 0 {
-		if a := <-r.answers; a.made >= 0 && a.err == nil {
-			_, err := r.handles.value(a.value)
-			r.out.Calls[a.made].OK = err == nil
-		}
+		r.missed(<-r.answers)
 	}
-	if r.vm != nil {
-		r.vm.close()
+}
+
+// missed notes an answer that the script does not get, since it ends. Its call counts as made.
+func (r *run) missed(a reply) {
+	if a.panicked != nil {
+		panic(a.panicked)
 	}
-	r.handles.close()
+	if a.made >= 0 {
+		_, err := r.handles.value(a.value)
+		r.out.Calls[a.made].OK = a.err == nil && err == nil
+		r.out.Calls[a.made].Open = errors.Is(a.err, context.Cause(r.ctx))
+	}
+}
+
+// rejects notes a rejection for which no code waits, or that some code waits for it after all.
+func (r *run) rejects(new rejection, handled bool) {
+	done := []rejection{new}
+	if i := slices.IndexFunc(r.unawaited, func(old rejection) bool { return r.vm.read(old.promise) == r.vm.read(new.promise) }); i >= 0 {
+		done = append(done, r.unawaited[i])
+		r.unawaited = slices.Delete(r.unawaited, i, i+1)
+	} else if !handled && len(r.unawaited) < maxUnawaited {
+		r.unawaited, done = append(r.unawaited, new), nil
+	}
+	for _, one := range done {
+		r.vm.do("qjs_free_value", one.promise)
+		r.vm.do("qjs_free_value", one.reason)
+	}
 }
 
 // execute runs the script and returns its value.
@@ -108,7 +141,7 @@ func (r *run) execute(p *program) (json.RawMessage, error) {
 	const fulfilled, rejected = 1, 2
 	var promise, state uint64
 	step := func() {
-		r.vm.invoke(r.vm.layout.prelude["begin"], r.vm.string(string(r.script.Input)), r.vm.number(r.began.UnixMilli()))
+		r.vm.invoke(r.vm.layout.prelude["begin"], r.vm.string(string(exact(r.script.Input))), r.vm.number(r.began.UnixMilli()))
 		promise = r.vm.invoke(r.vm.layout.prelude["run"], r.compile(), r.vm.number(flag(r.source.callable)))
 	}
 	for {
@@ -138,6 +171,11 @@ func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err
 		result := r.vm.do("qjs_promise_result", promise)
 		if rejected {
 			panic(failure{r.explain(result)})
+		}
+		for _, one := range r.unawaited {
+			e := r.explain(one.reason)
+			e.Message += `; the script went on, since it has no "await" before this`
+			panic(failure{e})
 		}
 		encoded := r.vm.invoke(r.vm.layout.prelude["encode"], result)
 		if r.vm.do("qjs_is_undefined", encoded) == 0 {
@@ -197,10 +235,10 @@ func (r *run) lost(a reply) error {
 	if lost, ok := errors.AsType[*Lost](a.err); ok {
 		return &Error{Name: "LostError", Message: lost.Error(), Line: a.Line}
 	}
-	if r.ctx.Err() != nil { // it may be why the call failed
-		return context.Cause(r.ctx)
+	if a.panicked != nil || r.ctx.Err() != nil { // which may be why the call failed
+		r.missed(a)
 	}
-	return nil
+	return context.Cause(r.ctx)
 }
 
 // delivery returns the step that gives an answer to the script.
@@ -221,7 +259,7 @@ func (r *run) delivery(a reply) func() {
 	r.send()
 	return func() {
 		if err == nil {
-			if text := r.vm.fitting(string(value)); text != 0 {
+			if text := r.vm.fitting(string(exact(value))); text != 0 {
 				r.vm.invoke(r.vm.layout.prelude["answer"], text, r.vm.number(int64(a.Number)))
 			} else {
 				err = tooLarge()

@@ -167,11 +167,12 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 	go func() {
 		defer s.running.Done()
 		defer end(nil)
-		result, err := run(within, h)
-		h.mu.Lock()
-		h.result, h.err, h.over = result, err, true
-		h.changed.Notify()
-		h.mu.Unlock()
+		defer func() {
+			if p := recover(); p != nil {
+				h.ended(nil, c.Panicked(p))
+			}
+		}()
+		h.ended(run(within, h))
 	}()
 	result, err := h.await(ctx, 0, resumes(h.id))
 	if ctx.Err() != nil {
@@ -183,6 +184,14 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 		s.forget(h)
 	}
 	return result, err
+}
+
+// ended notes the end of the script.
+func (h *heldScript) ended(result json.RawMessage, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.result, h.err, h.over = result, err, true
+	h.changed.Notify()
 }
 
 // resume goes on with a held script of the client.
