@@ -148,7 +148,8 @@ func (p *program) imports(ctx context.Context) error {
 	define(env, "host_module_load", zero, i32, i32)
 	define(env, "host_call", hostCall, i32, i32, i32, i32, i32)
 	env.NewFunctionBuilder().WithFunc(func(ctx context.Context, promise, reason, handled uint32) {
-		ctx.Value(hostKey{}).(*run).rejects(rejection{uint64(promise), uint64(reason)}, handled != 0)
+		r := ctx.Value(hostKey{}).(*run)
+		r.unawaited.note(r.vm, rejection{uint64(promise), uint64(reason)}, handled != 0)
 	}).Export("host_promise_rejection")
 	define(wasi, "fd_close", noFile, i32)
 	define(wasi, "fd_fdstat_get", noFile, i32, i32)

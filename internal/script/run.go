@@ -42,11 +42,10 @@ type run struct {
 	answers chan reply
 	calls   sync.WaitGroup
 
-	unawaited []rejection // for which no code of the script waits, in order
-
-	handles handles
-	log     log
-	out     Outcome
+	handles   handles
+	unawaited rejections
+	log       log
+	out       Outcome
 }
 
 // A question is a call, a search or a description.
@@ -67,7 +66,23 @@ type reply struct {
 // A rejection is a promise that was rejected, and its reason.
 type rejection struct{ promise, reason uint64 }
 
-const maxUnawaited = 100 // rejections that are kept
+// rejections are the first 100 for which no code waits, in order.
+type rejections []rejection
+
+// note notes one for which no code waits, or that some code waits for it after all.
+func (all *rejections) note(v *vm, new rejection, handled bool) {
+	done := []rejection{new}
+	if i := slices.IndexFunc(*all, func(old rejection) bool { return v.read(old.promise) == v.read(new.promise) }); i >= 0 {
+		done = append(done, (*all)[i])
+		*all = slices.Delete(*all, i, i+1)
+	} else if !handled && len(*all) < 100 {
+		*all, done = append(*all, new), nil
+	}
+	for _, one := range done {
+		v.do("qjs_free_value", one.promise)
+		v.do("qjs_free_value", one.reason)
+	}
+}
 
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r := &run{script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
@@ -114,21 +129,6 @@ func (r *run) missed(a reply) {
 	}
 }
 
-// rejects notes a rejection for which no code waits, or that some code waits for it after all.
-func (r *run) rejects(new rejection, handled bool) {
-	done := []rejection{new}
-	if i := slices.IndexFunc(r.unawaited, func(old rejection) bool { return r.vm.read(old.promise) == r.vm.read(new.promise) }); i >= 0 {
-		done = append(done, r.unawaited[i])
-		r.unawaited = slices.Delete(r.unawaited, i, i+1)
-	} else if !handled && len(r.unawaited) < maxUnawaited {
-		r.unawaited, done = append(r.unawaited, new), nil
-	}
-	for _, one := range done {
-		r.vm.do("qjs_free_value", one.promise)
-		r.vm.do("qjs_free_value", one.reason)
-	}
-}
-
 // execute runs the script and returns its value.
 func (r *run) execute(p *program) (json.RawMessage, error) {
 	var err error
@@ -141,7 +141,7 @@ func (r *run) execute(p *program) (json.RawMessage, error) {
 	const fulfilled, rejected = 1, 2
 	var promise, state uint64
 	step := func() {
-		r.vm.invoke(r.vm.layout.prelude["begin"], r.vm.string(string(exact(r.script.Input))), r.vm.number(r.began.UnixMilli()))
+		r.vm.invoke(r.vm.layout.prelude["begin"], r.vm.string(string(r.script.Input)), r.vm.number(r.began.UnixMilli()))
 		promise = r.vm.invoke(r.vm.layout.prelude["run"], r.compile(), r.vm.number(flag(r.source.callable)))
 	}
 	for {
@@ -172,8 +172,8 @@ func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err
 		if rejected {
 			panic(failure{r.explain(result)})
 		}
-		for _, one := range r.unawaited {
-			e := r.explain(one.reason)
+		if len(r.unawaited) > 0 {
+			e := r.explain(r.unawaited[0].reason)
 			e.Message += `; the script went on, since it has no "await" before this`
 			panic(failure{e})
 		}
@@ -259,8 +259,8 @@ func (r *run) delivery(a reply) func() {
 	r.send()
 	return func() {
 		if err == nil {
-			if text := r.vm.fitting(string(exact(value))); text != 0 {
-				r.vm.invoke(r.vm.layout.prelude["answer"], text, r.vm.number(int64(a.Number)))
+			if text := r.vm.fitting(string(value)); text != 0 {
+				r.vm.invoke(r.vm.layout.prelude["answer"], text, r.vm.number(int64(a.Number)), r.vm.number(flag(mayChange(value))))
 			} else {
 				err = tooLarge()
 			}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -92,40 +91,20 @@ func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// exact returns JSON with the numbers as texts that JavaScript would change: whole ones that it rounds, and those that are too large.
-func exact(value []byte) []byte {
-	var out []byte
-	from := 0 // value[:from] is in out
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case c == '"':
-			for i++; i < len(value) && value[i] != '"'; i++ {
-				if value[i] == '\\' {
-					i++
-				}
-			}
-		case c == '-' || c >= '0' && c <= '9':
-			number := value[i:]
-			if end := bytes.IndexFunc(number, func(r rune) bool { return !strings.ContainsRune("-+.0123456789eE", r) }); end >= 0 {
-				number = number[:end]
-			}
-			if isChanged(string(number)) {
-				out = wire.AppendString(append(out, value[from:i]...), string(number))
-				from = i + len(number)
-			}
-			i += len(number) - 1
+// mayChange reports whether JavaScript may read a number of the JSON as another one.
+func mayChange(value []byte) bool {
+	digits := 0
+	for _, c := range value {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case digits > 15, digits > 0 && c|0x20 == 'e':
+			return true
+		default:
+			digits = 0
 		}
 	}
-	if out == nil {
-		return value
-	}
-	return append(out, value[from:]...)
-}
-
-// isChanged reports whether JavaScript reads a number as another one. That it rounds fractions does not count.
-func isChanged(number string) bool {
-	f, err := strconv.ParseFloat(number, 64)
-	return err != nil || !strings.ContainsAny(number, ".eE") && strconv.FormatFloat(f, 'f', -1, 64) != number
+	return digits > 15
 }
 
 // keep keeps a block, and gives it a handle.
