@@ -6,7 +6,6 @@ package content
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,22 +16,6 @@ import (
 
 // TokenBytes is how many bytes of JSON or text count as a token.
 const TokenBytes = 4
-
-// A Block is a block of content with the type "text".
-type Block struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-// Text returns a CallToolResult with one text, and with the structured content
-// unless that is nil.
-func Text(text string, structured json.RawMessage, failed bool) json.RawMessage {
-	return wire.Marshal(struct {
-		Content    [1]Block        `json:"content"`
-		Structured json.RawMessage `json:"structuredContent,omitempty"`
-		IsError    bool            `json:"isError,omitempty"`
-	}{[1]Block{{"text", text}}, structured, failed})
-}
 
 // Fits reports whether the result of a tool with this content and structuredContent, each nil if
 // it is absent, needs no repair. media is the result of [wire.MediaMembers]. If Fits
