@@ -72,6 +72,9 @@ func TestCodeModeIsLive(t *testing.T) {
 	now := &Options{Mode: exposure.Code, Scripts: true}
 	s := newAlone(newFake(tool("a", "one")), Options{Runner: echoScripts{}, Live: func() (*Options, <-chan struct{}) { return now, nil }})
 	expect.Equal(t, calls[any](t, s, "run_script", `{"code":"return 1","input":{"a":1},"timeout":1.5}`).Content[0].Text, `return 1{"a":1}1.5s`)
+	if empty := calls[any](t, s, "run_script", `{"input":1}`); !empty.IsError || !strings.Contains(empty.Content[0].Text, `"code" is missing`) {
+		t.Errorf("without code: %+v", empty)
+	}
 	now = &Options{Mode: exposure.Code}
 	if _, err := perform(t.Context(), s, []byte(`{"name":"run_script","arguments":{"code":"1"}}`)); err == nil || s.mode() != exposure.Search {
 		t.Errorf("%v, mode %q", err, s.mode())

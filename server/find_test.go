@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -59,6 +60,10 @@ func TestFindOtherKinds(t *testing.T) {
 		expect.Contains(t, text, want, "the answer")
 	}
 
+	r.servers = []status.Server{info("lib", "ready", 1)}
+	for servers, want := range map[string]string{`"lib"`: "", `"lib","lab"`: `No server has the name "lab": use the name of a server, or leave "servers" out.`} {
+		expect.Equal(t, strings.TrimSpace(calls[found](t, s, "find_tools", `{"query":"x","servers":[`+servers+`]}`).StructuredContent.Hint), want)
+	}
 	for _, budget := range []int{1, 40, 80, 120} {
 		got := calls[found](t, s, "find_tools", fmt.Sprintf(`{"query":"x","kinds":["prompt"],"budget_tokens":%d}`, budget)).StructuredContent
 		if len(got.Tools) == 0 || len(got.Tools)+got.Omitted != 4 || got.Tools[0].Kind != "prompt" || got.Tools[0].Name == "" {

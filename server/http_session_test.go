@@ -115,11 +115,20 @@ func TestCloseHandler(t *testing.T) {
 
 // A panic is an error of one request.
 func TestPanic(t *testing.T) {
-	w := serveWeb(t, scripted(func(context.Context, selector.Call) { panic("oh") }), Options{Mode: exposure.Direct}, HTTPOptions{})
+	r := scripted(func(context.Context, selector.Call) { panic("oh") })
+	w := serveWeb(t, r, Options{Mode: exposure.Direct, Scripts: true, Runner: realScripts{newEngine(t), r}}, HTTPOptions{})
 	asking := strings.Replace(modernCall, `clientCapabilities":{}`, `clientCapabilities":{"sampling":{}}`, 1)
 	for body, header := range map[string][]string{legacyCall: w.session(), modernCall: modernHeaders("tools/call", "a__b"), asking: modernHeaders("tools/call", "a__b"), `{"id":1,"method":"tools/call","params":{"name":"a__b"}}`: nil} {
-		if _, answer := w.text(http.MethodPost, "/mcp", body, header...); !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {
-			t.Errorf("%s: %s", body, answer)
+		script := strings.Replace(body, `"name":"a__b"`, `"name":"run_script","arguments":{"code":"await call('a:b')"}`, 1)
+		for name, body := range map[string]string{"a__b": body, "run_script": script} {
+			for i, value := range header {
+				if value == "a__b" || value == "run_script" {
+					header[i] = name
+				}
+			}
+			if _, answer := w.text(http.MethodPost, "/mcp", body, header...); !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {
+				t.Errorf("%s: %s", body, answer)
+			}
 		}
 	}
 }

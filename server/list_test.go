@@ -72,6 +72,20 @@ func TestListPages(t *testing.T) {
 	}
 }
 
+// A page has few bytes, so that one server with long definitions does not make the list too long for others.
+func TestPagesOfLongDefinitions(t *testing.T) {
+	var tools []registry.NormalizedTool
+	for i := range 24 {
+		long := tool("many", fmt.Sprintf("tool_%04d", i))
+		long.Definition = fmt.Appendf(nil, `{"name":%q,"description":%q}`, long.Name, strings.Repeat("x", 1000_000))
+		tools = append(tools, long)
+	}
+	c := initialized(t, newFake(tools...), Options{Mode: exposure.Direct})
+	if pages := c.list(); len(pages) != 3 || len(slices.Concat(pages...)) != 24 {
+		t.Errorf("%d pages with %d tools", len(pages), len(slices.Concat(pages...)))
+	}
+}
+
 // Pages fit together though tools come and go between them.
 func TestPagesOfAChangingList(t *testing.T) {
 	var tools []registry.NormalizedTool

@@ -306,12 +306,14 @@ func TestLinkedResources(t *testing.T) {
 	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: json.RawMessage(`{"content":[` + link + `]}`), Tool: c.Tool}, nil
 	}
-	c := initialized(t, r, Options{Mode: exposure.Direct})
+	o := Options{Mode: exposure.Direct, Scripts: true, Runner: realScripts{newEngine(t), r}}
+	c, script := initialized(t, r, o), initialized(t, r, o)
 	id := 0
-	ask := func(method, params string) string {
+	askOf := func(c *client, method, params string) string {
 		id++
 		return c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
 	}
+	ask := func(method, params string) string { return askOf(c, method, params) }
 	const linked, embedded = `{"type":"resource_link","name":"n","uri":%q}`, `{"type":"resource","resource":{"text":"t","uri":%q}}`
 	for _, tc := range []struct{ server, block, uri, shown string }{
 		{"b", linked, "jira://issue/7", "jira://issue/7"},
@@ -327,6 +329,8 @@ func TestLinkedResources(t *testing.T) {
 	} {
 		link = fmt.Sprintf(tc.block, tc.uri)
 		expect.Contains(t, ask("tools/call", `{"name":"`+tc.server+`__issue"}`), fmt.Sprintf(`"uri":%q`, tc.shown), "%s of %s", tc.uri, tc.server)
+		scripted := askOf(script, "tools/call", `{"name":"run_script","arguments":{"code":"result(await call('`+tc.server+`:issue'))"}}`)
+		expect.Contains(t, scripted, fmt.Sprintf(`"uri":%q`, tc.shown), "%s of %s in a script", tc.uri, tc.server)
 		if len(tc.uri) < 5000 {
 			read := ask("resources/read", fmt.Sprintf(`{"uri":%q}`, tc.shown))
 			expect.Contains(t, read, fmt.Sprintf(`{"server":%q,"method":"resources/read","params":{"uri":%q}}`, tc.server, tc.uri), "%s is read", tc.shown)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -123,14 +124,14 @@ func Add[In, Out any](f *Provider, about Function, fn func(ctx context.Context, 
 	call := func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 		var in In
 		if err := json.Unmarshal(arguments, &in); err != nil {
-			return inprocess.TextResult(fmt.Sprintf("The arguments do not fit %s; it was not called: %v", about.Name, err), nil, true), nil
+			return content.Text(fmt.Sprintf("The arguments do not fit %s; it was not called: %v", about.Name, err), nil, true), nil
 		}
 		out, err := fn(ctx, in)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return nil, context.Cause(ctx)
 		case err != nil:
-			return inprocess.TextResult(err.Error(), nil, true), nil
+			return content.Text(err.Error(), nil, true), nil
 		}
 		return outputResult(out)
 	}
@@ -166,7 +167,7 @@ func (f *Provider) describe(about Function, in, out reflect.Type) (registry.Norm
 func outputResult(out any) (json.RawMessage, error) {
 	encoded, err := json.Marshal(out)
 	if err != nil {
-		return inprocess.TextResult("What it returned can't be encoded: "+err.Error(), nil, true), nil
+		return content.Text("What it returned can't be encoded: "+err.Error(), nil, true), nil
 	}
 	if v := reflect.ValueOf(out); v.Kind() == reflect.Map && v.IsNil() {
 		encoded = []byte("{}")
@@ -178,7 +179,7 @@ func outputResult(out any) (json.RawMessage, error) {
 	if !bytes.HasPrefix(encoded, []byte("{")) {
 		encoded = wire.Marshal(map[string]json.RawMessage{"result": encoded})
 	}
-	return inprocess.TextResult(text, encoded, false), nil
+	return content.Text(text, encoded, false), nil
 }
 
 // put makes the function a tool.

@@ -203,21 +203,15 @@ func (d *Desk) outcome(r *Request, said Answer, by string) error {
 	return &Refused{Request: *r, Why: Declined, By: by}
 }
 
+// recorded are the answers in the audit log.
+var recorded = map[Answer]string{Accept: "approved", AcceptAll: "approved with all such calls of the script", Decline: "declined", Cancel: "the question was closed"}
+
 // record records the answer of the client's person, "" if no answer came in time.
 func (d *Desk) record(ctx context.Context, r *Request, said Answer) {
 	who := audit.ActorOf(ctx)
 	e := audit.Event{Action: audit.Approval, Outcome: audit.Refused, Principal: cmp.Or(who.Principal, r.principal()), From: who.From, Target: r.Server + ":" + r.Tool}
-	switch said {
-	case Accept:
-		e.Outcome, e.Reason = audit.OK, "approved"
-	case AcceptAll:
-		e.Outcome, e.Reason = audit.OK, "approved with all such calls of the script"
-	case Decline:
-		e.Reason = "declined"
-	case Cancel:
-		e.Reason = "the question was closed"
-	default:
-		e.Reason = errLate.Error()
+	if e.Reason = cmp.Or(recorded[said], errLate.Error()); said == Accept || said == AcceptAll {
+		e.Outcome = audit.OK
 	}
 	if r.Client != "" {
 		e.Reason += "; client " + r.Client
@@ -238,10 +232,13 @@ func (d *Desk) redeem(r *Request, key Key) (said Answer, by string) {
 	if e == nil {
 		return "", ""
 	}
-	if e.verdict == Accept || e.verdict == AcceptAll {
+	if said = e.verdict; said == AcceptAll && (r.Script == "" || e.script != r.scriptKey()) {
+		said = Accept // the admin saw another script
+	}
+	if said == Accept || said == AcceptAll {
 		d.remove(e)
 	}
-	return e.verdict, e.by
+	return said, e.by
 }
 
 // post leaves a request on the desk, unless it is there already.

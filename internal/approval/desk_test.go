@@ -351,6 +351,12 @@ func TestAgreementToAScript(t *testing.T) {
 		} {
 			expect.Equal(t, why(d.Ask(t.Context(), call(edit), says(Decline, nil))), Declined, "another %s", name)
 		}
+		unable := says("", &session.Error{Message: "no"})
+		of := func(script string) func(r *Request) { return func(r *Request) { r.Script, r.Tool = script, "posted" } }
+		_ = d.Ask(t.Context(), call(of("posted")), unable)
+		expect.OK(t, d.Decide(d.List()[0].ID, AcceptAll, "ada"))
+		expect.OK(t, d.Ask(t.Context(), call(of("sent again")), unable))
+		expect.Equal(t, why(d.Ask(t.Context(), call(of("sent again")), unable)), Waits, "a further call of another script")
 		if err := d.Ask(t.Context(), call(func(r *Request) { r.Script = "late" }), nil); why(err) != Late || strings.Contains(err.Error(), "again") {
 			t.Errorf("without an answer: %v", err)
 		}

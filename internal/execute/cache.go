@@ -14,26 +14,23 @@ import (
 // maxCached bounds the results that are kept, in bytes. If there are more, all are dropped.
 const maxCached = 32 << 20
 
-// A cache keeps the results of read-only and idempotent tools, for as long as the server's
-// policy says and while their session lives: a server that was restarted or edited may
-// answer differently.
+// A cache keeps the results of read-only and idempotent tools, for as long as the server's policy says and while their session lives: a server that
+// was restarted or edited may answer differently.
 type cache struct {
 	mu    sync.Mutex // guards the fields below
 	known map[cacheKey]*cached
 	size  int
 }
 
-// A cacheKey is one call of one client, since another client may not be allowed to see the
-// result. A tool that has changed is another tool.
+// A cacheKey is one call of one client, since another client may not be allowed to see the result. A tool that has changed is another tool.
 type cacheKey struct {
 	client session.Client // by its home; nil for the router itself
 	tool   *registry.NormalizedTool
 	args   string // as they are sent
 }
 
-// cacheKey returns the key of the call, false if its result must not be used again: the
-// policy or the tool's hints do not allow it, the client cannot be told from others, or
-// the call asks for more than the tool with its arguments, such as a task.
+// cacheKey returns the key of the call, false if its result must not be used again: the policy or the tool's hints do not allow it, the client cannot
+// be told from others, or the call asks for more than the tool with its arguments, such as a task.
 func (x *execution) cacheKey() (key cacheKey, ok bool) {
 	c := &x.call
 	if x.delivery.policy.Cache <= 0 || !c.Tool.Reads() || !c.Tool.Hints.IsIdempotent() {

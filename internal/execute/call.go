@@ -20,8 +20,7 @@ type Call struct {
 	Tool      *registry.NormalizedTool
 	Arguments json.RawMessage // a JSON object; nil is {}
 
-	// Checked is the result of [Executor.Check] for Tool and Arguments, so that they are not
-	// checked again; nil if they were not checked.
+	// Checked is the result of [Executor.Check] for Tool and Arguments, so that they are not checked again; nil if they were not checked.
 	Checked *Checked
 
 	// Repaired says how Arguments differ from the client's text; "" if they do not.
@@ -30,39 +29,33 @@ type Call struct {
 	// From is the client for which the tool runs; nil for the router itself.
 	From session.Client
 
-	// Params are the tools/call parameters as the client sent them. Members other than
-	// name, arguments and _meta (such as task) reach the server. May be nil if there are
-	// no others.
+	// Params are the tools/call parameters as the client sent them. Members other than name, arguments and _meta (such as task) reach the server. May
+	// be nil if there are no others.
 	Params json.RawMessage
 
 	// Meta is the object that the server gets in _meta; may be nil.
 	Meta json.RawMessage
 
-	// Approve, if it is set, is called with the arguments as they are sent, before the cache is
-	// looked at and a server is called. Its error is why the call is not made. Such a call has
-	// no stand-ins: the approval is for this tool.
+	// Approve, if it is set, is called with the arguments as they are sent, before the cache is looked at and a server is called. Its error is why
+	// the call is not made. Such a call has no stand-ins: the approval is for this tool.
 	Approve func(ctx context.Context, arguments json.RawMessage) error
 
-	// LogIn, if it is set, is called once with the error of the last attempt, after which no other
-	// attempt may be made. If it returns true, the call is made again, since a person has logged in
-	// at the server, or with an error is not made because of that. The call waits meanwhile, and
-	// holds no place in the server's limit.
+	// LogIn, if it is set, is called once with the error of the last attempt, after which no other attempt may be made. If it returns true, the call
+	// is made again, since a person has logged in at the server, or with an error is not made because of that. The call waits meanwhile, and holds no
+	// place in the server's limit.
 	LogIn func(ctx context.Context, err error) (bool, error)
 
-	// Unfit reports whether a tool may not stand in for Tool, such as one before which a person
-	// must be asked; nil if each tool of the catalog may.
+	// Unfit reports whether a tool may not stand in for Tool, such as one before which a person must be asked; nil if each tool of the catalog may.
 	Unfit func(*registry.NormalizedTool) bool
 
 	// Catalog has the tools that may answer the call; nil is the whole catalog of the registry.
 	Catalog *registry.Snapshot
 
-	// Here says that no other node may carry out the call, even if one has a replica of the tool's
-	// server: it comes from another node.
+	// Here says that no other node may carry out the call, even if one has a replica of the tool's server: it comes from another node.
 	Here bool
 
-	// Principal is who calls, as approvals know it: the SHA-256 of an HTTP token, never logged.
-	// PrincipalName is its name and Profile the limits of the call, profiles joined by "+", for
-	// observers. Each may be "".
+	// Principal is who calls, as approvals know it: the SHA-256 of an HTTP token, never logged. PrincipalName is its name and Profile the limits of
+	// the call, profiles joined by "+", for observers. Each may be "".
 	Principal, PrincipalName, Profile string
 
 	// Rules are the limits of the call as another node gets them; see [session.Origin].
@@ -71,8 +64,7 @@ type Call struct {
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
 
-	// Script is the id of the script that makes the call, and Line the line of the script; "" and 0 if no
-	// script does.
+	// Script is the id of the script that makes the call, and Line the line of the script; "" and 0 if no script does.
 	Script string
 	Line   int
 }
@@ -92,10 +84,9 @@ var routerParams = []string{"name", "arguments", "_meta"}
 
 // Sessions is where execution finds the servers.
 type Sessions interface {
-	// Session returns the server's live session. It waits while the server is starting,
-	// until ctx ends. Its errors wrap session.ErrNotSent and say in which state the server
-	// is and why. from is the client of the call, nil for the router itself: a server that
-	// asks its client for something may have a session for each client.
+	// Session returns the server's live session. It waits while the server is starting, until ctx ends. Its errors wrap session.ErrNotSent and say in
+	// which state the server is and why. from is the client of the call, nil for the router itself: a server that asks its client for something may
+	// have a session for each client.
 	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
 
 	// Policy says how calls to the server are made.
@@ -105,8 +96,7 @@ type Sessions interface {
 	State(server string) status.State
 }
 
-// A Policy says how calls to one server are made. The zero value sets no deadline and
-// validates arguments strictly.
+// A Policy says how calls to one server are made. The zero value sets no deadline and validates arguments strictly.
 type Policy struct {
 	Timeout       time.Duration // of one call with its retries; 0 is no limit
 	Validate      Validate
@@ -117,25 +107,21 @@ type Policy struct {
 	Twins         []string  // the same server run twice: they stand in for read-only tools
 	Location      *Location // where the server works; nil if that is not known
 
-	// Service is set if servers of other nodes are replicas of the server, which any request may go
-	// to; nil for other servers.
+	// Service is set if servers of other nodes are replicas of the server, which any request may go to; nil for other servers.
 	Service *Service
 
-	// Gateway is the name of this node if the server runs on another one, which gets the call's
-	// Origin; "" for other servers.
+	// Gateway is the name of this node if the server runs on another one, which gets the call's Origin; "" for other servers.
 	Gateway string
 
-	// Cache is how long the result of a read-only and idempotent tool is used again; 0 is
-	// never.
+	// Cache is how long the result of a read-only and idempotent tool is used again; 0 is never.
 	Cache time.Duration
 
 	// MaxResultTokens is how much text of a result a client gets at once, unless the tool
 	// declares a higher limit (anthropic/maxResultSizeChars); 0 is no limit.
 	MaxResultTokens int
 
-	// Timeouts and ResultTokens replace Timeout and MaxResultTokens for tools with a name on
-	// the server that matches a pattern of package internal/glob. An equal name wins over patterns,
-	// a longer pattern over a shorter one.
+	// Timeouts and ResultTokens replace Timeout and MaxResultTokens for tools with a name on the server that matches a pattern of package
+	// internal/glob. An equal name wins over patterns, a longer pattern over a shorter one.
 	Timeouts     map[string]time.Duration
 	ResultTokens map[string]int
 
@@ -143,8 +129,7 @@ type Policy struct {
 	Rates map[string]rate.Limit
 }
 
-// Retry says whether a call is repeated after its server ended during the call, when it
-// is unknown whether the call took effect.
+// Retry says whether a call is repeated after its server ended during the call, when it is unknown whether the call took effect.
 type Retry int
 
 const (
@@ -176,8 +161,7 @@ func forTool[T any](patterns map[string]T, tool string) (value T, pattern string
 	return value, pattern
 }
 
-// timeout returns the time limit for a call of the tool, or for another request if t is
-// nil, and the pattern that sets it, "" if it is the server's.
+// timeout returns the time limit for a call of the tool, or for another request if t is nil, and the pattern that sets it, "" if it is the server's.
 func (p *Policy) timeout(t *registry.NormalizedTool) (limit time.Duration, pattern string) {
 	if t != nil {
 		limit, pattern = forTool(p.Timeouts, t.ServerName())

@@ -17,20 +17,17 @@ import (
 )
 
 const (
-	// StartWait is how long a call waits for its server to start: less than the minute
-	// after which common clients give up.
+	// StartWait is how long a call waits for its server to start: less than the minute after which common clients give up.
 	StartWait = 45 * time.Second
 
 	// maxAttempts bounds the attempts at one target.
 	maxAttempts = 3
 
-	// retryPause is how long a call waits before it is sent again, at first; twice as long
-	// each further time.
+	// retryPause is how long a call waits before it is sent again, at first; twice as long each further time.
 	retryPause = 100 * time.Millisecond
 )
 
-// A delivery is a request on its way to one server. A failover turns it to another
-// server. It belongs to one goroutine.
+// A delivery is a request on its way to one server. A failover turns it to another server. It belongs to one goroutine.
 type delivery struct {
 	e        *Executor
 	from     session.Client  // nil for the router itself
@@ -53,8 +50,7 @@ type delivery struct {
 	span      trace.Span      // of the attempt in progress; nil without a tracer
 }
 
-// pauseForRetry reports whether the request is to be sent to the same target again. If
-// so, it has waited for the pause before the retry.
+// pauseForRetry reports whether the request is to be sent to the same target again. If so, it has waited for the pause before the retry.
 func (d *delivery) pauseForRetry(ctx context.Context, err error) bool {
 	if d.session == nil || d.tries == maxAttempts || ctx.Err() != nil || !d.mayRepeat(err) {
 		return false
@@ -76,8 +72,7 @@ func (d *delivery) pauseForRetry(ctx context.Context, err error) bool {
 	}
 }
 
-// mayRepeat reports whether a request that ended with err may be sent again: it had no
-// effect, or a second one does no harm.
+// mayRepeat reports whether a request that ended with err may be sent again: it had no effect, or a second one does no harm.
 func (d *delivery) mayRepeat(err error) bool {
 	return errors.Is(err, session.ErrNotSent) || d.repeatable() && errors.Is(err, session.ErrClosed)
 }
@@ -121,8 +116,7 @@ func (d *delivery) releasePermit() {
 	}
 }
 
-// startAttempt counts an attempt. With a tracer, the attempt has a span of its own, and
-// the server sees that span as its caller.
+// startAttempt counts an attempt. With a tracer, the attempt has a span of its own, and the server sees that span as its caller.
 func (d *delivery) startAttempt(ctx context.Context) context.Context {
 	d.attempts++
 	d.tries++
@@ -143,9 +137,8 @@ func (d *delivery) startAttempt(ctx context.Context) context.Context {
 	return ctx
 }
 
-// acquireSession waits for the server's session: for startWait, and after an attempt that
-// was sent no longer than its deadline. The call's own time limit does not bound the
-// first wait, since a server may take longer to start than to answer.
+// acquireSession waits for the server's session: for startWait, and after an attempt that was sent no longer than its deadline. The call's own time
+// limit does not bound the first wait, since a server may take longer to start than to answer.
 func (d *delivery) acquireSession(ctx context.Context) error {
 	limit := d.startWait
 	if !d.deadline.IsZero() {

@@ -2,8 +2,7 @@
 // check, cache, then for each attempt the limiter and circuit breaker, the session and
 // the request, and at the end the result with our keys in its _meta.
 //
-// A result stays the server's bytes but for _meta. A call that may have taken effect is
-// repeated only where the policy or the tool's hints allow it.
+// A result stays the server's bytes but for _meta. A call that may have taken effect is repeated only where the policy or the tool's hints allow it.
 package execute
 
 import (
@@ -55,12 +54,11 @@ func New(o Options) *Executor {
 		}
 		return cmp.Or(named(), host)
 	}
-	return &Executor{Options: o, schemas: newSchemas(o.Log), repairs: repairs{log: o.Log}}
+	return &Executor{Options: o, schemas: newSchemas(o), repairs: repairs{log: o.Log}}
 }
 
-// Execute runs a tool. A failure of the tool, or of the way to it, is a Result with
-// IsError that explains the failure and the remedy. The error is a [*session.Error] if the
-// server answered with one, or the cause of ctx's end.
+// Execute runs a tool. A failure of the tool, or of the way to it, is a Result with IsError that explains the failure and the remedy. The error is a
+// [*session.Error] if the server answered with one, or the cause of ctx's end.
 func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	ctx, x := begin(ctx, e, c)
 	d := &x.delivery
@@ -91,9 +89,8 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	x.targets = e.targets(&c, d.policy)
 	x.addReplicas()
 	var err error
-	// After a failure, nextAttempt does more than decide: it pauses before a retry on the
-	// same server, or it leaves the server (the circuit breaker counts, the permit is
-	// released) and turns to a stand-in.
+	// After a failure, nextAttempt does more than decide: it pauses before a retry on the same server, or it leaves the server (the circuit breaker
+	// counts, the permit is released) and turns to a stand-in.
 	for x.nextAttempt(ctx, err) || x.afterLogin(ctx, &err) {
 		if err = d.admit(ctx); err != nil { // limiter and circuit breaker
 			continue
@@ -119,9 +116,8 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	return x.report(x.failed(ctx, err, strings.Join(x.faults, "; ")))
 }
 
-// Relay sends another request to a server, once its session is up, and returns the
-// server's result, unchanged but for repairs of its content. The error wraps a [*session.Error], the server's own or one
-// that says why there is no answer and wraps the reason too, or is the cause of ctx's end.
+// Relay sends another request to a server, once its session is up, and returns the server's result, unchanged but for repairs of its content. The
+// error wraps a [*session.Error], the server's own or one that says why there is no answer and wraps the reason too, or is the cause of ctx's end.
 func (e *Executor) Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error) {
 	ctx, span := StartSpan(ctx, e.Tracer, r.Method, "", r.Meta)
 	d := delivery{e: e, from: r.From, meta: r.Meta, policy: e.Sessions.Policy(server), request: r, server: server, what: r.Method, startWait: StartWait}
@@ -204,8 +200,7 @@ func begin(ctx context.Context, e *Executor, c Call) (context.Context, *executio
 	return ctx, x
 }
 
-// report ends the span and notifies the observer of how the call ended. It returns its
-// arguments.
+// report ends the span and notifies the observer of how the call ended. It returns its arguments.
 func (x *execution) report(r Result, err error) (Result, error) {
 	o := x.e.Observer
 	if o == nil && !x.span.IsRecording() {

@@ -399,7 +399,7 @@ func TestExecuteDeadlines(t *testing.T) {
 func TestCheckIsBounded(t *testing.T) {
 	const ways = `{"properties":{"a":{"$ref":"#"}}}`
 	core, logs := observer.New(zap.WarnLevel)
-	e := New(Options{Log: zap.New(core)})
+	e := New(Options{Registry: registry.New(), Log: zap.New(core)})
 	tool := tool(`{"type":"object","allOf":[` + ways + "," + ways + "," + ways + `]}`)
 	args := json.RawMessage(strings.Repeat(`{"a":`, 50) + `{}` + strings.Repeat("}", 50))
 	for range 3 {
@@ -432,7 +432,7 @@ func TestCheckOfLongArguments(t *testing.T) {
 		{`{"properties":{"s":{"uniqueItems":true}}}`, `{"s":["` + long + `","` + long + `y"]}`, ""},
 		{`{"properties":{"s":{"uniqueItems":true}}}`, `{"s":["` + long + `","` + long + `"]}`, "arguments.s"},
 	} {
-		all := newSchemas(zap.NewNop())
+		all := newSchemas(Options{Registry: registry.New(), Log: zap.NewNop()})
 		c := &all
 		s := c.of(&registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(tc.schema)})
 		faults, _, _ := s.check(t.Context(), json.RawMessage(tc.args))
@@ -450,7 +450,7 @@ func TestHostileSchemas(t *testing.T) {
 		fmt.Fprintf(&many, `,"P%d":1`, i)
 	}
 	args := json.RawMessage(`{"a":{"a":{"a":{"a":{"b":[[[]]]}}}}` + many.String() + `}`)
-	e := New(Options{Log: zap.NewNop()})
+	e := New(Options{Registry: registry.New(), Log: zap.NewNop()})
 	for name, schema := range hostile.Hostile() {
 		if c := e.Check(t.Context(), tool(schema), args); len(c.Faults) > 10 {
 			t.Errorf("%s: %d faults", name, len(c.Faults))
@@ -461,7 +461,7 @@ func TestHostileSchemas(t *testing.T) {
 // TestLargeArguments checks that large arguments wait until others are compared, no longer than
 // their call, and that small ones do not wait.
 func TestLargeArguments(t *testing.T) {
-	e := New(Options{Log: zap.NewNop()})
+	e := New(Options{Registry: registry.New(), Log: zap.NewNop()})
 	wrong := tool(`{"required":["b"]}`)
 	large := json.RawMessage(`{"a":"` + strings.Repeat("x", largeArguments) + `"}`)
 	for range maxLarge {

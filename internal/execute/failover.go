@@ -19,17 +19,15 @@ type target struct {
 	startWait time.Duration // for its server to start
 }
 
-// shortWait is how long a call waits for a server to start while others could answer
-// instead.
+// shortWait is how long a call waits for a server to start while others could answer instead.
 const shortWait = time.Second
 
 // maxPlaces bounds the servers that are called for one call.
 const maxPlaces = 3
 
-// targets returns the tools that may answer a call, in the order in which they are tried: the
-// tool itself, and if there are stand-ins, those that can take the call best, and then the tool again. While
-// there are stand-ins, a call waits only briefly for each server to start; the last target has the usual wait. A
-// read-only tool on a server that is down comes after tools on servers that are up.
+// targets returns the tools that may answer a call, in the order in which they are tried: the tool itself, and if there are stand-ins, those that can
+// take the call best, and then the tool again. While there are stand-ins, a call waits only briefly for each server to start; the last target has the
+// usual wait. A read-only tool on a server that is down comes after tools on servers that are up.
 func (e *Executor) targets(c *Call, p Policy) []target {
 	t := c.Tool
 	standIns := e.standIns(c, p)
@@ -49,9 +47,8 @@ func (e *Executor) targets(c *Call, p Policy) []target {
 	return append(all, target{t, p, StartWait})
 }
 
-// standIns returns the tools of the same name on the servers that may stand in for the server of the call's
-// tool, as the call's catalog has them; nothing after a person has approved the tool. A read-only tool is
-// replaced only by a read-only one.
+// standIns returns the tools of the same name on the servers that may stand in for the server of the call's tool, as the call's catalog has them;
+// nothing after a person has approved the tool. A read-only tool is replaced only by a read-only one.
 func (e *Executor) standIns(c *Call, p Policy) (all []*registry.NormalizedTool) {
 	t := c.Tool
 	others, reads := p.StandIns, t.Reads()
@@ -78,9 +75,8 @@ func (e *Executor) standIns(c *Call, p Policy) (all []*registry.NormalizedTool) 
 	return all
 }
 
-// mayTurn reports whether a call that ended with err turns to a stand-in at once: a
-// read-only one, if its server died or was late. A server that asked the client something may
-// have been late because of the client.
+// mayTurn reports whether a call that ended with err turns to a stand-in at once: a read-only one, if its server died or was late. A server that
+// asked the client something may have been late because of the client.
 func (x *execution) mayTurn(err error) bool {
 	d := &x.delivery
 	left := x.targets[x.tried:]
@@ -97,10 +93,8 @@ func (x *execution) mayTurn(err error) bool {
 // isLate reports whether a call ended because its time was over.
 func isLate(err error) bool { return errors.As(err, new(*timeoutError)) }
 
-// nextAttempt prepares the next attempt: the first one, a retry at the same target after
-// a pause, or one at the next target. Before it changes the target, it leaves the server
-// and notes the fault. It reports false if no other attempt may be made. err is how the
-// last attempt ended.
+// nextAttempt prepares the next attempt: the first one, a retry at the same target after a pause, or one at the next target. Before it changes the
+// target, it leaves the server and notes the fault. It reports false if no other attempt may be made. err is how the last attempt ended.
 func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	if x.tried > 0 {
 		turn := x.mayTurn(err)
@@ -130,9 +124,8 @@ func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	return false
 }
 
-// afterLogin has the call's LogIn judge how the last attempt ended, which it may replace, and
-// prepares another attempt if a person has logged in. It must be called after nextAttempt has
-// returned false.
+// afterLogin has the call's LogIn judge how the last attempt ended, which it may replace, and prepares another attempt if a person has logged in. It
+// must be called after nextAttempt has returned false.
 func (x *execution) afterLogin(ctx context.Context, err *error) bool {
 	if x.call.LogIn == nil || x.loggedIn || *err == nil || ctx.Err() != nil {
 		return false
@@ -150,8 +143,7 @@ func (x *execution) afterLogin(ctx context.Context, err *error) bool {
 	return x.nextAttempt(ctx, nil)
 }
 
-// useTarget turns the delivery to a target. It reports false if the arguments do not fit the
-// target's tool.
+// useTarget turns the delivery to a target. It reports false if the arguments do not fit the target's tool.
 func (x *execution) useTarget(ctx context.Context, t target) bool {
 	var args wire.Object
 	args, x.checked = x.object, x.fits

@@ -10,10 +10,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// refusals returns a sentence for each argument, of a JSON object, that a profile fixes and a
-// client may therefore not send. Many servers ignore the case of names, so a name that differs
-// only in case counts as the same one unless the tool declares it as another one. Nothing can be
-// fixed in arguments that are not valid.
+// refusals returns a sentence for each argument, of a JSON object, that a profile fixes and a client may therefore not send. Many servers ignore the
+// case of names, so a name that differs only in case counts as the same one unless the tool declares it as another one. Nothing can be fixed in
+// arguments that are not valid.
 func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string) {
 	fixed := wire.Keys(t.Fixed)
 	if len(fixed) == 0 {

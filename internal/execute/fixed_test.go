@@ -98,7 +98,7 @@ func FuzzFixed(f *testing.F) {
 		f.Add([]byte(args))
 	}
 	clone := fixed(tool(whole), `{"owner":"acme"}`)
-	all := newSchemas(zap.NewNop())
+	all := newSchemas(Options{Registry: registry.New(), Log: zap.NewNop()})
 	compiled := all.of(clone)
 	f.Fuzz(func(t *testing.T, args []byte) {
 		c := unchecked(clone, compiled, args)
@@ -121,6 +121,21 @@ func TestFixedIsNotShown(t *testing.T) {
 	if string(c.Arguments) != `{"n":1}` || string(c.Sent) != `{"n":1,"owner":"acme"}` || len(c.Faults) > 0 {
 		t.Errorf("checked: %s, sent %s, %v", c.Arguments, c.Sent, c.Faults)
 	}
+}
+
+// TestSchemasOfGoneTools has the catalog lose a tool: its schema is kept no longer.
+func TestSchemasOfGoneTools(t *testing.T) {
+	r := registry.New()
+	e := newExecutor(r, &stub{})
+	for _, server := range []string{"a", "b"} {
+		_, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{{ID: server + ":x", Server: server, Name: "x", InputSchema: json.RawMessage(object)}}})
+		expect.OK(t, err)
+		e.Check(t.Context(), r.Snapshot().Tools()[0], nil)
+		r.Remove("a")
+	}
+	kept := 0
+	e.schemas.compiled.Range(func(any, any) bool { kept++; return true })
+	expect.Equal(t, kept, 1, "schemas are kept")
 }
 
 // TestOneSchemaForProfiles has several profiles make tools of one tool: its schema is compiled

@@ -16,12 +16,10 @@ const (
 	// maxQueued bounds the calls that wait for one server.
 	maxQueued = 1000
 
-	// maxWait bounds how long a call waits for calls before it to end. The call's own time
-	// limit begins when it is sent.
+	// maxWait bounds how long a call waits for calls before it to end. The call's own time limit begins when it is sent.
 	maxWait = 10 * time.Minute
 
-	// After breakAfter calls in a row that it did not answer, a server is not called for
-	// breakTime. Then one call is tried.
+	// After breakAfter calls in a row that it did not answer, a server is not called for breakTime. Then one call is tried.
 	breakAfter = 5
 	breakTime  = 10 * time.Second
 )
@@ -35,8 +33,7 @@ type notAdmitted struct{}
 func (notAdmitted) Error() string        { return "nothing was called" }
 func (notAdmitted) Is(target error) bool { return target == session.ErrNotSent }
 
-// A limiter bounds how many calls run on one server at once. It is also the server's
-// circuit breaker.
+// A limiter bounds how many calls run on one server at once. It is also the server's circuit breaker.
 type limiter struct {
 	mu sync.Mutex // guards the fields below
 
@@ -72,9 +69,8 @@ func (e *Executor) Load(server string) (calls, waiting int) {
 	return l.active, l.waiting
 }
 
-// acquire waits until at most limit calls run, 0 being no limit, and returns a permit to
-// run. It fails while the circuit breaker is open, if too many calls wait, and after
-// maxWait.
+// acquire waits until at most limit calls run, 0 being no limit, and returns a permit to run. It fails while the circuit breaker is open, if too many
+// calls wait, and after maxWait.
 func (l *limiter) acquire(ctx context.Context, server string, limit int) (*permit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,9 +154,8 @@ func (l *limiter) recordOutcome(ctx context.Context, err error, asked bool) {
 	}
 }
 
-// A permit is the right of a call to run on a server. For the server it is also the
-// call's client: when the server asks the client something, which may take a person's
-// time, the permit is released.
+// A permit is the right of a call to run on a server. For the server it is also the call's client: when the server asks the client something, which
+// may take a person's time, the permit is released.
 type permit struct {
 	session.Client
 	limiter  *limiter

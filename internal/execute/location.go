@@ -12,16 +12,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Location is where a server works: its folders and hosts tell its tools from equal tools of
-// other servers.
+// A Location is where a server works: its folders and hosts tell its tools from equal tools of other servers.
 type Location struct {
 	priority int      // of servers that stand in for each other, the higher one is first
 	folders  []string // as folderOf returns them
 	hosts    []string // as hostOf returns them
 }
 
-// NewLocation returns the location of a server from the values of its entry: paths, URLs, and texts
-// that contain these, such as --root=/srv.
+// NewLocation returns the location of a server from the values of its entry: paths, URLs, and texts that contain these, such as --root=/srv.
 func NewLocation(priority int, values []string) *Location {
 	p := &Location{priority: priority}
 	for _, v := range values {
@@ -59,8 +57,7 @@ func (p *Location) Covers(values []string) float64 {
 	return sum
 }
 
-// covered returns the length of the place's longest folder or host that has the value, 0 if
-// no folder or host has it.
+// covered returns the length of the place's longest folder or host that has the value, 0 if no folder or host has it.
 func (p *Location) covered(value string) (length int) {
 	if folder := folderOf(value); folder != "" {
 		for _, f := range p.folders {
@@ -79,8 +76,7 @@ func (p *Location) covered(value string) (length int) {
 	return length
 }
 
-// isWithin reports whether a host is another one, or one of its domain. A host without a
-// port stands for all its ports.
+// isWithin reports whether a host is another one, or one of its domain. A host without a port stands for all its ports.
 func isWithin(host, domain string) bool {
 	name, port, _ := strings.Cut(host, ":")
 	base, theirs, _ := strings.Cut(domain, ":")
@@ -115,8 +111,7 @@ func hasDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '\\' || path[2] == '/')
 }
 
-// hostOf returns the host, with its port, of a URL or of a text that is a host, in lower case;
-// "" without one.
+// hostOf returns the host, with its port, of a URL or of a text that is a host, in lower case; "" without one.
 func hostOf(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		return strings.ToLower(u.Host)
@@ -178,8 +173,7 @@ func (s standing) compare(t standing) int {
 	return cmp.Or(cmp.Compare(s.state, t.state), cmp.Compare(full(s), full(t)), cmp.Compare(t.priority, s.priority), cmp.Compare(s.calls, t.calls))
 }
 
-// Sort sorts tools of servers that stand in for each other, the one to call first. Equally
-// good ones keep their order.
+// Sort sorts tools of servers that stand in for each other, the one to call first. Equally good ones keep their order.
 func (e *Executor) Sort(tools []*registry.NormalizedTool) {
 	if len(tools) < 2 || e == nil {
 		return

@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A read-only call that gets no answer turns to a stand-in; any other does not.
@@ -95,15 +94,5 @@ func TestTurnToStandIn(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestMerge(t *testing.T) {
-	for _, test := range []struct{ theirs, ours, want string }{
-		{`{}`, `{"a":1}`, `{"a":1}`},
-		{`{"x":[1], "a":2,"y":"\n"}`, `{"a":1,"b":{}}`, `{"a":1,"b":{},"x":[1],"y":"\n"}`},
-		{`{"a":2,"\u0061":3,"q\"":4}`, `{"a":1}`, `{"a":1,"q\"":4}`},
-	} {
-		expect.Equal(t, string(merge([]byte(test.theirs), []byte(test.ours))), test.want, "%s and %s", test.theirs, test.ours)
 	}
 }

@@ -51,8 +51,7 @@ type Provenance struct {
 // localPath is the Path of a call that ran on this node.
 var localPath = []string{"local"}
 
-// NewProvenance returns the provenance of a result that is there now. trace is the trace's ID; with "", it is in the
-// request's meta, or made.
+// NewProvenance returns the provenance of a result that is there now. trace is the trace's ID; with "", it is in the request's meta, or made.
 func NewProvenance(t *registry.NormalizedTool, node string, began time.Time, trace string, meta json.RawMessage) Provenance {
 	if trace == "" {
 		trace = traceID(meta)
@@ -100,8 +99,7 @@ func (x *execution) meta() json.RawMessage {
 	return wire.Marshal(p)
 }
 
-// addMeta returns the server's result with our members in its _meta, and with its content
-// repaired where that is needed.
+// addMeta returns the server's result with our members in its _meta, and with its content repaired where that is needed.
 func (x *execution) addMeta(raw json.RawMessage) Result {
 	var theirs, shown, structured []byte
 	failed, odd := false, false
@@ -140,7 +138,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		r.JSON = wire.AddMember(raw, "_meta", ours)
 	} else {
 		if wire.IsObject(theirs) {
-			ours = merge(theirs, ours)
+			ours = wire.Merge(ours, theirs)
 		}
 		r.JSON = wire.SetMember(raw, "_meta", ours)
 	}
@@ -163,18 +161,6 @@ func fitsOutput(x *execution, structured []byte) bool {
 	return err == nil && len(faults) == 0
 }
 
-// merge returns an object with the members of both objects, ours first.
-func merge(theirs, ours []byte) []byte {
-	own := wire.Keys(ours)
-	merged := append(make([]byte, 0, len(ours)+len(theirs)), ours[:len(ours)-1]...)
-	for key, value := range wire.All(theirs) {
-		if !slices.Contains(own, key) {
-			merged = wire.AppendMember(merged, key, value)
-		}
-	}
-	return append(merged, '}')
-}
-
 // refuse returns a tool error that says why the arguments do not fit.
 func (x *execution) refuse(faults []string) Result {
 	result := x.fail(fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
@@ -191,15 +177,10 @@ func (e *Executor) Fail(c Call, err error) Result {
 
 // fail returns a tool error of the router itself: no tool answered, because of err.
 func (x *execution) fail(text string, err error) Result {
-	return Result{IsError: true, Err: err, JSON: wire.Marshal(map[string]any{
-		"content": []any{map[string]string{"type": "text", "text": text}},
-		"isError": true,
-		"_meta":   x.meta(),
-	})}
+	return Result{IsError: true, Err: err, JSON: wire.AddMember(content.Text(text, nil, true), "_meta", x.meta())}
 }
 
-// resultLimit returns how many tokens of the tool's text a client gets at once, of a result of size
-// bytes.
+// resultLimit returns how many tokens of the tool's text a client gets at once, of a result of size bytes.
 func resultLimit(t *registry.NormalizedTool, p *Policy, size int) int {
 	if limit, pattern := forTool(p.ResultTokens, t.ServerName()); pattern != "" {
 		return limit // whatever the tool declares

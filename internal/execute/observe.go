@@ -15,8 +15,7 @@ type Observer interface {
 	Executed(e Execution)
 }
 
-// An Execution is one call of a tool that has ended. Arguments and Result must not be
-// kept after Executed returns.
+// An Execution is one call of a tool that has ended. Arguments and Result must not be kept after Executed returns.
 type Execution struct {
 	Tool               *registry.NormalizedTool // that was asked for; without a Name if its server has not listed it, without a Server too if no server has
 	Answered           *registry.NormalizedTool // that answered, nil if no tool did
@@ -35,8 +34,7 @@ type Execution struct {
 	Cached    bool            // the result is from the cache
 }
 
-// An Outcome says how an execution ended. There are no others than these, so that they
-// can be counted.
+// An Outcome says how an execution ended. There are no others than these, so that they can be counted.
 type Outcome string
 
 const (
@@ -52,8 +50,7 @@ const (
 // Outcomes are all there are.
 var Outcomes = []Outcome{OK, ToolError, ServerError, InvalidArguments, NotApproved, NoAnswer, Cancelled}
 
-// OutcomeOf returns how an execution with this result or error ended, and the
-// fault.
+// OutcomeOf returns how an execution with this result or error ended, and the fault.
 func OutcomeOf(r Result, err error) (o Outcome, fault string) {
 	refused, ok := errors.AsType[*session.Error](err)
 	_, asked := errors.AsType[unapproved](r.Err)

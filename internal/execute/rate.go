@@ -29,8 +29,7 @@ func (*rateError) Is(target error) bool { return target == session.ErrNotSent }
 // IsTooSoon reports whether err is from a call that came too soon for the rate of its tool.
 func IsTooSoon(err error) bool { return errors.As(err, new(*rateError)) }
 
-// takeRate counts a call of the tool. Its error is a [*rateError] if the call comes too soon. After an edit of the rate,
-// the count begins again.
+// takeRate counts a call of the tool. Its error is a [*rateError] if the call comes too soon. After an edit of the rate, the count begins again.
 func takeRate(calls *rate.Limiter, t *registry.NormalizedTool, p *Policy, principal string) error {
 	limit, pattern := forTool(p.Rates, t.ServerName())
 	if pattern == "" || limit.PerSecond <= 0 {

@@ -33,8 +33,7 @@ func (e *Executor) Repairs(server string) []status.Repair {
 	return slices.Clone(e.repairs.byServer[server])
 }
 
-// count counts the repairs, which a sentence names, of one result or of one call's arguments; "" is
-// no repair.
+// count counts the repairs, which a sentence names, of one result or of one call's arguments; "" is no repair.
 func (r *repairs) count(server, of, sentence string) {
 	if sentence == "" {
 		return
@@ -49,8 +48,7 @@ func (r *repairs) count(server, of, sentence string) {
 	}
 }
 
-// content returns the result of a request that is no call with its content repaired, and says so
-// in _meta.
+// content returns the result of a request that is no call with its content repaired, and says so in _meta.
 func (r *repairs) content(server, method string, raw json.RawMessage) json.RawMessage {
 	raw, repaired := content.Repair(method, raw)
 	r.count(server, "results", repaired)

@@ -10,20 +10,17 @@ import (
 
 // A Result is the answer to a Call.
 type Result struct {
-	// JSON is the CallToolResult: the server's own bytes, with our keys added to
-	// _meta.
+	// JSON is the CallToolResult: the server's own bytes, with our keys added to _meta.
 	JSON    json.RawMessage
 	IsError bool
 
 	// Limit is how much of its text the client gets at once, in tokens; 0 is all.
 	Limit int
 
-	// Tool is the tool that answered: a stand-in if the Call's could not. nil if no tool
-	// answered.
+	// Tool is the tool that answered: a stand-in if the Call's could not. nil if no tool answered.
 	Tool *registry.NormalizedTool
 
-	// Mismatch is a sentence for each place where the arguments do not fit the tool's
-	// schema, if the tool was not called because of that.
+	// Mismatch is a sentence for each place where the arguments do not fit the tool's schema, if the tool was not called because of that.
 	Mismatch []string
 
 	// Err is why no tool answered although the arguments fit, nil otherwise. It wraps
@@ -49,6 +46,5 @@ func (r Result) Text() string {
 // Structured returns the result's structuredContent as the server sent it, nil without.
 func (r Result) Structured() json.RawMessage { return wire.Member(r.JSON, "structuredContent") }
 
-// Meta returns the result's _meta, which says how the result came about: among others
-// trace_id, server, degraded, attempts and latency_ms.
+// Meta returns the result's _meta, which says how the result came about: among others trace_id, server, degraded, attempts and latency_ms.
 func (r Result) Meta() json.RawMessage { return wire.Member(r.JSON, "_meta") }

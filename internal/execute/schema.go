@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -33,8 +34,7 @@ type Checked struct {
 	refused bool // they can't be sent, whatever the schema says: a profile does not allow them, or their keys can't be renamed
 }
 
-// Check compares arguments with the tool's schema. It gives up where that takes too long, if the
-// schema can't be compiled, and when ctx ends.
+// Check compares arguments with the tool's schema. It gives up where that takes too long, if the schema can't be compiled, and when ctx ends.
 func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
 	schema := e.schemas.of(t)
 	c := unchecked(t, schema, args)
@@ -62,8 +62,7 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 	return c
 }
 
-// compared sets how the comparison has ended: with faults, or because of err, with which it was
-// given up.
+// compared sets how the comparison has ended: with faults, or because of err, with which it was given up.
 func (c *Checked) compared(faults []string, err error) {
 	if c.Faults, c.Unchecked = faults, err != nil; err != nil {
 		c.Faults = []string{"arguments: it is not known whether they fit: " + err.Error()}
@@ -102,8 +101,10 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 // schemas compiles each tool's schema once.
 type schemas struct {
 	log      *zap.Logger
+	registry *registry.Registry
 	large    chan struct{} // holds an item for each large value that is being compared
 	compiled sync.Map      // tool ID -> *compiledSchema
+	version  atomic.Uint64 // of the catalog whose tools compiled was last compared with
 }
 
 const (
@@ -113,8 +114,8 @@ const (
 	maxLarge       = 4
 )
 
-func newSchemas(log *zap.Logger) schemas {
-	return schemas{log: log, large: make(chan struct{}, maxLarge)}
+func newSchemas(o Options) schemas {
+	return schemas{log: o.Log, registry: o.Registry, large: make(chan struct{}, maxLarge)}
 }
 
 type compiledSchema struct {
@@ -130,8 +131,16 @@ type compiledSchema struct {
 }
 
 // of returns the compiled schema of the tool's server, which the tools that profiles make of
-// one tool have in common.
+// one tool have in common. After a change of the catalog it drops the schemas of tools that are gone.
 func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
+	if now := c.registry.Snapshot(); c.version.Swap(now.Version) != now.Version {
+		c.compiled.Range(func(id, _ any) bool {
+			if _, listed := now.Tool(id.(string)); !listed {
+				c.compiled.Delete(id)
+			}
+			return true
+		})
+	}
 	source := t.ArgumentSchema()
 	known, ok := c.compiled.Load(t.ID)
 	if s, _ := known.(*compiledSchema); ok && bytes.Equal(s.source, source) { // bytes in one place are not compared
@@ -166,9 +175,8 @@ func (s *compiledSchema) own(args json.RawMessage) (json.RawMessage, error) {
 // errUncompiled is the reason for not checking arguments that the log says more about.
 var errUncompiled = errors.New("the tool's schema can't be compiled")
 
-// check returns the faults of the arguments, a sentence for each
-// with its path; nil if they fit. They are excused if only members with a default are missing. With an error, it is not
-// known whether they fit.
+// check returns the faults of the arguments, a sentence for each with its path; nil if they fit. They are excused if only members with a default are
+// missing. With an error, it is not known whether they fit.
 func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, excused bool, err error) {
 	if s.schema == nil {
 		return nil, false, s.err
@@ -188,9 +196,8 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 }
 
 // repair returns arguments that fit the tool, with its server's keys, and their repairs, if those given can be repaired without a guess: models send
-// all arguments, or values, as strings of JSON (see [schema.Schema.Repair]), [session.GeminiArgument], and for tools that only read,
-// all arguments in one member that the tool does not declare. Required members with a default that are left out get
-// it. No value of a declared member changes.
+// all arguments, or values, as strings of JSON (see [schema.Schema.Repair]), [session.GeminiArgument], and for tools that only read, all arguments in
+// one member that the tool does not declare. Required members with a default that are left out get it. No value of a declared member changes.
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	given := args
 	fits := func(candidate json.RawMessage, change string) bool {
@@ -284,8 +291,7 @@ func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessag
 	return outer[0], inner
 }
 
-// agrees reports whether repaired arguments have a word of agreement that those given lack: only a
-// model or a person may say it.
+// agrees reports whether repaired arguments have a word of agreement that those given lack: only a model or a person may say it.
 func agrees(given, repaired json.RawMessage) bool {
 	for _, name := range approval.Agreements {
 		if now := wire.Member(repaired, name); now != nil && string(now) != "false" && !bytes.Equal(now, wire.Member(given, name)) {

@@ -18,18 +18,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A Service is a server that runs on several nodes. Its replicas offer the same, so that a request
-// may go to any of them. Each has a session, a limiter and a circuit breaker of its own. A Service
-// is not modified.
+// A Service is a server that runs on several nodes. Its replicas offer the same, so that a request may go to any of them. Each has a session, a
+// limiter and a circuit breaker of its own. A Service is not modified.
 type Service struct {
 	// Own is the replica of this router, which has the name of the service; "" without one.
 	// Others are the replicas of other nodes, by the names of their servers.
 	Own    string
 	Others []string
 
-	// Load returns how busy one of Others is, as its node has said last: the calls that run or wait,
-	// with the calls of this router, and the limit of calls at once, 0 being no limit. heard differs
-	// each time the node says it.
+	// Load returns how busy one of Others is, as its node has said last: the calls that run or wait, with the calls of this router, and the limit of
+	// calls at once, 0 being no limit. heard differs each time the node says it.
 	Load func(replica string) (calls, limit int, heard uint64)
 
 	// Keeps reports whether Own has a session that is the client's alone; home is its session.
@@ -62,10 +60,9 @@ func (c *candidate) load() float64 {
 	return float64(c.calls) / usualLimit
 }
 
-// choose returns the replica that takes a request, nil without one: the own one
-// while it is up and has room; else the less busy one of two random ones that are up and have room,
-// since gateways that all choose the least busy one would overrun it; else the least busy one of
-// those that are up, or that are coming. shuffle is as [rand.Shuffle].
+// choose returns the replica that takes a request, nil without one: the own one while it is up and has room; else the less busy one of two random
+// ones that are up and have room, since gateways that all choose the least busy one would overrun it; else the least busy one of those that are up,
+// or that are coming. shuffle is as [rand.Shuffle].
 func choose(all []candidate, shuffle func(n int, swap func(i, j int))) *candidate {
 	var free []*candidate
 	var best *candidate
@@ -245,8 +242,7 @@ func (e *Executor) ForgetClient(home session.Client) {
 	maps.DeleteFunc(e.kept.all, func(k keptKey, _ string) bool { return k.home == home })
 }
 
-// Keys of values that a client sends back to the server. Values of replicas on other nodes begin with the
-// name of the replica, escaped, and a slash.
+// Keys of values that a client sends back to the server. Values of replicas on other nodes begin with the name of the replica, escaped, and a slash.
 const (
 	taskID       = "taskId"
 	requestState = "requestState"
@@ -268,8 +264,7 @@ func (d *delivery) mark(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// unmark returns the replica to which parameters are sent back, and the parameters as it knows
-// them; "" if any replica can take them.
+// unmark returns the replica to which parameters are sent back, and the parameters as it knows them; "" if any replica can take them.
 func (s *Service) unmark(params json.RawMessage, key string) (replica string, _ json.RawMessage, err error) {
 	value, ok := wire.String(wire.Member(params, key))
 	if !ok {
@@ -300,8 +295,7 @@ func (x *execution) resume() (err error) {
 	return err
 }
 
-// addReplicas lets the call be tried at other replicas of its server, before it turns to stand-ins.
-// It waits only briefly for each to start.
+// addReplicas lets the call be tried at other replicas of its server, before it turns to stand-ins. It waits only briefly for each to start.
 func (x *execution) addReplicas() {
 	s := x.delivery.policy.Service
 	if s == nil || x.call.Here || x.only != "" {
@@ -314,8 +308,7 @@ func (x *execution) addReplicas() {
 	x.targets = append(all, x.targets...)
 }
 
-// relayToReplica turns a delivery that is no call to a replica of its server. next turns it to
-// another one after a failure, if that may be.
+// relayToReplica turns a delivery that is no call to a replica of its server. next turns it to another one after a failure, if that may be.
 func (d *delivery) relayToReplica() (next func(context.Context, error) bool, err error) {
 	service, policy, from := d.server, d.policy, d.request.From
 	key := requestState

@@ -15,9 +15,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Spans follow OpenTelemetry's conventions for MCP (open-telemetry/semantic-conventions-genai,
-// docs/gen-ai/mcp.md). Of the texts of clients, persons and servers, they hold names of
-// tools and clients alone: no arguments, no results, no error messages.
+// Spans follow OpenTelemetry's conventions for MCP (open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md). Of the texts of clients, persons
+// and servers, they hold names of tools and clients alone: no arguments, no results, no error messages.
 
 const (
 	toolsCall = "tools/call"
@@ -42,10 +41,9 @@ const (
 	keyCached   = attribute.Key("metarouter.cached")
 )
 
-// StartSpan begins the span of a client's request. Its parent is the span of ctx, else the
-// span that the request's _meta names; meta may be nil. target is the tool that is called,
-// "" for other requests. [EndSpan] must be called if the span is recording. Without a tracer the
-// span does nothing.
+// StartSpan begins the span of a client's request. Its parent is the span of ctx, else the span that the request's _meta names; meta may be nil.
+// target is the tool that is called, "" for other requests. [EndSpan] must be called if the span is recording. Without a tracer the span does
+// nothing.
 func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta json.RawMessage, more ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, noSpan
@@ -105,8 +103,7 @@ func naming(method, target string) []attribute.KeyValue {
 	return all
 }
 
-// remote returns the span in another process that a trace context names; an invalid span
-// if it names no span.
+// remote returns the span in another process that a trace context names; an invalid span if it names no span.
 func remote(t session.TraceContext) trace.SpanContext {
 	if t.Parent == "" {
 		return trace.SpanContext{}
@@ -133,8 +130,7 @@ func contextOf(span trace.SpanContext) session.TraceContext {
 	}
 }
 
-// failureOf returns the kind of a failure for endSpan: the code of a JSON-RPC error,
-// else the outcome; "" for success.
+// failureOf returns the kind of a failure for endSpan: the code of a JSON-RPC error, else the outcome; "" for success.
 func failureOf(o Outcome, err error) string {
 	if refused, ok := errors.AsType[*session.Error](err); ok {
 		return strconv.FormatInt(refused.Code, 10)

@@ -13,7 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -56,15 +55,4 @@ func NewTool(provider string, x *capability.Taxonomy, definition any, capabiliti
 	}
 	tool.Capabilities = taglist.Clean(tags)
 	return tool, nil
-}
-
-// TextResult returns a CallToolResult with one text, and with the structured content
-// unless that is nil.
-func TextResult(text string, structured json.RawMessage, failed bool) json.RawMessage {
-	r := struct {
-		Content    [1]map[string]string `json:"content"`
-		Structured json.RawMessage      `json:"structuredContent,omitempty"`
-		IsError    bool                 `json:"isError,omitempty"`
-	}{[1]map[string]string{{"type": "text", "text": text}}, structured, failed}
-	return wire.Marshal(r)
 }

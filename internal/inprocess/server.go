@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -114,7 +115,7 @@ func (s *Server) start(ctx context.Context, name string, r session.Request) (<-c
 		defer func() {
 			if reason := recover(); reason != nil {
 				s.options.Log.Error("a tool panicked", zap.String("tool", name), zap.ByteString("stack", debug.Stack()))
-				a = answer{result: TextResult(fmt.Sprintf("%s panicked: %v", name, reason), nil, true)}
+				a = answer{result: content.Text(fmt.Sprintf("%s panicked: %v", name, reason), nil, true)}
 			}
 			answered <- a
 		}()

@@ -28,9 +28,6 @@ type fault struct {
 // defaults are members that a schema requires, with their defaults.
 type defaults map[string]any
 
-// place names where the fault is.
-func (f fault) place() string { return strings.Join(f.path, ".") }
-
 func (f fault) text(root, meant string) string {
 	return prose.Cut(strings.Join(append([]string{root}, f.path...), ".")+": "+f.kind.LocalizedString(english)+meant, maxFault)
 }

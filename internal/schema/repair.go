@@ -58,51 +58,60 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 	return value, strings.Join(done, "; ")
 }
 
-// An edit is what a value becomes.
+// An edit is what a value becomes, and what its faults say.
 type edit struct {
 	parts   map[string]*edit // by name or index
 	unquote bool             // a string becomes the value that it holds
 	fill    defaults         // members that an object gets
+
+	wanted []string // types
+	other  bool     // a fault is about more than the type
 }
 
 // edits returns how to repair the faults of a value that can be repaired, and the names of the strings and members to edit.
 func (s *Schema) edits(value any, faults []fault) (root *edit, unquoted, filled []string) {
 	root = &edit{}
-	wanted := make(map[string][]string) // types by place; nil for another fault
 	for _, f := range faults {
-		types, known := wanted[f.place()]
-		if more := f.wants(); more == nil || known && types == nil {
-			wanted[f.place()] = nil
-		} else {
-			wanted[f.place()] = append(types, more...)
-		}
+		at, types := root.at(f.path), f.wants()
+		at.wanted, at.other = append(at.wanted, types...), at.other || types == nil
 	}
 	left := maxFilled
 	r := rekeyer{steps: maxSteps}
 	for _, f := range faults {
-		name := f.place()
+		at := root.at(f.path)
 		if f.fill != nil && left >= 0 {
 			left -= len(wire.Marshal(f.fill))
-			if at := root.at(f.path); at.fill == nil && left >= 0 { // of several branches, the first
+			if at.fill == nil && left >= 0 { // of several branches, the first
 				at.fill = f.fill
 				for _, key := range slices.Sorted(maps.Keys(f.fill)) {
-					filled = append(filled, shortened(strings.TrimPrefix(name+"."+key, ".")))
+					filled = append(filled, place(append(slices.Clip(f.path), key)))
 				}
 			}
 		}
 		text, ok := valueAt(value, f.path).(string)
-		if !ok || len(f.path) == 0 || slices.Contains(wanted[name], "string") || !holds(text, wanted[name]) || s.takesString(&r, value, f.path) {
+		if !ok || len(f.path) == 0 || at.unquote || at.other || slices.Contains(at.wanted, "string") || !holds(text, at.wanted) || s.takesString(&r, value, f.path) {
 			continue
 		}
-		if at := root.at(f.path); !at.unquote {
-			at.unquote = true
-			unquoted = append(unquoted, shortened(name))
-		}
+		at.unquote = true
+		unquoted = append(unquoted, place(f.path))
 	}
 	return root, unquoted, filled
 }
 
-func shortened(name string) string { return strings.ToValidUTF8(name[:min(len(name), 100)], "") }
+// place names a place, in at most 100 bytes: there may be thousands, below a long name.
+func place(path []string) string {
+	const most = 100
+	var name []byte
+	for i, step := range path {
+		if i > 0 {
+			name = append(name, '.')
+		}
+		if name = append(name, step[:min(len(step), most)]...); len(name) > most {
+			break
+		}
+	}
+	return strings.ToValidUTF8(string(name[:min(len(name), most)]), "")
+}
 
 // valueAt returns the part of a decoded value at a place.
 func valueAt(v any, path []string) any {
@@ -193,7 +202,7 @@ func (e *edit) at(path []string) *edit {
 
 // apply returns the edited JSON value. All bytes that the edit does not name remain.
 func (e *edit) apply(value []byte) []byte {
-	if text, ok := wire.String(value); ok && e.unquote {
+	if text, ok := wire.String(value); e.unquote && ok {
 		return []byte(strings.TrimSpace(text))
 	}
 	if value = bytes.TrimSpace(value); len(e.parts) == 0 && e.fill == nil || !wire.IsObject(value) && !wire.IsArray(value) {

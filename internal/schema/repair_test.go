@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -20,6 +21,20 @@ func TestRepairNamesPlaces(t *testing.T) {
 	many := []byte(`{"list":["[]"` + strings.Repeat(`,"[]"`, maxRepairs) + `]}`)
 	if _, how := s.Repair(t.Context(), many); how != "" {
 		t.Error(how)
+	}
+}
+
+// Many faults below a long name do not each take as much memory as the name.
+func TestRepairBelowALongName(t *testing.T) {
+	s, err := Compile([]byte(`{"additionalProperties":{"items":{"type":"array"}}}`))
+	expect.OK(t, err)
+	value := []byte(`{"` + strings.Repeat("k", 10<<10) + `":["x"` + strings.Repeat(`,"[]"`, 2000) + `]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	repaired, how := s.Repair(t.Context(), value)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 20<<20 || !strings.HasSuffix(string(repaired), `[],[]]}`) || len(how) > 1000 {
+		t.Errorf("%d bytes; %s; %s", n, repaired[len(repaired)-20:], how)
 	}
 }
 

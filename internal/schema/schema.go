@@ -64,7 +64,7 @@ func (s *Schema) IsPartial() bool { return s.partial }
 // Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
 // [ErrCostly] if the schema is above the limits.
 func Compile(raw json.RawMessage) (*Schema, error) {
-	doc, _, err := readSchema(raw)
+	doc, err := readSchema(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +117,7 @@ func loosen(s *jsonschema.Schema) {
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.
 func Costly(raw json.RawMessage) error {
-	_, size, err := readSchema(raw)
-	if size.refs+size.patterns > 0 { // else its size is all that counts
-		_, err = Compile(raw)
-	}
-	if errors.Is(err, ErrCostly) {
+	if _, err := Compile(raw); errors.Is(err, ErrCostly) {
 		return err
 	}
 	return nil
@@ -138,23 +134,23 @@ func (noNetwork) Load(string) (any, error) {
 	return nil, errors.New("references out of the schema are not followed")
 }
 
-// readSchema returns the schema's document and its size. It returns an error if that is above the
-// limits.
-func readSchema(raw json.RawMessage) (doc any, s size, err error) {
+// readSchema returns the schema's document. It returns an error if its size is above the limits.
+func readSchema(raw json.RawMessage) (doc any, err error) {
 	if len(raw) > maxBytes {
-		return nil, s, costly("it has %d bytes, more than %d", len(raw), maxBytes)
+		return nil, costly("it has %d bytes, more than %d", len(raw), maxBytes)
 	}
 	if doc, err = wire.Decode(raw); err != nil {
-		return nil, s, err
+		return nil, err
 	}
+	var s size
 	if err = s.add(doc, 0, 0); err == nil && s.refs*s.schemas > maxRefs {
 		err = costly("it has %d references and %d subschemas", s.refs, s.schemas)
 	}
-	return doc, s, err
+	return doc, err
 }
 
 // size is how much of everything a schema's document has.
-type size struct{ values, schemas, pointers, refs, names, patterns int }
+type size struct{ values, schemas, pointers, refs, names int }
 
 // add adds a value with a JSON pointer of some bytes. It stops with an error above the limits.
 func (s *size) add(v any, depth, pointer int) error {
@@ -199,8 +195,6 @@ func (s *size) addKeyword(key string, value any) {
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		s.refs++
 		s.pointers += len(text)
-	case "pattern", "patternProperties":
-		s.patterns++
 	case "$id", "id":
 		if text != "" {
 			s.names++

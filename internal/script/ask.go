@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/tetratelabs/wazero/api"
@@ -34,6 +35,10 @@ func (r *run) asks(text string) int64 {
 		return 0
 	case "result":
 		return flag(r.handles.give(text))
+	}
+	if r.compileOnly {
+		r.cancel(errorf("SyntaxError", "the code ends the function that it is the body of"))
+		return 0
 	}
 	quoted, text, _ := strings.Cut(text, "\n")
 	text, stack, _ := strings.Cut(text, "\n")
@@ -72,8 +77,14 @@ func (r *run) send() {
 		r.clock.add(1, 0)
 		r.Progress(r.done, q.Tool)
 		r.calls.Go(func() {
-			value, err := q.answer(r.ctx, r.host)
-			r.answers <- reply{q, value, err} // has room for it
+			a := reply{question: q}
+			defer func() {
+				if p := recover(); p != nil {
+					a.panicked = fmt.Errorf("%v\n%s", p, debug.Stack())
+				}
+				r.answers <- a // has room for it
+			}()
+			a.value, a.err = q.answer(r.ctx, r.host)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
 	"sync"
@@ -56,7 +57,7 @@ func (e *Engine) Close() (err error) {
 // Mapped returns how many bytes the scripts have that run now.
 func (e *Engine) Mapped() int64 { return e.mapped.used.Load() }
 
-// Run runs a script. It returns when the script has ended and its calls have too.
+// Run runs a script. It returns when the script has ended and its calls have too. A panic of a call is one of Run.
 func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 	if len(s.Code) > MaxCode {
 		return Outcome{Err: errorf("LimitError", "the script has %d bytes of code; at most %s are possible", len(s.Code), safefile.Size(MaxCode))}
@@ -86,8 +87,10 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		o.Limits.Timeout = min(s.Timeout, o.Limits.Timeout)
 	}
 	r := newRun(ctx, s, h, o, e)
-	value, err := r.execute(e.program)
-	r.close()
+	value, err := func() (json.RawMessage, error) {
+		defer r.close()
+		return r.execute(e.program)
+	}()
 	r.out.Value, r.out.Log, r.out.Content = value, r.log.String(), r.handles.content
 	if err != nil {
 		r.out.Err = r.failure(err)

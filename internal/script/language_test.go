@@ -10,7 +10,7 @@ import (
 // run1 runs a script with an input.
 func run1(t *testing.T, code string) Outcome {
 	t.Helper()
-	return engine.Run(t.Context(), Script{Code: code, Input: json.RawMessage(`{"a":"in"}`)}, fakeHost{}, Options{})
+	return engine.Run(t.Context(), Script{Code: code, Input: json.RawMessage(`{"a":"in","n":9007199254740993}`)}, fakeHost{}, Options{})
 }
 
 func TestLanguage(t *testing.T) {
@@ -36,15 +36,19 @@ func TestLanguage(t *testing.T) {
 		"const x: {a: string} = input; return x.a":                 `"in"`,
 		"interface A { a?: string[] }\ntype B<T> = A | T;\nconst f = <T,>(x: T): B<T> => x!;\nreturn f<any>(input).a":                                        `"in"`,
 		"class C { private a: number; readonly b = f(1, 2)!; constructor(a: number) { this.a = a } }\nfunction f(...x) { return x.length }\nreturn new C(1)": `{"a":1,"b":2}`,
+		"const a = input\ntype T = {a: string}\n[(a as T).a].length\ninterface U { b: 1 }\n(0, input)\nreturn a.a":                                           `"in"`,
+		"let a = 1 as number\n(input)\nconst b = a satisfies number\n[2].map(x => x)\nconst c = input as any as {a: 1}\n`x`\nreturn [a, b, c.a]":             `[1,1,"in"]`,
+		"const f = (x: any) => x as number\n+ 1\nreturn f<number>\n(2)":                                                                                      `3`,
 		"declare namespace N { const a: number }\ndeclare enum E { A }\nconst module = 1, namespace = {a: 1}; return module as number + namespace.a":         `2`,
 		"const m = new Map([['a', new Set([1, 'x'])], [2, new Map()]]); return [m, new Set(), await call('s:t', m)]":                                         `[{"2":{},"a":[1,"x"]},[],{"2":{},"a":[1,"x"]}]`,
-		"return (await call('s:t', {x: 1})).x":     `1`,
-		"return await call('s:t')":                 `{}`,
-		"return (await tools.s.t({x: 2})).x":       `2`,
-		"return (await tools['s']['t']({x: 3})).x": `3`,
-		"return typeof await tools.s":              `"object"`,
-		"return await callSafe('s:t', {x: 4})":     `{"ok":true,"value":{"x":4}}`,
-		"return await callSafe('s:t', {x: 4n})":    `{"ok":false,"error":{"name":"ToolError","tool":"s:t","message":"TypeError: arguments.x is a bigint, which JSON can't have","retryable":false}}`,
+		"return (await call('s:t', {x: 1})).x":                            `1`,
+		"return await call('s:t')":                                        `{}`,
+		"return (await tools.s.t({x: 2})).x":                              `2`,
+		"return (await tools['s']['t']({x: 3})).x":                        `3`,
+		"return typeof await tools.s":                                     `"object"`,
+		"return await callSafe('s:t', {x: 4})":                            `{"ok":true,"value":{"x":4}}`,
+		"return [(await call('s:t', {x: 9007199254740993n})).x, input.n]": `[9007199254740993,9007199254740993]`,
+		"return await callSafe('s:t', {x: call})":                         `{"ok":false,"error":{"name":"ToolError","tool":"s:t","message":"TypeError: arguments.x is a function, which JSON can't have","retryable":false}}`,
 		"try { await call('s:t', {f() {}}) } catch (e) { return [e.name, e.tool, e.retryable, e instanceof ToolError, e instanceof Error] }": `["ToolError","s:t",false,true,true]`,
 		"return await search('mail')":           `["found for mail"]`,
 		"return await describe('s:t')":          `"[s:t]"`,
@@ -53,6 +57,9 @@ func TestLanguage(t *testing.T) {
 		"return (await Promise.all([1, 2, 3].map(n => call('s:t', {n})))).map(x => x.n)":                                    `[1,2,3]`,
 		"return [new Date(0).toISOString(), new Date().getTimezoneOffset(), Date.now() === +new Date(), performance.now()]": `["1970-01-01T00:00:00.000Z",0,true,0]`,
 		"return [typeof require, typeof process, typeof fetch, typeof std, typeof os, typeof host, typeof scriptArgs]":      `["undefined","undefined","undefined","undefined","undefined","undefined","undefined"]`,
+		"const p = describe([]); await search('a'); try { await p } catch { return 1 }":                                     `1`,
+		"for (let i = 0; i < 5e4; i++) try { await (async () => { throw i })() } catch {}; return 2":                        `2`,
+		"describe([]).catch(() => {}); return 3":                                                                            `3`,
 		"let x = '\\u0000é😀'; return x + (await call('s:t', {x})).x":                                                        `"\u0000é😀\u0000é😀"`,
 		"call = 1; return typeof call":                                    `"function"`,
 		"leak = 1; return leak":                                           `1`,
@@ -64,6 +71,8 @@ func TestLanguage(t *testing.T) {
 		}
 	}
 }
+
+const unawaited = `; the script went on, since it has no "await" before this`
 
 func TestErrorsHavePlaces(t *testing.T) {
 	for code, want := range map[string]string{
@@ -91,11 +100,12 @@ func TestErrorsHavePlaces(t *testing.T) {
 		"import fs from 'fs'\nreturn 1":                                "1:8 SyntaxError: Unexpected identifier 'fs'" + noModules,
 		"await import('fs')":                                           "0:0 ReferenceError: could not load module 'fs'" + noModules,
 		"throw {code: 1}":                                              `0:0 Error: the script threw {"code":1}`,
+		"describe([]);\nreturn 1":                                      "1:1 ToolError: describe: no ids" + unawaited,
+		"const f = async () => { nothing };\nf()":                      "1:25 ReferenceError: nothing is not defined" + unawaited,
 		"throw null":                                                   "0:0 Error: the script threw null",
 		"return {a: [1, {f() {}}]}":                                    "0:0 TypeError: the result.a[1].f is a function, which JSON can't have",
 		"const a = {}; a.b = [a]; return a":                            "0:0 TypeError: the result.b[0] is a cycle: it is the result again",
 		"return [Symbol('x')]":                                         "0:0 TypeError: the result[0] is a symbol, which JSON can't have",
-		"return 1n":                                                    "0:0 TypeError: the result is a bigint, which JSON can't have",
 		"return () => 1":                                               "0:0 TypeError: the result is a function, which JSON can't have",
 		"return {get x() { throw new RangeError('no') }}":              "1:29 RangeError: no",
 		"result('h1')":                                                 "1:1 TypeError: result: h1 is no handle of a call's result",

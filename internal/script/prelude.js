@@ -2,11 +2,11 @@
 // keeps the built-ins that it needs, and neither iterates nor reads inherited properties of its own objects.
 (function (host) {
   "use strict";
-  const { parse, stringify } = JSON, { apply } = Reflect, { imul } = Math, { slice } = String.prototype;
+  const { parse, rawJSON, stringify } = JSON, { apply } = Reflect, { imul } = Math, { slice } = String.prototype;
   const { defineProperty, freeze, keys: namesOf } = Object, { isArray } = Array;
   const NativeMap = Map, NativeSet = Set, eachOfMap = Map.prototype.forEach, eachOfSet = Set.prototype.forEach;
   const NativePromise = Promise, NativeProxy = Proxy, NativeString = String, NativeError = Error;
-  const NativeTypeError = TypeError;
+  const NativeTypeError = TypeError, NativeBigInt = BigInt, { isSafeInteger } = Number;
   const maxText = 4 << 20; // UTF-16 code units of the arguments of a call
   const open = { __proto__: null }; // the calls without an answer, by number
 
@@ -57,6 +57,17 @@
     return list;
   };
 
+  // exact reads a number that JavaScript would round as a BigInt, and one that is too large as a text.
+  const exact = (_, value, { source }) => {
+    if (typeof value !== "number" || isSafeInteger(value)) return value;
+    if (value === 1 / 0 || value === -1 / 0) return source;
+    try {
+      return value % 1 === 0 ? NativeBigInt(source) : value;
+    } catch {
+      return value; // it has an exponent
+    }
+  };
+
   // encode returns a value as JSON, or undefined for undefined. It throws for a value that JSON can't have,
   // and says where it is.
   const encode = (value, root) => {
@@ -74,7 +85,8 @@
       if (depth === 0) holders[depth++] = this;
       keys[depth - 1] = key;
       const type = typeof item;
-      if (type === "function" || type === "symbol" || type === "bigint")
+      if (type === "bigint") return rawJSON(NativeString(item));
+      if (type === "function" || type === "symbol")
         throw new NativeTypeError(`${place(depth)} is a ${type}, which JSON can't have`);
       if (type === "object" && item !== null) {
         for (let i = 1; i < depth; i++)
@@ -159,7 +171,7 @@
 
   // The host calls these functions.
   const begin = (input, seed) => {
-    define("input", input === "" ? undefined : parse(input));
+    define("input", input === "" ? undefined : parse(input, exact));
     let state = seed;
     Math.random = () => {
       state = (state + 0x6d2b79f5) | 0;
@@ -172,12 +184,12 @@
     const value = await script();
     return callable === 1 && typeof value === "function" ? await value(globalThis.input) : value;
   };
-  const answer = (text, number) => {
+  const answer = (text, number, mayChange) => {
     const { tool, resolve, reject, stack } = open[number];
     delete open[number];
     let value;
     try {
-      value = parse(text);
+      value = mayChange === 1 ? parse(text, exact) : parse(text);
     } catch {
       reject(failure(tool, `the result of ${tool} does not fit into the script's memory`, false, stack));
       return;

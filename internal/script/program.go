@@ -147,7 +147,10 @@ func (p *program) imports(ctx context.Context) error {
 	define(env, "host_module_normalize", zero, i32, i32)
 	define(env, "host_module_load", zero, i32, i32)
 	define(env, "host_call", hostCall, i32, i32, i32, i32, i32)
-	env.NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export("host_promise_rejection")
+	env.NewFunctionBuilder().WithFunc(func(ctx context.Context, promise, reason, handled uint32) {
+		r := ctx.Value(hostKey{}).(*run)
+		r.unawaited.note(r.vm, rejection{uint64(promise), uint64(reason)}, handled != 0)
+	}).Export("host_promise_rejection")
 	define(wasi, "fd_close", noFile, i32)
 	define(wasi, "fd_fdstat_get", noFile, i32, i32)
 	define(wasi, "fd_seek", noFile, i32, i64, i32, i32)

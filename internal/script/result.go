@@ -75,11 +75,15 @@ func list(calls []Made) string {
 // Effects says which calls of a script that failed took effect.
 func Effects(calls []Made) string {
 	done := slices.DeleteFunc(slices.Clone(calls), func(made Made) bool { return !made.OK || made.Reads })
-	switch {
-	case len(calls) == 0:
-		return "No call took effect."
-	case len(done) == 0: // one that failed, such as a stored script, may have done a part
-		return "No call succeeded that may change something."
+	open := slices.DeleteFunc(slices.Clone(calls), func(made Made) bool { return !made.Open || made.Reads })
+	text := "No call succeeded that may change something." // one that failed, such as a stored script, may have done a part
+	if len(calls) == 0 {
+		text = "No call took effect."
+	} else if len(done) > 0 {
+		text = "These calls took effect:\n" + list(done)
 	}
-	return "These calls took effect:\n" + list(done)
+	if len(open) > 0 {
+		text += "\nThese were under way at the end, and it is not known whether they took effect:\n" + list(open)
+	}
+	return text
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,9 +42,10 @@ type run struct {
 	answers chan reply
 	calls   sync.WaitGroup
 
-	handles handles
-	log     log
-	out     Outcome
+	handles   handles
+	unawaited rejections
+	log       log
+	out       Outcome
 }
 
 // A question is a call, a search or a description.
@@ -56,8 +58,30 @@ type question struct {
 // A reply is an answer to a question.
 type reply struct {
 	*question
-	value json.RawMessage
-	err   error
+	value    json.RawMessage
+	err      error
+	panicked error // with the stack; nil without a panic
+}
+
+// A rejection is a promise that was rejected, and its reason.
+type rejection struct{ promise, reason uint64 }
+
+// rejections are the first 100 for which no code waits, in order.
+type rejections []rejection
+
+// note notes one for which no code waits, or that some code waits for it after all.
+func (all *rejections) note(v *vm, new rejection, handled bool) {
+	done := []rejection{new}
+	if i := slices.IndexFunc(*all, func(old rejection) bool { return v.read(old.promise) == v.read(new.promise) }); i >= 0 {
+		done = append(done, (*all)[i])
+		*all = slices.Delete(*all, i, i+1)
+	} else if !handled && len(*all) < 100 {
+		*all, done = append(*all, new), nil
+	}
+	for _, one := range done {
+		v.do("qjs_free_value", one.promise)
+		v.do("qjs_free_value", one.reason)
+	}
 }
 
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
@@ -80,20 +104,29 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	return r
 }
 
-// close ends the calls and frees the memory. The script does not get the answers that are there, but they count as made.
+// close ends the calls and frees the memory.
 func (r *run) close() {
+	defer r.handles.close()
+	if r.vm != nil {
+		defer r.vm.close()
+	}
 	r.cancel(context.Canceled)
 	r.calls.Wait()
 	for len(r.answers) > 0 {
-		if a := <-r.answers; a.made >= 0 && a.err == nil {
-			_, err := r.handles.value(a.value)
-			r.out.Calls[a.made].OK = err == nil
-		}
+		r.missed(<-r.answers)
 	}
-	if r.vm != nil {
-		r.vm.close()
+}
+
+// missed notes an answer that the script does not get, since it ends. Its call counts as made.
+func (r *run) missed(a reply) {
+	if a.panicked != nil {
+		panic(a.panicked)
 	}
-	r.handles.close()
+	if a.made >= 0 {
+		_, err := r.handles.value(a.value)
+		r.out.Calls[a.made].OK = a.err == nil && err == nil
+		r.out.Calls[a.made].Open = errors.Is(a.err, context.Cause(r.ctx))
+	}
 }
 
 // execute runs the script and returns its value.
@@ -138,6 +171,11 @@ func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err
 		result := r.vm.do("qjs_promise_result", promise)
 		if rejected {
 			panic(failure{r.explain(result)})
+		}
+		if len(r.unawaited) > 0 {
+			e := r.explain(r.unawaited[0].reason)
+			e.Message += `; the script went on, since it has no "await" before this`
+			panic(failure{e})
 		}
 		encoded := r.vm.invoke(r.vm.layout.prelude["encode"], result)
 		if r.vm.do("qjs_is_undefined", encoded) == 0 {
@@ -197,10 +235,10 @@ func (r *run) lost(a reply) error {
 	if lost, ok := errors.AsType[*Lost](a.err); ok {
 		return &Error{Name: "LostError", Message: lost.Error(), Line: a.Line}
 	}
-	if r.ctx.Err() != nil { // it may be why the call failed
-		return context.Cause(r.ctx)
+	if a.panicked != nil || r.ctx.Err() != nil { // which may be why the call failed
+		r.missed(a)
 	}
-	return nil
+	return context.Cause(r.ctx)
 }
 
 // delivery returns the step that gives an answer to the script.
@@ -222,7 +260,7 @@ func (r *run) delivery(a reply) func() {
 	return func() {
 		if err == nil {
 			if text := r.vm.fitting(string(value)); text != 0 {
-				r.vm.invoke(r.vm.layout.prelude["answer"], text, r.vm.number(int64(a.Number)))
+				r.vm.invoke(r.vm.layout.prelude["answer"], text, r.vm.number(int64(a.Number)), r.vm.number(flag(mayChange(value))))
 			} else {
 				err = tooLarge()
 			}

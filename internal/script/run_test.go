@@ -33,15 +33,45 @@ func TestLostCallEndsTheScript(t *testing.T) {
 	}
 }
 
-// TestAnswersAtTheEnd: a call that ended well counts as made, although the script did not get its answer.
+// TestAnswersAtTheEnd: a call that ended well counts as made, although the script did not get its answer. Of one that the end
+// has cancelled, the effect is not known.
 func TestAnswersAtTheEnd(t *testing.T) {
 	host := fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
 		<-ctx.Done() // the script's end
+		if c.Tool == "s:long" {
+			return nil, context.Cause(ctx)
+		}
 		return json.RawMessage(fmt.Sprintf(`{"isError":%t}`, c.Tool == "s:fails")), nil
 	}}
-	o := engine.Run(t.Context(), Script{Code: "call('s:t'); call('s:fails'); throw 1"}, host, Options{})
-	if o.Err == nil || !o.Calls[0].OK || o.Calls[1].OK {
-		t.Errorf("%+v", o)
+	for _, end := range []string{"throw 1", "for (let i = 0; i < 98; i++) call('s:fails')"} {
+		o := engine.Run(t.Context(), Script{Code: "call('s:t'); call('s:fails'); call('s:long')\n" + end}, host, Options{})
+		const effects = "\nThese calls took effect:\nline 1: s:t\nThese were under way at the end, and it is not known whether they took effect:\nline 1: s:long"
+		if o.Err == nil || !strings.HasSuffix(o.Failure(), effects) {
+			t.Errorf("%+v: %s", o.Err, o.Failure())
+		}
+	}
+}
+
+// TestPanic: the panic of a call is one of its script's, which leaves nothing.
+func TestPanic(t *testing.T) {
+	host := fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
+		if c.Tool == "s:last" {
+			<-ctx.Done()
+		}
+		panic("no " + c.Tool)
+	}}
+	for _, code := range []string{"await call('s:t')", "call('s:last'); throw 1"} {
+		func() {
+			defer func() {
+				if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "no s:") || engine.Mapped() != 0 {
+					t.Errorf("%s: %s, %d bytes are left", code, p, engine.Mapped())
+				}
+			}()
+			t.Error(engine.Run(t.Context(), Script{Code: code}, host, Options{}))
+		}()
+	}
+	if e := engine.Compile(t.Context(), "1)}); call('s:t'); (async () => {return (1"); e == nil || e.Name != "SyntaxError" {
+		t.Errorf("code that runs when it is compiled: %v", e)
 	}
 }
 

@@ -74,6 +74,7 @@ type Outcome struct {
 type Made struct {
 	Call
 	OK    bool `json:"ok"`              // it has a result that is no error
+	Open  bool `json:"open,omitempty"`  // it was under way when the script ended: its effect is not known
 	Reads bool `json:"reads,omitempty"` // its tool changes nothing; the host sets it
 }
 

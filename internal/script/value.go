@@ -91,6 +91,22 @@ func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
+// mayChange reports whether JavaScript may read a number of the JSON as another one.
+func mayChange(value []byte) bool {
+	digits := 0
+	for _, c := range value {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case digits > 15, digits > 0 && c|0x20 == 'e':
+			return true
+		default:
+			digits = 0
+		}
+	}
+	return digits > 15
+}
+
 // keep keeps a block, and gives it a handle.
 func (h *handles) keep(raw json.RawMessage, b *block) error {
 	if err := h.take(len(raw) + 256); err != nil { // a handle takes about so much more

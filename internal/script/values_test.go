@@ -16,11 +16,15 @@ func answering(result string) fakeHost {
 
 func TestValues(t *testing.T) {
 	for result, want := range map[string]string{
-		`{"content":[{"type":"text","text":"ignored"}],"structuredContent":{"a":1}}`: `{"a":1}`,
-		`{"content":[{"type":"text","text":" [1, 2] "}]}`:                            `[1,2]`,
-		`{"content":[{"type":"text","text":"plain"}]}`:                               `"plain"`,
-		`{"content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]}`:        `"1\n2"`,
-		`{"content":[{"type":"text","text":"x"}],"structuredContent":null}`:          `"x"`,
+		`{"content":[{"type":"text","text":"ignored"}],"structuredContent":{"a":1}}`:                                                              `{"a":1}`,
+		`{"content":[{"type":"text","text":" [1, 2] "}]}`:                                                                                         `[1,2]`,
+		`{"content":[{"type":"text","text":"plain"}]}`:                                                                                            `"plain"`,
+		`{"content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]}`:                                                                     `"1\n2"`,
+		`{"content":[{"type":"text","text":"x"}],"structuredContent":null}`:                                                                       `"x"`,
+		`{"structuredContent":{"id":9007199254740993,"a":[-9007199254740993,9007199254740992,0.12345678901234567890,1e5,"9007199254740993\"1"]}}`: `{"id":9007199254740993,"a":[-9007199254740993,9007199254740992,0.12345678901234568,100000,"9007199254740993\"1"]}`,
+		`{"content":[{"type":"text","text":"9007199254740993"}]}`:                                                                                 `9007199254740993`,
+		`{"content":[{"type":"text","text":"12e4567"}]}`:                                                                                          `"12e4567"`,
+		`{"content":[{"type":"text","text":"100000000000000000000"}]}`:                                                                            `100000000000000000000`,
 		`{"content":[]}`: `null`,
 		`{}`:             `null`,
 		`{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]}`:                              `{"handle":"h1","type":"image","mimeType":"image/png"}`,

@@ -58,6 +58,7 @@ func (v *vm) prepare() {
 	v.do("_initialize")
 	v.do("qjs_init")
 	v.do("qjs_set_max_stack_size", maxStack)
+	v.do("qjs_set_promise_rejection_handler", 1)
 	v.layout = layout{undefined: v.do("qjs_get_undefined"), prelude: map[string]uint64{},
 		args: v.do("wasm_malloc", 12), length: v.do("wasm_malloc", 4)}
 	name := v.write("prelude")

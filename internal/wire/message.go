@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 )
 
@@ -230,6 +231,19 @@ func AppendMember(dst []byte, key string, value []byte) []byte {
 		dst = append(dst, ',')
 	}
 	return append(append(AppendString(dst, key), ':'), value...)
+}
+
+// Merge returns an object with the members of a valid object, and then those of another one that it lacks.
+func Merge(first, second []byte) []byte {
+	keys := Keys(first)
+	merged := bytes.TrimSuffix(bytes.TrimSpace(first), []byte("}"))
+	merged = append(make([]byte, 0, len(first)+len(second)), bytes.TrimSpace(merged)...)
+	for key, value := range All(second) {
+		if !slices.Contains(keys, key) {
+			merged = AppendMember(merged, key, value)
+		}
+	}
+	return append(merged, '}')
 }
 
 // Abridge returns the JSON value with each string that is longer than limit bytes replaced by a

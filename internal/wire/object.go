@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 )
 
-// An Object is a JSON object that was read whole: it is valid, nothing stands after it, no key stands twice at its top,
-// it has no line end and at most [MaxLevels]. Only [ParseObject] makes one, so that the parameters of a message can't end
+// An Object is a JSON object that was read whole: it is valid UTF-8, nothing stands after it, no key stands twice at its top,
+// it has no line end, no half of a surrogate pair and at most [MaxLevels]. Only [ParseObject] makes one, so that the parameters of a message can't end
 // the message, add members to it, or mean one thing to the router and another to a server. The zero value is no object.
 type Object struct{ bytes json.RawMessage }
 
@@ -42,12 +43,15 @@ func ParseObject(b []byte) (Object, error) {
 		return Object{}, err
 	case seen.deepest > MaxLevels:
 		return Object{}, ErrTooDeep
-	case HasLineEnd(b):
+	case !seen.isASCII() && !utf8.Valid(b):
+		return Object{}, ErrNotUTF8
+	case HasLineEnd(b) || seen.surrogate:
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, b); err != nil {
 			return Object{}, err
 		}
 		b = compact.Bytes()
+		replaceLone(b)
 	}
 	return Object{b}, nil
 }

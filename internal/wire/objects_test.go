@@ -86,3 +86,12 @@ func FuzzObjects(f *testing.F) {
 		}
 	})
 }
+
+func TestMerge(t *testing.T) {
+	for _, test := range []struct{ first, second, want string }{
+		{`{"a":1}`, `{}`, `{"a":1}`}, {`{ } `, `{"a":1}`, `{"a":1}`}, {`{"a":1}`, `{"a":2,"\u0061":3,"q\"":4}`, `{"a":1,"q\"":4}`},
+		{`{"a":1,"b":{}}`, `{"x":[1], "a":2,"y":"\n"}`, `{"a":1,"b":{},"x":[1],"y":"\n"}`},
+	} {
+		expect.Equal(t, string(Merge([]byte(test.first), []byte(test.second))), test.want, "%s and %s", test.first, test.second)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -73,81 +74,40 @@ func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err e
 
 // members does the same as Members, with the bytes of the key, the offsets of the value and a survey.
 func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) error {
-	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return &syntaxError{i, "not an object"}
-	}
-	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == '}' {
-		return trailing(b, i+1)
-	}
-	for {
-		keyStart := i
-		end, err := skipString(b, i, seen)
-		if err != nil {
-			return err
-		}
-		key := b[keyStart+1 : end-1]
+	return each(b, '{', "not an object", seen, func(quoted []byte, start, end int) bool {
+		key := quoted[1 : len(quoted)-1]
 		if bytes.IndexByte(key, '\\') >= 0 {
-			unquoted, err := unquote(b[keyStart:end])
-			if err != nil {
-				return err
-			}
-			key = []byte(unquoted)
+			text, _ := unquote(quoted)
+			key = []byte(text)
 		}
-		i = skipSpace(b, end)
-		if i >= len(b) || b[i] != ':' {
-			return &syntaxError{i, "expected a colon"}
-		}
-		start := skipSpace(b, i+1)
-		if i, err = skipValue(b, start, 1, seen); err != nil {
-			return err
-		}
-		if !f(key, start, i) {
-			return nil
-		}
-		i = skipSpace(b, i)
-		switch {
-		case i < len(b) && b[i] == ',':
-			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == '}':
-			return trailing(b, i+1)
-		default:
-			return &syntaxError{i, "expected a comma or the end of the object"}
-		}
-	}
+		return f(key, start, end)
+	})
 }
 
 // Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
 // of b. When f returns false, Elements stops without an error.
 func Elements(b []byte, f func(value []byte) bool) error {
-	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != '[' {
-		return &syntaxError{i, "not an array"}
-	}
-	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == ']' {
-		return trailing(b, i+1)
-	}
-	for {
-		end, err := skipValue(b, i, 1, new(survey))
-		if err != nil {
-			return err
-		}
-		if !f(b[i:end:end]) {
-			return nil
-		}
-		i = skipSpace(b, end)
-		switch {
-		case i < len(b) && b[i] == ',':
-			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == ']':
-			return trailing(b, i+1)
-		default:
-			return &syntaxError{i, "expected a comma or the end of the array"}
-		}
-	}
+	return each(b, '[', "not an array", new(survey), func(_ []byte, start, end int) bool { return f(b[start:end:end]) })
 }
+
+// each calls f for each part of the array or object in b, which begins with open; see skipContainer.
+func each(b []byte, open byte, otherwise string, seen *survey, f func(quoted []byte, start, end int) bool) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != open {
+		return &syntaxError{i, otherwise}
+	}
+	end, err := skipContainer(b, i, 0, seen, f)
+	switch {
+	case err == errStopped:
+		return nil
+	case err != nil:
+		return err
+	}
+	return trailing(b, end)
+}
+
+// errStopped is the error of skipContainer after f has returned false.
+var errStopped = errors.New("stopped")
 
 // Member returns the value of the member with this key, the last one if it occurs more than
 // once. It returns nil without such a member, or if b is not a valid object.
@@ -241,7 +201,7 @@ func skipValue(b []byte, i, depth int, seen *survey) (int, error) {
 	case c == '"':
 		return skipString(b, i, seen)
 	case c == '{' || c == '[':
-		return skipContainer(b, i, depth, seen)
+		return skipContainer(b, i, depth, seen, nil)
 	case c == 't':
 		return skipLiteral(b, i, "true")
 	case c == 'f':
@@ -254,7 +214,9 @@ func skipValue(b []byte, i, depth int, seen *survey) (int, error) {
 	return i, &syntaxError{i, "expected a value"}
 }
 
-func skipContainer(b []byte, i, depth int, seen *survey) (int, error) {
+// skipContainer returns the offset after the array or object that begins at b[i]. It calls f, unless that is nil, for each element
+// or member, with the key of a member and the offsets of the value.
+func skipContainer(b []byte, i, depth int, seen *survey, f func(quoted []byte, start, end int) bool) (int, error) {
 	if depth >= maxDepth {
 		return i, ErrTooDeep
 	}
@@ -270,17 +232,24 @@ func skipContainer(b []byte, i, depth int, seen *survey) (int, error) {
 	}
 	var err error
 	for {
+		var quoted []byte
 		if object {
+			start := i
 			if i, err = skipString(b, i, seen); err != nil {
 				return i, err
 			}
+			quoted = b[start:i]
 			if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
 				return i, &syntaxError{i, "expected a colon"}
 			}
 			i = skipSpace(b, i+1)
 		}
+		start := i
 		if i, err = skipValue(b, i, depth+1, seen); err != nil {
 			return i, err
+		}
+		if f != nil && !f(quoted, start, i) {
+			return i, errStopped
 		}
 		i = skipSpace(b, i)
 		switch {

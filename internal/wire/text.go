@@ -68,12 +68,11 @@ func isHigh(b []byte) bool { return b[3]|0x20 <= 'b' }
 // LooseID returns the id of a message that can't be parsed, from the ends of its line: writers put
 // it in either place. It returns nil if the id is in neither.
 func LooseID(line Ends) (id json.RawMessage) {
-	Members(line.Head, func(key string, value []byte) bool {
+	for key, value := range All(line.Head) {
 		if key == "id" {
 			id = value
 		}
-		return true
-	})
+	}
 	if id != nil {
 		return id
 	}

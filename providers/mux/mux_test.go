@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -69,7 +70,7 @@ func of(name string, ids ...string) *stub {
 	s := &stub{name: name, changed: make(chan struct{})}
 	s.offer(ids...)
 	s.call = func(_ context.Context, c selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: inprocess.TextResult(name+" did "+c.Tool.ID+string(c.Arguments), nil, false), Tool: c.Tool}, nil
+		return selector.Result{JSON: content.Text(name+" did "+c.Tool.ID+string(c.Arguments), nil, false), Tool: c.Tool}, nil
 	}
 	return s
 }
@@ -93,7 +94,7 @@ func (s *stub) put(tools ...*registry.NormalizedTool) {
 
 func (s *stub) fails(err error) *stub {
 	s.call = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: inprocess.TextResult(err.Error(), nil, true), IsError: true, Err: err}, nil
+		return selector.Result{JSON: content.Text(err.Error(), nil, true), IsError: true, Err: err}, nil
 	}
 	return s
 }

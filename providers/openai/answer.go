@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -169,7 +169,7 @@ func (a *answer) result(tries int) json.RawMessage {
 	default:
 		text, failed = fmt.Sprintf("The model said nothing (finish_reason %q).", a.finish), true
 	}
-	r := inprocess.TextResult(text, a.structured(a.finish), failed)
+	r := content.Text(text, a.structured(a.finish), failed)
 	return wire.AddMember(r, "_meta", wire.Marshal(map[string]int{"tries": tries}))
 }
 
@@ -183,9 +183,9 @@ func (a *answer) failed(err error, tries int) (json.RawMessage, error) {
 	}
 	switch {
 	case a != nil && a.text.Len() > 0:
-		return inprocess.TextResult(fmt.Sprintf("%v; this much had come:\n%s", err, a.text.String()), a.structured("error"), true), nil
+		return content.Text(fmt.Sprintf("%v; this much had come:\n%s", err, a.text.String()), a.structured("error"), true), nil
 	case f != nil && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, f.status):
-		return inprocess.TextResult(err.Error(), nil, true), nil
+		return content.Text(err.Error(), nil, true), nil
 	}
 	return nil, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -25,7 +26,7 @@ func WithDeltas(ctx context.Context, f func(text string)) context.Context {
 func (p *provider) run(ctx context.Context, model string, arguments json.RawMessage, r session.Request) (json.RawMessage, error) {
 	body, fault := p.requestBody(model, arguments)
 	if fault != "" {
-		return inprocess.TextResult(fault, nil, true), nil
+		return content.Text(fault, nil, true), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, &inprocess.TimeoutError{What: model, Limit: p.options.Timeout})
 	defer cancel()

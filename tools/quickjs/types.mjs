@@ -28,6 +28,14 @@ function refuse(code, start, what) {
   throw error;
 }
 
+// parts reports whether a type begins at a token that parts two statements. Without it, JavaScript would read these as one.
+function parts(code, all, i) {
+  const word = all[i - 1]?.isType ? "" : code.slice(all[i].start, all[i].end);
+  if (!/^(as|satisfies)$/.test(word)) return /^(type|interface|declare|export)$/.test(word);
+  while (all[i].isType) i++;
+  return [tt.parenL, tt.bracketL, tt.backQuote].includes(all[i].type) && code.slice(all[i - 1].end, all[i].start).includes("\n");
+}
+
 export default function strip(code) {
   let text = "", at = 0;
   const all = tokens(code);
@@ -36,7 +44,7 @@ export default function strip(code) {
     if (isType && !all[i - 1]?.isType && /^(namespace|module)$/.test(code.slice(start, end))) refuse(code, start, "a namespace");
     if (!isType && !modifiers.includes(type)) continue;
     if (!isType && type !== tt.nonNullAssertion && [tt.parenL, tt.comma].includes(all[i - 1].type)) refuse(code, start, "a parameter that is a property");
-    text += code.slice(at, start) + code.slice(start, end).replace(/[^\r\n]/g, " ");
+    text += code.slice(at, start) + (isType && parts(code, all, i) ? ";" : " ") + code.slice(start + 1, end).replace(/[^\r\n]/g, " ");
     at = end;
   }
   return text + code.slice(at);

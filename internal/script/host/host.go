@@ -43,6 +43,7 @@ type Run struct {
 	Find   func(ctx context.Context, q selector.Query) (selector.Ranking, error)               // finds tools; nil asks the provider
 	Allow  func(t *registry.NormalizedTool) error                                              // its error is why the script may not call a tool; may be nil
 	Called func(ctx context.Context, t *registry.NormalizedTool, r selector.Result, err error) // is told of each call that has ended; may be nil
+	Linked func(server string, result json.RawMessage) json.RawMessage                         // returns a server's result with links as the client knows them; may be nil
 }
 
 // Do runs a script within limits. Every call of the script is one of p's.
@@ -109,6 +110,9 @@ func (h *host) Call(ctx context.Context, c script.Call) (json.RawMessage, error)
 	}
 	if kind, _ := wire.String(wire.Member(result.JSON, "resultType")); kind == "input_required" {
 		return nil, fmt.Errorf("server %q asks its user a question, which a script can't answer", tool.Server)
+	}
+	if h.run.Linked != nil && result.Tool != nil {
+		return h.run.Linked(result.Tool.Server, result.JSON), nil
 	}
 	return result.JSON, nil
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// pageSize is the most items that one page of a list holds.
-const pageSize = 1000
+// pageSize is the most items that one page of a list holds, and pageBytes about the most bytes, unless one item has more.
+// Readers of answers give up at 64 MiB.
+const (
+	pageSize  = 1000
+	pageBytes = 8 << 20
+)
 
 // A List is the answer to one of the list requests, in the order of names. It shares the
 // definitions with the catalog, and puts the names that clients see into them when it is read.
@@ -100,10 +104,10 @@ func (l List) Page(cursor string) (page json.RawMessage, ok bool) {
 			start++
 		}
 	}
-	end := min(start+pageSize, len(l.items))
-	size := 64
-	for _, i := range l.items[start:end] {
-		size += i.size() + 1
+	end, size := start, 64
+	for end < min(start+pageSize, len(l.items)) && (end == start || size+l.items[end].size() <= pageBytes) {
+		size += l.items[end].size() + 1
+		end++
 	}
 	page = append(make([]byte, 0, size), `{"`+l.member+`":[`...)
 	for i, item := range l.items[start:end] {

@@ -111,7 +111,7 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	r.heartbeat = startHeartbeat(r)
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicked(r, p)
+			err = r.Panicked(p)
 		}
 		r.heartbeat.stop()
 		open := r.Requests.remove(r)
@@ -143,8 +143,8 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	return completed(adapt(r.Method, session.Modern, result), r.clients.Info), nil
 }
 
-// panicked logs a panic, which is an error of this request alone.
-func panicked(r *Request, p any) error {
+// Panicked logs a panic, which is an error of this request alone.
+func (r *Request) Panicked(p any) error {
 	r.clients.Log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
 	return session.Internal("internal error")
 }

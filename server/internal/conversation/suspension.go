@@ -69,7 +69,7 @@ func (s *suspension) start(r *Request) {
 func (s *suspension) run(ctx context.Context, r *Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.err = panicked(r, p)
+			s.err = r.Panicked(p)
 		}
 	}()
 	s.result, s.err = r.how.Handle(ctx, Call{r, s})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -113,11 +114,18 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}
 	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking, direct, c.declares)
-	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {
+	servers := f.Router.Servers()
+	if len(ranking.Candidates) == 0 && len(servers) == 0 {
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
 	if reply.By = ranking.By; ranking.By == selector.ByWords {
 		reply.Hint = strings.TrimSpace(reply.Hint + " The router still reads new tools, so this search went by words alone: search again in a moment.")
+	}
+	isUnknown := func(name string) bool {
+		return !slices.ContainsFunc(servers, func(s status.Server) bool { return s.Name == name })
+	}
+	if i := slices.IndexFunc(a.Servers, isUnknown); i >= 0 {
+		reply.Hint = fmt.Sprintf("No server has the name %.100q: use the name of a server, or leave \"servers\" out. ", a.Servers[i]) + reply.Hint
 	}
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)

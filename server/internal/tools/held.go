@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -137,11 +137,8 @@ func (h *heldScript) notice(resumes string) json.RawMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	effects := "No call took effect so far."
-	if n := len(h.done); n > 0 {
-		effects = "These calls took effect so far, in order: " + strings.Join(h.done[:min(n, 20)], ", ")
-		if n > 20 {
-			effects += fmt.Sprintf(" and %d more", n-20)
-		}
+	if len(h.done) > 0 {
+		effects = "These calls took effect so far, in order: " + prose.List(h.done, 20)
 	}
 	text := fmt.Sprintf("The script is held: a call of it waits for an approval on the router's page (Approvals, /#approvals; 'metarouter dashboard' opens "+
 		"the page), for at most %v. Ask the user to answer there. Then %s: the script goes on where it is, and no call is repeated.\n%s", approval.Lifetime, resumes, effects)
@@ -167,11 +164,12 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 	go func() {
 		defer s.running.Done()
 		defer end(nil)
-		result, err := run(within, h)
-		h.mu.Lock()
-		h.result, h.err, h.over = result, err, true
-		h.changed.Notify()
-		h.mu.Unlock()
+		defer func() {
+			if p := recover(); p != nil {
+				h.ended(nil, c.Panicked(p))
+			}
+		}()
+		h.ended(run(within, h))
 	}()
 	result, err := h.await(ctx, 0, resumes(h.id))
 	if ctx.Err() != nil {
@@ -183,6 +181,14 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 		s.forget(h)
 	}
 	return result, err
+}
+
+// ended notes the end of the script.
+func (h *heldScript) ended(result json.RawMessage, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.result, h.err, h.over = result, err, true
+	h.changed.Notify()
 }
 
 // resume goes on with a held script of the client.

@@ -3,6 +3,8 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -53,16 +55,9 @@ func (l *links) give(owner any, uri, server string) bool {
 func (l *links) forget(of func(owner any) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := l.order[:0]
-	for _, one := range l.order {
-		if of(one.owner) {
-			delete(l.given, one)
-		} else {
-			kept = append(kept, one)
-		}
-	}
-	clear(l.order[len(kept):])
-	l.order = kept
+	isOf := func(one link) bool { return of(one.owner) }
+	maps.DeleteFunc(l.given, func(one link, _ string) bool { return isOf(one) })
+	l.order = slices.DeleteFunc(l.order, isOf)
 }
 
 // Linked notes the links and embedded resources in a result of a tool or prompt. A URI by which the client knows a resource of another

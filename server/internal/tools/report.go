@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -92,16 +93,10 @@ func (c *toolCall) tracedBy(span trace.Span) {
 
 // withNew returns the result with the members of meta that its _meta lacks.
 func withNew(result, meta json.RawMessage) json.RawMessage {
-	theirs := wire.Member(result, "_meta")
-	if theirs == nil {
-		return wire.AddMember(result, "_meta", meta)
+	if theirs := wire.Member(result, "_meta"); theirs != nil {
+		return wire.SetMember(result, "_meta", wire.Merge(theirs, meta))
 	}
-	for key, value := range wire.All(meta) {
-		if wire.Member(theirs, key) == nil {
-			theirs = wire.SetMember(theirs, key, value)
-		}
-	}
-	return wire.SetMember(result, "_meta", theirs)
+	return wire.AddMember(result, "_meta", meta)
 }
 
 // refusedArguments are the data of the error with which plain JSON-RPC answers if
@@ -141,23 +136,12 @@ func mismatched(t *registry.NormalizedTool, how string, problems []string, meta 
 // answer returns a tool result that holds v, as text and as structured content.
 func answer(v any) json.RawMessage {
 	structured := wire.Marshal(v)
-	return wire.Marshal(struct {
-		Content    []textContent   `json:"content"`
-		Structured json.RawMessage `json:"structuredContent"`
-	}{[]textContent{{"text", string(structured)}}, structured})
+	return content.Text(string(structured), structured, false)
 }
 
 // failure returns a tool result that says why a call has failed.
 func failure(format string, args ...any) json.RawMessage {
-	return wire.Marshal(struct {
-		Content []textContent `json:"content"`
-		IsError bool          `json:"isError"`
-	}{[]textContent{{"text", fmt.Sprintf(format, args...)}}, true})
-}
-
-type textContent struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
+	return content.Text(fmt.Sprintf(format, args...), nil, true)
 }
 
 // round returns a score as it is shown.

@@ -184,7 +184,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	if uri != "" {
 		note = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))
 	}
-	items := []any{textContent{"text", shown}, textContent{"text", note}}
+	items := []any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}
 	for _, item := range others {
 		items = append(items, item)
 	}
@@ -236,12 +236,12 @@ func (r *results) read(_ context.Context, a readArguments, c *toolCall) (json.Ra
 	}
 	begin := int(a.Offset)
 	shown := piece(text, begin, int(min(max(cmp.Or(a.Limit, defaultPiece), 1), maxPiece)))
-	items := []textContent{{"text", shown}}
+	items := []content.Block{{Type: "text", Text: shown}}
 	for begin < len(text) && !utf8.RuneStart(text[begin]) {
 		begin++
 	}
 	if end := begin + len(shown); end < len(text) {
-		items = append(items, textContent{"text", fmt.Sprintf("[up to byte %d of %d]", end, len(text))})
+		items = append(items, content.Block{Type: "text", Text: fmt.Sprintf("[up to byte %d of %d]", end, len(text))})
 	}
 	return wire.Marshal(map[string]any{"content": items}), nil
 }

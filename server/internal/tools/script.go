@@ -46,7 +46,7 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	case a.Resume != "":
 		return t.runner.held.resume(ctx, c, a.Resume, t.runner.resumes(c, a.Resume))
 	case a.Code == "":
-		return nil, session.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
+		return t.refuse(t.own[scriptTool], c, "do not fit", `arguments: "code" is missing; write the script, or "resume" with the id of a held one`)
 	}
 	return t.runner.script(ctx, c, nil, func(ctx context.Context, c *toolCall, run host.Run) (json.RawMessage, error) {
 		run.Script = script.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
@@ -88,6 +88,9 @@ func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.Norma
 	}
 	defer r.Budget.Release(budget.Scripts, c.Principal, 0)
 	one := host.Run{Call: r.callOf(c, tool, nil), Tool: r.find}
+	one.Linked = func(server string, result json.RawMessage) json.RawMessage {
+		return r.linked(c.Owner(), server, result)
+	}
 	if h != nil {
 		one.Call.From, one.Called = h, h.called
 	} else {
