@@ -58,6 +58,8 @@ func TestNormalizeDialects(t *testing.T) {
 		{"PHP, deep", `{"items":{"properties":[],"patternProperties":[]}}`, `{"items":{}}`},
 		{"no branches", `{"anyOf":[],"oneOf":null,"allOf":{}}`, `{}`},
 		{"a branch", `{"anyOf":[3,{"type":"null"}]}`, `{"anyOf":[{"type":"null"}]}`},
+		{"the last branch", `{"anyOf":[{"type":"null"} , 3]}`, `{"anyOf":[{"type":"null"}]}`},
+		{"a tuple of others", `{"prefixItems":[3,{},4]}`, `{"prefixItems":[{},{},{}]}`},
 		{"a length", `{"minLength":"3","maxLength":-1,"minItems":1.5,"maxItems":2.0}`, `{"maxItems":2.0}`},
 		{"null", `{"additionalProperties":null,"enum":null,"required":null,"items":null,"not":null,"title":null}`, `{}`},
 		{"others", `{"enum":[],"multipleOf":0,"uniqueItems":"true","required":["a","a"],"$anchor":"1","examples":{}}`, `{}`},

@@ -261,22 +261,22 @@ func (c *cleaner) names(o object) (changed bool) {
 			o.remove(keyword)
 		}
 	}
-	for _, rule := range rules {
-		c.describe(o, rule)
-	}
+	c.describe(o, rules...)
 	c.note("patterns of names were moved into the description, since APIs of models refuse them")
 	return true
 }
 
 const maxRule = 500 // bytes of a rule in a description
 
-// describe adds a rule to the description of a schema.
-func (c *cleaner) describe(o object, rule string) {
-	rule = prose.Cut(plain.Line(rule), maxRule+len("…"))
-	if old, ok := text(o.get("description")); ok && old != "" {
-		rule = old + "\n" + rule
+// describe adds rules to the description of a schema.
+func (c *cleaner) describe(o object, rules ...string) {
+	for i, rule := range rules {
+		rules[i] = prose.Cut(plain.Line(rule), maxRule+len("…"))
 	}
-	o.put("description", hujson.String(rule))
+	if old, _ := text(o.get("description")); old != "" {
+		rules = slices.Insert(rules, 0, old)
+	}
+	o.put("description", hujson.String(strings.Join(rules, "\n")))
 }
 
 // note notes a repair with its place, in which keywords are left out.
