@@ -65,6 +65,7 @@ func TestNormalizeDialects(t *testing.T) {
 		{"others", `{"enum":[],"multipleOf":0,"uniqueItems":"true","required":["a","a"],"$anchor":"1","examples":{}}`, `{}`},
 		{"dependencies", `{"dependentRequired":{"a":"b","c":["d","d"],"e":[1]}}`, `{"dependentRequired":{"a":[],"c":["d"],"e":[]}}`},
 		{"properties", `{"properties":{"x":null,"y":"string","z":true}}`, `{"properties":{"x":{},"y":{},"z":true}}`},
+		{"keywords that come again", `{"type":"string","type":"int","properties":{"x":{},"x":[]}}`, `{"type":"integer","properties":{"x":{}}}`},
 		// what stays
 		{"names of keywords", `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`, `{"$defs":{"$ref":{"type":"string"},"items":{"const":[]},"$id":{}}}`},
 		{"values", `{"const":{"$ref":"#/x","items":[]},"default":{"id":1},"x-y":null}`, `{"const":{"$ref":"#/x","items":[]},"default":{"id":1},"x-y":null}`},

@@ -39,6 +39,7 @@ func (c *cleaner) clean(o object) (changed bool) {
 		changed = c.names(o) || changed
 		c.rekey(o)
 	} else {
+		c.unique(o)
 		changed = c.types(o)
 	}
 	var stricter []string // keywords that allow less if their schemas allow more
@@ -67,6 +68,15 @@ func (c *cleaner) clean(o object) (changed bool) {
 	return changed
 }
 
+// unique removes all but the last of the members that share a name: the others of a keyword were not repaired.
+func (c *cleaner) unique(o object) {
+	last := o.index()
+	if n := len(o.Members) - len(last); n > 0 {
+		o.keep(func(i int) bool { return last[o.name(i)] == i })
+		c.note("removed %d members whose name comes again later", n)
+	}
+}
+
 // The kinds of keywords that have schemas.
 const (
 	plainly  = iota // the keyword allows more if its schemas allow more
@@ -93,6 +103,7 @@ func (c *cleaner) within(v *hujson.Value, name string, each bool) (changed bool)
 			changed = c.clean(object{of})
 			break
 		}
+		c.unique(object{of})
 		for i := range of.Members {
 			if _, ok := of.Members[i].Value.Value.(*hujson.Object); ok {
 				changed = c.within(&of.Members[i].Value, object{of}.name(i), false) || changed
