@@ -17,19 +17,15 @@ import (
 // tagCategories returns the tags of the taxonomy and of the servers' entries as categories, for a
 // configuration without categories, in alphabetical order.
 func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
-	var all []config.Category
-	for _, tag := range taglist.Clean(append(t.Tags(), entryTags(c)...)) {
-		all = append(all, config.Category{Name: tag, Keywords: t.Words(tag)})
-	}
-	return all
-}
-
-// entryTags returns the tags of the servers' entries.
-func entryTags(c config.Config) (tags []string) {
+	tags := t.Tags()
 	for _, s := range c.Servers {
 		tags = append(tags, s.Capabilities...)
 	}
-	return taglist.Clean(tags)
+	var all []config.Category
+	for _, tag := range taglist.Clean(tags) {
+		all = append(all, config.Category{Name: tag, Keywords: t.Words(tag)})
+	}
+	return all
 }
 
 // basis returns the parts of a configuration on which its classifier depends.
@@ -37,7 +33,7 @@ func basis(c config.Config) []any {
 	if of := c.Router.Classification; of != nil && len(of.Categories) > 0 {
 		return []any{of}
 	}
-	return []any{c.Router.Classification, c.Router.Capabilities, entryTags(c)}
+	return []any{c.Router.Classification, tagCategories(c, capability.NewTaxonomy(c.Router.Capabilities))}
 }
 
 // sorting holds the classifier of the configuration.

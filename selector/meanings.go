@@ -120,7 +120,7 @@ func (s *Selector) nearness(ctx context.Context, c *index.Collection, t text.Tas
 		return nil
 	}
 	vectors := vectorsOf(t)
-	if vectors[0].IsZero() {
+	if vectors[0].Dot(vectors[0]) == 0 {
 		return nil
 	}
 	return &nearness{v, v.matrix.Dot(vectors)}

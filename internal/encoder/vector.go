@@ -3,9 +3,6 @@ package encoder
 // A Vector is the meaning of a text. Texts of similar meaning have vectors in similar directions.
 type Vector []float32
 
-// IsZero reports whether the vector says nothing: the text is in a language that the model does not know.
-func (v Vector) IsZero() bool { return v.Dot(v) == 0 }
-
 // Dot returns the scalar product of two vectors, 0 if they have different lengths. The result is
 // the same on every platform.
 func (v Vector) Dot(w Vector) float32 {

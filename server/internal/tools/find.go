@@ -158,7 +158,7 @@ func (f *finder) notUp(candidates []selector.Candidate, servers []string) []serv
 		if slices.Contains(calm, i.State) {
 			continue
 		}
-		unknown := i.Tools == 0 && (len(servers) == 0 || slices.Contains(servers, i.Name))
+		unknown := i.Tools == 0 && (len(servers) == 0 || slices.ContainsFunc(servers, func(name string) bool { return strings.EqualFold(name, i.Name) }))
 		if unknown || slices.ContainsFunc(candidates, func(c selector.Candidate) bool { return c.Item().Server() == i.Name }) {
 			down = append(down, serverState{i.Name, string(i.State), firstSentence(i.LastError)})
 		}
