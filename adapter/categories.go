@@ -3,7 +3,6 @@ package adapter
 import (
 	"context"
 	"reflect"
-	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -20,14 +19,21 @@ import (
 func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
 	tags := t.Tags()
 	for _, s := range c.Servers {
-		tags = append(tags, taglist.Clean(s.Capabilities)...)
+		tags = append(tags, s.Capabilities...)
 	}
-	slices.Sort(tags)
 	var all []config.Category
-	for _, tag := range slices.Compact(tags) {
+	for _, tag := range taglist.Clean(tags) {
 		all = append(all, config.Category{Name: tag, Keywords: t.Words(tag)})
 	}
 	return all
+}
+
+// basis returns the parts of a configuration on which its classifier depends.
+func basis(c config.Config) []any {
+	if of := c.Router.Classification; of != nil && len(of.Categories) > 0 {
+		return []any{of}
+	}
+	return []any{c.Router.Classification, tagCategories(c, capability.NewTaxonomy(c.Router.Capabilities))}
 }
 
 // sorting holds the classifier of the configuration.
@@ -44,16 +50,14 @@ func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
 	s.now.Store(classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.folder, s.log))
 }
 
-// run trains the classifier, and makes another one when an edit changes the keys "classification" or "capabilities", until ctx
-// ends.
+// run trains the classifier, and makes another one when an edit changes the categories or the rules, until ctx ends.
 func (s *sorting) run(ctx context.Context, current *holder) {
 	now := current.load()
 	for {
 		if !s.onDemand {
 			s.now.Load().Train(ctx)
 		}
-		old := now.config.Router
-		for next := old; reflect.DeepEqual(next.Classification, old.Classification) && reflect.DeepEqual(next.Capabilities, old.Capabilities); next = now.config.Router {
+		for old := basis(now.config); reflect.DeepEqual(basis(now.config), old); {
 			select {
 			case <-now.replaced:
 				now = current.load()

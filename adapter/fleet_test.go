@@ -86,6 +86,13 @@ func TestSettingsAreLive(t *testing.T) {
 	edits <- c
 	mcptest.WaitFor(t, "the tags as categories", func() bool { return len(r.Classifier().Categories().Categories) > 1 })
 
+	entry.Capabilities = []string{"Fresh"}
+	c.Servers = []config.Server{entry}
+	edits <- c
+	mcptest.WaitFor(t, "the entry's tag as a category", func() bool {
+		return slices.Contains(r.Classifier().Categories().Categories, "fresh")
+	})
+
 	sure := func() bool {
 		selected, err := r.Select(t.Context(), selector.Query{Task: "frobnicate"})
 		return err == nil && selected.Sure

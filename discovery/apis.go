@@ -52,7 +52,10 @@ func forAPIs(schema object) (changed bool) {
 		schema.put("properties", &hujson.Object{})
 		changed = true
 	}
-	d := definer{root: schema, names: make(map[string]string), left: maxCopied}
+	d := definer{root: schema, names: make(map[string]string), taken: make(map[string]int), left: maxCopied}
+	if definitions, ok := asObject(schema.get("$defs")); ok {
+		d.taken = definitions.index()
+	}
 	visit(schema, "", func(o object, _ string) {
 		if _, isTexts := texts(o.get("enum")); isTexts && o.get("type") == nil {
 			o.put("type", hujson.String("string"))
@@ -126,6 +129,8 @@ const maxCopied = 256 << 10
 type definer struct {
 	root  object
 	names map[string]string // of the new definitions, by the pointers to where their schemas stand
+	taken map[string]int    // names of all definitions
+	tried int               // names that were made
 	left  int               // bytes that may still be copied; negative once a schema stayed where it is
 }
 
@@ -162,8 +167,9 @@ func (d *definer) add(target string) (added bool) {
 		d.root.put("$defs", definitions.Object)
 	}
 	name := target[strings.LastIndexByte(target, '/')+1:]
-	for n := len(d.names); !goodKey.MatchString(name) || definitions.get(name) != nil; n++ {
-		name = fmt.Sprintf("schema%d", n)
+	for _, taken := d.taken[name]; taken || !goodKey.MatchString(name); _, taken = d.taken[name] {
+		name = fmt.Sprintf("schema%d", d.tried)
+		d.tried++
 	}
 	schema := found.Value
 	if target == "" {
@@ -172,6 +178,6 @@ func (d *definer) add(target string) (added bool) {
 		schema = root.Object
 	}
 	definitions.add(name, schema)
-	d.names[target] = name
+	d.names[target], d.taken[name] = name, 0
 	return true
 }

@@ -174,19 +174,19 @@ func (c *cleaner) elements(keyword string, parts *hujson.Array) (wider bool) {
 	default:
 		return false
 	}
-	for i := 0; i < len(parts.Elements); i++ {
-		switch {
-		case isSchema(&parts.Elements[i]):
-			continue
-		case keyword == "prefixItems":
-			parts.Elements[i].Value = &hujson.Object{}
-		default:
-			parts.Elements = slices.Delete(parts.Elements, i, i+1)
-			i--
+	kept := parts.Elements[:0]
+	for _, v := range parts.Elements {
+		if !isSchema(&v) {
+			wider = true
+			c.note("%s has an element that is no schema", keyword)
+			if keyword != "prefixItems" {
+				continue
+			}
+			v.Value = &hujson.Object{}
 		}
-		wider = true
-		c.note("%s has an element that is no schema", keyword)
+		kept = append(kept, v)
 	}
+	keepElements(parts, kept)
 	return wider
 }
 
@@ -197,6 +197,7 @@ func (c *cleaner) ownRequired(o object) {
 		return
 	}
 	names, _ := texts(o.get("required"))
+	known := len(names)
 	for i := range properties.Members {
 		p, ok := asObject(&properties.Members[i].Value)
 		if !ok {
@@ -206,14 +207,15 @@ func (c *cleaner) ownRequired(o object) {
 		if v == nil || v.Value.Kind() != 't' && v.Value.Kind() != 'f' {
 			continue
 		}
-		if name := properties.name(i); v.Value.Kind() == 't' && !slices.Contains(names, name) {
-			names = append(names, name)
+		if v.Value.Kind() == 't' {
+			names = append(names, properties.name(i))
 		}
 		p.remove("required")
 		c.note("required was a boolean, as in draft 3")
-		if len(names) > 0 {
-			o.put("required", array(names))
-		}
+	}
+	if len(names) > known {
+		slices.Sort(names)
+		o.put("required", array(slices.Compact(names)))
 	}
 }
 

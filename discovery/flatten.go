@@ -17,7 +17,7 @@ var combiners = []string{"allOf", "anyOf", "oneOf"}
 func flatten(schema object) (hint string, flattened bool) {
 	for _, keyword := range []string{"not", "enum"} { // which OpenAI's API refuses there
 		if v := schema.get(keyword); v != nil {
-			(&cleaner{}).relax(schema, keyword, strings.TrimSpace(v.String()))
+			relax(schema, keyword, strings.TrimSpace(v.String()))
 			flattened = true
 		}
 	}

@@ -30,16 +30,19 @@ type lister struct {
 
 // drop notes and logs that something is left out.
 func (l *lister) drop(kind, name, reason string) {
-	l.leaveOut(registry.Dropped{Kind: kind, Name: name, Reason: reason})
-	l.log.Warn(kind+" left out", zap.String(kind, name), zap.String("reason", reason))
+	if l.leaveOut(registry.Dropped{Kind: kind, Name: name, Reason: reason}) {
+		l.log.Warn(kind+" left out", zap.String(kind, brief(name)), zap.String("reason", brief(reason)))
+	}
 }
 
-// leaveOut notes that something is left out, up to maxDropped notes.
-func (l *lister) leaveOut(d registry.Dropped) {
-	if len(l.offer.Dropped) < maxDropped {
-		d.Name, d.Reason = brief(d.Name), brief(d.Reason)
-		l.offer.Dropped = append(l.offer.Dropped, d)
+// leaveOut notes that something is left out, and reports false if there are maxDropped notes already.
+func (l *lister) leaveOut(d registry.Dropped) bool {
+	if len(l.offer.Dropped) == maxDropped {
+		return false
 	}
+	d.Name, d.Reason = brief(d.Name), brief(d.Reason)
+	l.offer.Dropped = append(l.offer.Dropped, d)
+	return true
 }
 
 func brief(text string) string {

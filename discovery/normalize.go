@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -118,7 +119,7 @@ func (r *repairs) open(raw json.RawMessage, key string) (definition hujson.Value
 // pack returns the JSON of a definition that open has parsed.
 func pack(definition hujson.Value) (json.RawMessage, error) {
 	packed := definition.Pack()
-	if levels, _ := wire.Levels(packed); len(packed) > maxBytes || levels > maxDepth {
+	if levels, err := wire.Levels(packed); err != nil || len(packed) > maxBytes || levels > maxDepth {
 		return nil, errors.New("its definition is too large or too deep once repaired")
 	}
 	return bytes.Clone(packed), nil // which has less room at its end
@@ -205,50 +206,22 @@ func (r *repairs) annotations(tool object, t *registry.NormalizedTool) registry.
 // optional removes members that the router does not read, if they have a form that clients
 // reject.
 func (r *repairs) optional(o object) {
-	if v := o.get("_meta"); v != nil && v.Value.Kind() != '{' {
-		r.drop(o, "_meta", "it must be an object and is "+kind(v))
-	}
-	if v := o.get("icons"); v != nil && !validIcons(v) {
-		r.drop(o, "icons", "it must be an array of icons, each with a src")
-	}
+	r.refused(o, "_meta", "it must be an object")
+	r.refused(o, "icons", "it must be an array of icons, each with a src")
 }
 
-func validIcons(v *hujson.Value) bool {
-	icons, ok := v.Value.(*hujson.Array)
-	if !ok {
-		return false
+// refused removes a member that clients refuse.
+func (r *repairs) refused(o object, name, why string) {
+	if v := o.get(name); v != nil && !content.Takes(name, hujson.Value{Value: v.Value}.Pack()) {
+		r.drop(o, name, why)
 	}
-	for i := range icons.Elements {
-		icon, ok := asObject(&icons.Elements[i])
-		if !ok {
-			return false
-		}
-		_, src := text(icon.get("src"))
-		_, mime := text(icon.get("mimeType"))
-		_, sizes := texts(icon.get("sizes"))
-		theme, _ := text(icon.get("theme"))
-		if !src ||
-			!mime && icon.get("mimeType") != nil ||
-			!sizes && icon.get("sizes") != nil ||
-			theme != "light" && theme != "dark" && icon.get("theme") != nil {
-			return false
-		}
-	}
-	return true
 }
 
 func validExecution(v *hujson.Value) bool {
 	execution, ok := asObject(v)
-	if !ok {
-		return false
+	if !ok || execution.get("taskSupport") == nil {
+		return ok
 	}
-	v = execution.get("taskSupport")
-	if v == nil {
-		return true
-	}
-	switch s, _ := text(v); s {
-	case "forbidden", "optional", "required":
-		return true
-	}
-	return false
+	s, _ := text(execution.get("taskSupport"))
+	return s == "forbidden" || s == "optional" || s == "required"
 }

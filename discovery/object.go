@@ -113,6 +113,14 @@ func (o object) keep(ok func(i int) bool) {
 	o.Members = kept
 }
 
+// keepElements replaces the elements of an array by some of them.
+func keepElements(a *hujson.Array, kept []hujson.Value) {
+	if n := len(kept); n > 0 {
+		kept[n-1].AfterExtra = nil // else hujson packs a trailing comma
+	}
+	a.Elements = kept
+}
+
 // text returns the string that v is, if it is one.
 func text(v *hujson.Value) (string, bool) {
 	if v == nil || v.Value.Kind() != '"' {
@@ -150,18 +158,8 @@ func texts(v *hujson.Value) ([]string, bool) {
 }
 
 // kind names a value's JSON type for a person.
-func kind(v *hujson.Value) string {
-	switch v.Value.Kind() {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case '[':
-		return "an array"
-	}
-	return "an object"
+func kind(v *hujson.Value) string { return kinds[v.Value.Kind()] }
+
+var kinds = map[hujson.Kind]string{
+	'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '[': "an array", '{': "an object",
 }

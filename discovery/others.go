@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -58,10 +55,14 @@ func normalizeResource(server string, raw json.RawMessage, key string) (registry
 	}
 	res := registry.Resource{ID: registry.ID(server, uri), Server: server, URI: uri, Name: name}
 	res.Title, res.Description, res.MIMEType = r.text(o, "title"), r.text(o, "description"), r.text(o, "mimeType")
-	if v := o.get("size"); v != nil && key == "uri" && !(isNumber(v, 0, math.MaxFloat64) && content.IsInteger(v.Value.(hujson.Literal))) {
-		r.drop(o, "size", "it must be a whole number of bytes")
+	if key == "uri" {
+		r.refused(o, "size", "it must be a whole number of bytes")
 	}
-	r.content(o)
+	if annotations, ok := r.object(o, "annotations"); ok {
+		r.refused(annotations, "audience", `it must be an array of "user" and "assistant"`)
+		r.refused(annotations, "priority", "it must be a number from 0 to 1")
+		r.refused(annotations, "lastModified", "it must be a time with a zone, as in ISO 8601")
+	}
 	r.optional(o)
 	res.Definition, err = pack(definition)
 	res.Repairs = r
@@ -95,49 +96,7 @@ func (r *repairs) arguments(prompt object) {
 		r.boolean(argument, "required")
 		kept = append(kept, array.Elements[i])
 	}
-	if n := len(kept); n > 0 && n < len(array.Elements) {
-		kept[n-1].AfterExtra = nil // else hujson packs a trailing comma
-	}
-	array.Elements = kept
-}
-
-// content checks the annotations of a resource, which differ from a tool's.
-func (r *repairs) content(resource object) {
-	annotations, ok := r.object(resource, "annotations")
-	if !ok {
-		return
-	}
-	if v := annotations.get("audience"); v != nil && !isAudience(v) {
-		r.drop(annotations, "audience", `it must be an array of "user" and "assistant"`)
-	}
-	if v := annotations.get("priority"); v != nil && !isNumber(v, 0, 1) {
-		r.drop(annotations, "priority", "it must be a number from 0 to 1")
-	}
-	if v := annotations.get("lastModified"); v != nil && !isTime(v) {
-		r.drop(annotations, "lastModified", "it must be a time with a zone, as in ISO 8601")
-	}
-}
-
-func isAudience(v *hujson.Value) bool {
-	roles, ok := texts(v)
-	for _, role := range roles {
-		ok = ok && (role == "user" || role == "assistant")
-	}
-	return ok
-}
-
-func isNumber(v *hujson.Value, least, most float64) bool {
-	var n float64 // infinite where a client would have it so: then Unmarshal fails
-	return v.Value.Kind() == '0' && json.Unmarshal(v.Value.(hujson.Literal), &n) == nil && n >= least && n <= most
-}
-
-// The time package accepts more than clients do.
-var timeForm = lazy.Regexp(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
-
-func isTime(v *hujson.Value) bool {
-	s, ok := text(v)
-	_, err := time.Parse(time.RFC3339, s)
-	return ok && err == nil && timeForm().MatchString(s)
+	keepElements(array, kept)
 }
 
 const maxSkillFiles, maxSkillBytes = 512, 16 << 20 // hosts need load no larger skill

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,22 @@ func TestListOthers(t *testing.T) {
 				t.Errorf("extensions %s", l.Extensions)
 			}
 		})
+	}
+}
+
+// A server that lists very many tools without names, or with very long ones, does not fill the log.
+func TestListLogIsBounded(t *testing.T) {
+	logs, seen := observer.New(zap.WarnLevel)
+	long := named(strings.Repeat("x", 100_000))
+	s := &fake{capabilities: `{"tools":{}}`, answer: one(append(slices.Repeat([]string{`{}`}, maxDropped+100), long)...)}
+	_, err := List(t.Context(), "demo", s, Rules{}, zap.New(logs))
+	expect.OK(t, err)
+	expect.Equal(t, seen.Len(), maxDropped, "warnings")
+	s.answer = one(long)
+	_, err = List(t.Context(), "demo", s, Rules{}, zap.New(logs))
+	expect.OK(t, err)
+	if got := fmt.Sprint(seen.All()[maxDropped].ContextMap()); len(got) > 1000 {
+		t.Errorf("a warning of %d bytes", len(got))
 	}
 }
 

@@ -39,6 +39,7 @@ func (c *cleaner) clean(o object) (changed bool) {
 		changed = c.names(o) || changed
 		c.rekey(o)
 	} else {
+		c.unique(o)
 		changed = c.types(o)
 	}
 	var stricter []string // keywords that allow less if their schemas allow more
@@ -62,9 +63,18 @@ func (c *cleaner) clean(o object) (changed bool) {
 		}
 	}
 	for i := 0; i < len(stricter); i += 2 {
-		c.relax(o, stricter[i], stricter[i+1])
+		relax(o, stricter[i], stricter[i+1])
 	}
 	return changed
+}
+
+// unique removes all but the last of the members that share a name: the others of a keyword were not repaired.
+func (c *cleaner) unique(o object) {
+	last := o.index()
+	if n := len(o.Members) - len(last); n > 0 {
+		o.keep(func(i int) bool { return last[o.name(i)] == i })
+		c.note("removed %d members whose name comes again later", n)
+	}
 }
 
 // The kinds of keywords that have schemas.
@@ -93,6 +103,7 @@ func (c *cleaner) within(v *hujson.Value, name string, each bool) (changed bool)
 			changed = c.clean(object{of})
 			break
 		}
+		c.unique(object{of})
 		for i := range of.Members {
 			if _, ok := of.Members[i].Value.Value.(*hujson.Object); ok {
 				changed = c.within(&of.Members[i].Value, object{of}.name(i), false) || changed
@@ -110,7 +121,7 @@ func (c *cleaner) within(v *hujson.Value, name string, each bool) (changed bool)
 }
 
 // relax removes or replaces a keyword that may allow less since a schema in it allows more.
-func (c *cleaner) relax(o object, keyword, was string) {
+func relax(o object, keyword, was string) {
 	switch {
 	case keyword == "contains":
 		o.remove("maxContains")
@@ -127,7 +138,7 @@ func (c *cleaner) relax(o object, keyword, was string) {
 		fallthrough
 	default:
 		o.remove(keyword)
-		c.describe(o, fmt.Sprintf("Rule: %s %s.", keyword, was))
+		describe(o, fmt.Sprintf("Rule: %s %s.", keyword, was))
 	}
 }
 
@@ -150,7 +161,7 @@ func (c *cleaner) types(o object) (changed bool) {
 		o.remove("type")
 	case isText:
 		o.remove("type")
-		c.describe(o, "Type: "+one+".")
+		describe(o, "Type: "+one+".")
 	case isList:
 		types, whole := listedTypes(list)
 		switch {
@@ -169,30 +180,19 @@ func (c *cleaner) types(o object) (changed bool) {
 }
 
 func isType(name string) bool {
-	switch name {
-	case "null", "boolean", "object", "array", "number", "string", "integer":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"null", "boolean", "object", "array", "number", "string", "integer"}, name)
 }
 
 // meantType returns the type of JSON Schema that a name of a programming language means.
 func meantType(name string) string {
-	switch name = strings.ToLower(name); name {
-	case "str", "text":
-		return "string"
-	case "int", "int32", "int64", "long":
-		return "integer"
-	case "float", "float64", "double", "decimal":
-		return "number"
-	case "bool":
-		return "boolean"
-	case "dict", "map":
-		return "object"
-	case "list", "tuple":
-		return "array"
-	}
-	return name
+	name = strings.ToLower(name)
+	return cmp.Or(meantTypes[name], name)
+}
+
+var meantTypes = map[string]string{
+	"str": "string", "text": "string", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer",
+	"float": "number", "float64": "number", "double": "number", "decimal": "number",
+	"bool": "boolean", "dict": "object", "map": "object", "list": "array", "tuple": "array",
 }
 
 // anyTypes are names for a value of any type.
@@ -231,7 +231,7 @@ func (c *cleaner) pattern(o object) (changed bool) {
 	}
 	o.remove("pattern")
 	if ok {
-		c.describe(o, "Must match the regular expression "+expr)
+		describe(o, "Must match the regular expression "+expr)
 	}
 	c.note("pattern %.80q was moved into the description, since APIs of models refuse it", expr)
 	return true
@@ -261,22 +261,22 @@ func (c *cleaner) names(o object) (changed bool) {
 			o.remove(keyword)
 		}
 	}
-	for _, rule := range rules {
-		c.describe(o, rule)
-	}
+	describe(o, rules...)
 	c.note("patterns of names were moved into the description, since APIs of models refuse them")
 	return true
 }
 
 const maxRule = 500 // bytes of a rule in a description
 
-// describe adds a rule to the description of a schema.
-func (c *cleaner) describe(o object, rule string) {
-	rule = prose.Cut(plain.Line(rule), maxRule+len("…"))
-	if old, ok := text(o.get("description")); ok && old != "" {
-		rule = old + "\n" + rule
+// describe adds rules to the description of a schema.
+func describe(o object, rules ...string) {
+	for i, rule := range rules {
+		rules[i] = prose.Cut(plain.Line(rule), maxRule+len("…"))
 	}
-	o.put("description", hujson.String(rule))
+	if old, _ := text(o.get("description")); old != "" {
+		rules = slices.Insert(rules, 0, old)
+	}
+	o.put("description", hujson.String(strings.Join(rules, "\n")))
 }
 
 // note notes a repair with its place, in which keywords are left out.

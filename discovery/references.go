@@ -15,7 +15,7 @@ var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 // targets are the places in a schema to which references lead.
 type targets struct {
 	places map[string]string // pointers by identifier, and by anchor with "#"
-	bases  []string          // places of identifiers, to which pointers within are relative
+	bases  map[string]bool   // places of identifiers, to which pointers within are relative
 	known  map[string]bool   // whether there is something at a pointer
 	any    bool              // there are identifiers
 	twice  map[string]bool   // anchors that several places have
@@ -24,7 +24,7 @@ type targets struct {
 var identifiers = []string{"$id", "id", "$anchor", "$dynamicAnchor"}
 
 func targetsIn(root object) *targets {
-	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}, twice: map[string]bool{}}
+	n := &targets{places: map[string]string{"": ""}, bases: map[string]bool{"": true}, known: map[string]bool{}, twice: map[string]bool{}}
 	visit(root, "", func(o object, at string) {
 		n.known[at] = true
 		for _, keyword := range identifiers {
@@ -35,7 +35,7 @@ func targetsIn(root object) *targets {
 			if strings.HasSuffix(keyword, "nchor") {
 				s = "#" + s
 			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
-				n.bases = append(n.bases, at)
+				n.bases[at] = true
 			}
 			if before, taken := n.places[s]; !taken {
 				n.places[s] = at
@@ -55,11 +55,9 @@ func (n *targets) target(ref, at string, exists func(string) bool) (target, frag
 		fragment = plain
 	}
 	target, ok = n.places[id]
-	if id == "" {
-		for _, base := range n.bases {
-			if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
-				target = base
-			}
+	for end := 0; id == "" && end <= len(at); end++ { // the schemas around it, from the root inwards
+		if base := at[:end]; n.bases[base] && (end == len(at) || at[end] == '/' && exists(base+fragment)) {
+			target = base
 		}
 	}
 	if fragment != "" && fragment[0] != '/' {
@@ -77,7 +75,7 @@ const maxSearches, maxPointer = 1000, 4 << 10
 // since clients keep one table of them for all tools, and anchors that several places have.
 func (c *cleaner) references(root object) {
 	n := targetsIn(root)
-	leads := make(map[string]string) // pointers to the targets, by those to their references
+	leads, from := make(map[string]string), make(map[string]object) // by the pointers to references: those to their targets, and the schemas
 	whole := hujson.Value{Value: root.Object}
 	searches := maxSearches
 	exists := func(at string) bool {
@@ -102,6 +100,7 @@ func (c *cleaner) references(root object) {
 			if !ok {
 				continue
 			}
+			from[at] = o
 			target, fragment, ok := n.target(ref, at, exists)
 			dynamic := keyword == "$dynamicRef"
 			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
@@ -120,9 +119,8 @@ func (c *cleaner) references(root object) {
 		}
 	})
 	for _, at := range loops(root, leads) {
-		o, _ := asObject(whole.Find(at))
-		o.remove("$ref")
-		lost(o, at, "$ref was left out, since it leads to itself")
+		from[at].remove("$ref")
+		lost(from[at], at, "$ref was left out, since it leads to itself")
 	}
 	if n.any {
 		visit(root, "", func(o object, _ string) {

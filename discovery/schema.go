@@ -17,6 +17,7 @@ func (r *repairs) inputSchema(tool object) object {
 		schema = object{&hujson.Object{}}
 		tool.put("inputSchema", schema.Object)
 	}
+	r.unique(schema, "inputSchema")
 	if typ := schema.get("type"); typ == nil {
 		if ok {
 			r.note(`inputSchema: added type "object"`)
@@ -43,6 +44,7 @@ func (r *repairs) outputSchema(tool object) {
 		r.drop(tool, "outputSchema", "it must be an object and is "+kind(v))
 		return
 	}
+	r.unique(schema, "outputSchema")
 	if typ, _ := text(schema.get("type")); typ != "object" {
 		r.drop(tool, "outputSchema", `its type must be "object"`)
 		return
@@ -59,7 +61,6 @@ func (r *repairs) outputSchema(tool object) {
 // refuse; it becomes the object that means the same. The types of the schemas within are
 // repaired.
 func (r *repairs) members(schema object, where string) {
-	r.unique(schema, where)
 	if v := schema.get("properties"); v != nil {
 		properties, ok := asObject(v)
 		if !ok {

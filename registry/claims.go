@@ -2,6 +2,7 @@ package registry
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type claim struct {
 // Bounds of the claims: a further URI, or a longer one, belongs to no server.
 const (
 	maxClaims  = 200_000
+	maxOwn     = 50_000  // of one server: above, those to URIs that it lists no more are dropped
 	maxClaimed = 2 << 10 // bytes
 )
 
@@ -71,35 +73,51 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	if !configured || l == nil {
 		return claims
 	}
-	since, copied := c.since, false
+	since, before, uris, own := c.since, claims, l.uris(), 0
+	if len(uris) == 0 {
+		return claims
+	}
 	if c.listed {
 		since = time.Now().UnixMilli()
 	}
-	add := func(uri string) {
+	claims = make(Claims, len(before)+len(uris))
+	maps.Copy(claims, before)
+	for _, was := range claims {
+		if was.Server == server {
+			own++
+		}
+	}
+	if own+len(uris) > maxOwn { // a server with other URIs each time would leave none for others
+		listed := make(map[string]bool, len(uris))
+		for _, uri := range uris {
+			listed[uri] = true
+		}
+		maps.DeleteFunc(claims, func(uri string, was claim) bool { return was.Server == server && !listed[uri] })
+		own -= len(before) - len(claims)
+	}
+	for _, uri := range uris {
 		was, taken := claims[uri]
 		if taken && (was.Server == server || was.Since < since || was.Since == since && r.claimants[was.Server].place < c.place) ||
-			!taken && len(claims) >= maxClaims || len(uri) > maxClaimed {
-			return
-		}
-		if !copied {
-			before := claims
-			claims, copied = make(Claims, len(before)+1), true
-			maps.Copy(claims, before)
+			!taken && len(claims) >= maxClaims || own == maxOwn || len(uri) > maxClaimed {
+			continue
 		}
 		claims[uri] = claim{server, since}
+		own++
 	}
-	for _, resource := range l.Resources {
-		add(resource.URI)
-	}
-	for _, t := range l.Templates {
-		add(t.URI)
+	return claims
+}
+
+// uris returns the URIs and URI templates of a listing, those of skills' files too.
+func (l *Listing) uris() (all []string) {
+	for _, r := range slices.Concat(l.Resources, l.Templates) {
+		all = append(all, r.URI)
 	}
 	for _, s := range l.Skills {
 		for _, file := range s.Files() {
-			add(file.URI)
+			all = append(all, file.URI)
 		}
 	}
-	return claims
+	return all
 }
 
 // listed notes that the server has listed its offer in this run, and returns the

@@ -76,16 +76,28 @@ func TestStoredClaims(t *testing.T) {
 	expect.Equal(t, owners(r.Snapshot(), "x", "y"), "x=owner y=taker")
 }
 
+// The claims are bounded, and those of one server, which keeps the claims to URIs that it lists: a server with other URIs
+// each time leaves room for others.
 func TestClaimsAreBounded(t *testing.T) {
 	r := New()
-	r.Configure([]string{"s"}, nil)
-	var o Offer
-	for i := range maxClaims + 10 {
-		uri := fmt.Sprint("a://", i)
-		o.Resources = append(o.Resources, Resource{ID: ID("s", uri), Server: "s", URI: uri})
+	servers := []string{"a", "b", "c", "d", "e"}
+	r.Configure(servers, nil)
+	many := func(scheme string, n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprint(scheme, "://", i))
+		}
+		return all
 	}
 	long := strings.Repeat("x", maxClaimed+1)
-	o.Resources = append(o.Resources, Resource{ID: ID("s", long), Server: "s", URI: long})
-	offer(t, r, "s", o)
-	expect.Equal(t, len(r.Snapshot().Claims()), maxClaims, "claims")
+	offer(t, r, "a", uris("a", append(many("a", maxOwn+10), long)...))
+	expect.Equal(t, len(r.Snapshot().Claims()), maxOwn, "claims of one server")
+	for i := range 4 {
+		offer(t, r, "a", uris("a", append(many(fmt.Sprint("busy", i), maxOwn-10), "a://0")...))
+	}
+	offer(t, r, "b", uris("b", "a://0", "a://1"))
+	expect.Equal(t, owners(r.Snapshot(), "a://0", "a://1", "busy3://0", "busy2://0"), "a://0=a a://1=b busy3://0=a busy2://0=", "of a busy server")
+	for _, server := range servers {
+		offer(t, r, server, uris(server, many(server, maxOwn)...))
+	}
+	expect.Equal(t, len(r.Snapshot().Claims()), maxClaims, "all claims")
 }

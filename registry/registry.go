@@ -124,11 +124,8 @@ func share[T any, P interface {
 func (a Listing) equal(b Listing) bool {
 	return a.items.equal(b.items) &&
 		bytes.Equal(a.Capabilities, b.Capabilities) && bytes.Equal(a.Extensions, b.Extensions) && a.Version == b.Version && bytes.Equal(a.Look, b.Look) && a.Instructions == b.Instructions && slices.Equal(a.Suspect, b.Suspect) &&
-		slices.Equal(a.Dropped, b.Dropped) && sameDefinitions(a.LastSeen, b.LastSeen) && reflect.DeepEqual(a.Confirmed, b.Confirmed)
-}
-
-func sameDefinitions(a, b map[string]json.RawMessage) bool {
-	return maps.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+		slices.Equal(a.Dropped, b.Dropped) && reflect.DeepEqual(a.Confirmed, b.Confirmed) &&
+		maps.EqualFunc(a.LastSeen, b.LastSeen, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
 // Remove removes the server and all its items.

@@ -26,4 +26,15 @@ func TestFindInItsLanguage(t *testing.T) {
 			t.Errorf("%s: %v, want %s", task, r.Candidates, want)
 		}
 	}
+	for name, text := range map[string]string{"delete_files": "ลบไฟล์ทั้งหมด", "weather": "Погода на завтра", "invoice": "송장 만들기"} {
+		tools = append(tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Description: text})
+	}
+	_, err := all.Replace("s", registry.Offer{Tools: tools})
+	expect.OK(t, err)
+	for _, task := range []string{"ส่งอีเมล", "отправить письмо", "이메일 보내기", "погода на сегодня"} { // letters that the encoder does not know
+		r, err := s.Find(t.Context(), Query{Task: task})
+		if err != nil || r.Sure || r.By == byRanking {
+			t.Errorf("%s: by %s, sure %v: %s, %v", task, r.By, r.Sure, shown(r), err)
+		}
+	}
 }

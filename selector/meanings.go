@@ -52,20 +52,20 @@ func newMeanings(store *encoder.Store, patience time.Duration) *meanings {
 }
 
 // of returns the vectors of a collection, after it has encoded the missing ones. It is nil if ctx ends first,
-// or if the collection is too large: then items are found by words.
+// or if the collection is empty or too large: then items are found by words.
 func (m *meanings) of(ctx context.Context, c *index.Collection, processors int) *vectors {
-	now := &m.tools
-	if all := c.Documents(); len(all) > maxEncoded {
+	all, now := c.Documents(), &m.tools
+	if len(all) == 0 || len(all) > maxEncoded {
 		return nil
-	} else if len(all) > 0 && all[0].Tool == nil {
+	} else if all[0].Tool == nil {
 		now = &m.others
 	}
 	if v := now.Load(); v != nil && v.of == c {
 		return v
 	}
-	v := &vectors{of: c, numbers: make(map[*index.Document]int, len(c.Documents()))}
+	v := &vectors{of: c, numbers: make(map[*index.Document]int, len(all))}
 	rows := m.store.Vectors(ctx, sentences(c), processors, alwaysEncoded)
-	for i, d := range c.Documents() {
+	for i, d := range all {
 		if rows[i] == nil {
 			return nil
 		}
@@ -107,7 +107,7 @@ type nearness struct {
 	cosines [][]float32 // of the task, and then of each step, with the items
 }
 
-// nearness returns how near the items are to the task; nil if there are no vectors.
+// nearness returns how near the items are to the task; nil if there are no vectors, or the encoder does not know the language.
 func (s *Selector) nearness(ctx context.Context, c *index.Collection, t text.Task) *nearness {
 	s.meanings.begin()
 	if t.Plain == "" || len(c.Documents()) == 0 {
@@ -119,7 +119,11 @@ func (s *Selector) nearness(ctx context.Context, c *index.Collection, t text.Tas
 	if v == nil {
 		return nil
 	}
-	return &nearness{v, v.matrix.Dot(vectorsOf(t))}
+	vectors := vectorsOf(t)
+	if vectors[0].Dot(vectors[0]) == 0 {
+		return nil
+	}
+	return &nearness{v, v.matrix.Dot(vectors)}
 }
 
 // vectorsOf returns the vectors of a task and, if it has several, of its steps: in their context if the encoder reads all

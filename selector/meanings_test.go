@@ -45,6 +45,9 @@ func TestSearchBeforeVectors(t *testing.T) {
 		}
 	}
 	expect.OK(t, s.Encode(t.Context()))
+	if v := s.meanings.tools.Load(); v == nil || len(v.of.Documents()) != len(lines) {
+		t.Error("the next search makes the matrix of the tools again")
+	}
 	if found, err := s.Find(t.Context(), Query{Task: picture}); err != nil || found.By != byRanking {
 		t.Errorf("found by %s, %v", found.By, err)
 	}

@@ -49,7 +49,7 @@ type Ranking struct {
 	// Abstained says that this confidence is below 0.1: no candidate is an answer.
 	Abstained bool
 
-	// By is how the candidates were found: "ranking", or "words" if not all of them have a vector yet. It is
+	// By is how the candidates were found: "ranking", or "words" if not all of them have a vector yet, or the encoder does not know the language. It is
 	// "" without candidates.
 	By string
 
@@ -241,7 +241,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	}
 	tags := taglist.Clean(q.Capabilities)
 	request := index.Query{Servers: q.Servers, Within: c.Within(q.Catalog)}
-	tagged, most := taggedMost(request.Within, tags, q.Servers)
+	tagged, most := taggedMost(request, tags)
 	if most > 0 {
 		request.Capabilities, request.AtLeast = tags, most
 	}
@@ -281,24 +281,18 @@ func replaceTools(candidates []Candidate, within index.Subset) {
 	}
 }
 
-// taggedMost returns the tools of the servers, or of all servers if servers is empty, that
-// have the most of the tags, by ID, and how many they have: nil and 0 if no tool has any.
-func taggedMost(within index.Subset, tags, servers []string) (tagged []*registry.NormalizedTool, most int) {
-	if len(tags) == 0 {
-		return nil, 0
-	}
-	for _, d := range within.All {
-		t := d.Tool
-		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
+// taggedMost returns the tools that the request admits and that have the most of the tags, by ID, and how many
+// they have: nil and 0 if no tool has any.
+func taggedMost(request index.Query, tags []string) (tagged []*registry.NormalizedTool, most int) {
+	for _, d := range request.Within.All {
+		n := taglist.Count(d.Tool.Capabilities, tags)
+		if n == 0 || n < most || !request.Admits(d) {
 			continue
 		}
-		n := taglist.Count(t.Capabilities, tags)
 		if n > most {
 			tagged, most = nil, n
 		}
-		if n > 0 && n == most {
-			tagged = append(tagged, t)
-		}
+		tagged = append(tagged, d.Tool)
 	}
 	return tagged, most
 }

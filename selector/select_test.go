@@ -99,6 +99,8 @@ func TestSelect(t *testing.T) {
 		{"synonym", append(git, browser...), Query{Task: "press a button of the web page"}, "playwright:browser_click", nil},
 		{"shouted", append(git, browser...), Query{Task: "CREATE A BRANCH"}, "git:git_create_branch", nil},
 		{"one server of two", append([]string{"other:git_log Shows the commit logs"}, git...), Query{Task: "commit log", Servers: []string{"other"}}, "other:git_log", nil},
+		{"a server in other letters", append([]string{"other:git_log Shows the commit logs"}, git...), Query{Task: "commit log", Servers: []string{"Other"}}, "other:git_log", nil},
+		{"its capabilities", append([]string{"other:log Shows logs #git"}, git...), Query{Capabilities: []string{"git"}, Servers: []string{"OTHER"}}, "other:log", nil},
 		{"nothing fits", append(git, browser...), Query{Task: "bake a chocolate cake"}, "", nil},
 		{"empty", git, Query{}, "", nil},
 		{"no words", git, Query{Task: "?!…"}, "", nil},

@@ -233,6 +233,8 @@ func areBlocks(content []byte) bool {
 	return true
 }
 
+const maxValues = 100 // "Must not exceed 100 items" (2025-11-25, CompleteResult): SDKs refuse more
+
 // completion repairs the values that complete an argument.
 func (r *repairer) completion(result []byte) []byte {
 	result = r.members("the result", result, optional)
@@ -245,6 +247,11 @@ func (r *repairer) completion(result []byte) []byte {
 	}
 	return r.Inside("the result", result, "completion", func(at string, c []byte) []byte {
 		c, values := r.list(r.members(at, c, ofCompletion), "values")
+		if all := slices.Collect(wire.Values(values)); len(all) > maxValues {
+			r.Note("%s.values: only the first %d of %d are passed on", at, maxValues, len(all))
+			values = array(bytes.Join(all[:maxValues], []byte(",")))
+			c = wire.SetMember(wire.SetMember(c, "values", values), "hasMore", []byte("true"))
+		}
 		return r.Each(c, "values", values, func(at string, v []byte) []byte {
 			if isString(v) {
 				return v

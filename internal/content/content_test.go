@@ -111,6 +111,10 @@ func TestManyRepairs(t *testing.T) {
 	if n := strings.Count(string(got), `"type":"text"`); n != 100 || strings.Count(what, ";") != maxNotes {
 		t.Errorf("%d repaired: %s", n, what)
 	}
+	again := `{"content":[{"type":"text","text":"x"` + strings.Repeat(`,"title":null`, 100) + `}]}`
+	if got, what = Repair("tools/call", []byte(again)); string(got) != `{"content":[{"type":"text","text":"x"}]}` || strings.Count(what, "title") != 1 {
+		t.Errorf("a member that comes again is left out each time: %s (%s)", got, what)
+	}
 }
 
 func FuzzRepair(f *testing.F) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func mayHaveOdd(content []byte) bool {
 // optional are the members that an object need not have, and the values that clients take for them.
 var optional = map[string]func([]byte) bool{
 	"_meta": wire.IsObject, "annotations": wire.IsObject, "title": isString, "description": isString, "mimeType": isString,
-	"size": IsInteger, "icons": areIcons,
+	"size": func(v []byte) bool { return IsInteger(v) && v[0] != '-' }, "icons": areIcons,
 }
 
 // ofAnnotations are the members of annotations.
@@ -35,8 +36,20 @@ var ofAnnotations = map[string]func([]byte) bool{
 	"lastModified": func(v []byte) bool {
 		s, _ := wire.String(v)
 		_, err := time.Parse(time.RFC3339, s)
-		return err == nil
+		return err == nil && timeForm().MatchString(s)
 	},
+}
+
+// timeForm matches the times that clients take: the time package accepts more.
+var timeForm = lazy.Regexp(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+
+// Takes reports whether clients take the value of an optional member of an object, or of its annotations.
+func Takes(member string, value []byte) bool {
+	takes := optional[member]
+	if takes == nil {
+		takes = ofAnnotations[member]
+	}
+	return takes(value)
 }
 
 // ofCompletion are the members of a completion.
@@ -86,7 +99,7 @@ func areIcons(v []byte) bool {
 func (r *Repairs) members(at string, object []byte, takes map[string]func([]byte) bool) []byte {
 	var odd []string
 	for key, value := range wire.All(object) {
-		if ok := takes[key]; ok != nil && !ok(value) {
+		if ok := takes[key]; ok != nil && !ok(value) && !slices.Contains(odd, key) {
 			odd = append(odd, key)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 func TestRepairMembers(t *testing.T) {
 	const fine = `"content":[{"type":"text","text":"fine words"}]`
 	block := func(s string) string { return `{"content":[` + s + `]}` }
+	values := func(n int) string { return strings.TrimSuffix(strings.Repeat(`"v",`, n), ",") }
 	for _, tc := range []struct{ method, result, want string }{
 		{"tools/call", `{` + fine + `,"isError":null}`, `{` + fine + `}`},
 		{"tools/call", `{` + fine + `,"isError":"false"}`, `{` + fine + `}`},
@@ -43,6 +44,9 @@ func TestRepairMembers(t *testing.T) {
 		{"resources/read", `{"contents":["fine"]}`, `{"contents":[{"uri":"about:blank","text":"fine"}]}`},
 		{"resources/read", `{"contents":[{"uri":"a:b","blob":null,"text":"x"}]}`, `{"contents":[{"uri":"a:b","text":"x"}]}`},
 		{"resources/read", `{}`, `{"contents":[]}`},
+		{"tools/call", block(`{"type":"text","text":"x","annotations":{"lastModified":"2025-01-12T15:00:58,5Z"}}`), block(`{"type":"text","text":"x","annotations":{}}`)},
+		{"completion/complete", `{"completion":{"values":[` + values(120) + `],"total":120}}`, `{"completion":{"values":[` + values(100) + `],"total":120,"hasMore":true}}`},
+		{"completion/complete", `{"completion":{"values":[` + values(100) + `]}}`, `{"completion":{"values":[` + values(100) + `]}}`},
 		{"completion/complete", `{"completion":{"text":"fine"}}`, `{"completion":{"text":"fine","values":[]}}`},
 	} {
 		got, what := Repair(tc.method, []byte(tc.result))

@@ -27,6 +27,22 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
+// Texts in letters that the model does not know have no meaning; before, all were near each other.
+func TestUnknownLetters(t *testing.T) {
+	for text, unknown := range map[string]bool{
+		"ลบไฟล์ทั้งหมด": true, "отправить письмо": true, "이메일 보내기": true, "🚀": true, "commit изменения в ветку": true,
+		"": false, "?!": false, "send письмо": false, "mail.send письмо": false, "gửi email": false,
+	} {
+		if v := Embedded().Encode(text, Task); (v.Dot(v) == 0) != unknown {
+			t.Errorf("%q is unknown: %v", text, !unknown)
+		}
+	}
+	parts := Embedded().EncodeParts([]string{"list the commits of the branch,", " отправить письмо"}, Task)
+	if parts[0].Dot(parts[0]) == 0 || parts[1].Dot(parts[1]) == 0 || parts[2].Dot(parts[2]) != 0 {
+		t.Error("parts in known and unknown letters")
+	}
+}
+
 // A model with other vectors needs another name, since vectors are kept by it.
 func TestVersion(t *testing.T) {
 	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(embedded))); Version != "metarouter-3" || sum[:16] != "7995ec1d19f6fe18" {

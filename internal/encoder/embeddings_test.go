@@ -71,14 +71,15 @@ func TestStoreWithoutFolder(t *testing.T) {
 	expect.Equal(t, known(s, texts(3)), 3, "known")
 }
 
-// A damaged file counts as absent, and so does a vector that has not the length 1.
+// A damaged file counts as absent, and so does a vector that has neither the length 1 nor 0.
 func TestStoreSurvivesDamage(t *testing.T) {
 	folder := t.TempDir()
 	s := OpenStore(Tool, folder)
-	s.Vectors(t.Context(), texts(3), 1, 0)
+	const unknown = "ลบไฟล์ทั้งหมด"
+	s.Vectors(t.Context(), append(texts(3), unknown), 1, 0)
 	s.vectors[hash("long")] = Vector{1, 1}
 	expect.OK(t, s.Save(nil))
-	expect.Equal(t, known(OpenStore(Tool, folder), append(texts(3), "long")), 3, "known")
+	expect.Equal(t, known(OpenStore(Tool, folder), append(texts(3), "long", unknown)), 4, "known")
 	files, _ := filepath.Glob(filepath.Join(folder, "*.vectors"))
 	data, err := os.ReadFile(files[0])
 	expect.OK(t, err)

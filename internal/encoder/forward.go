@@ -36,8 +36,22 @@ func (m *Model) EncodeParts(parts []string, role Role) []Vector {
 	return all
 }
 
-// mean returns the vector of the tokens from one to another, of unit length.
+// mean returns the vector of the tokens from one to another, of unit length; 0 if most of them are unknown, since all such
+// texts would be near each other.
 func (m *Model) mean(s *scratch, from, to int) Vector {
+	known := 0
+	for _, piece := range s.tokens[from:to] {
+		switch piece {
+		case m.vocabulary[begin], m.vocabulary[end]:
+		case m.vocabulary[unknown]:
+			known--
+		default:
+			known++
+		}
+	}
+	if known < 0 {
+		return make(Vector, m.dim)
+	}
 	mean := s.joined[:m.width]
 	clear(mean)
 	for at, x := range s.x[from*m.width : to*m.width] {

@@ -61,7 +61,7 @@ func (s *Store) load() {
 	if gob.NewDecoder(bytes.NewReader(data)).Decode(&stored) != nil {
 		return
 	}
-	maps.DeleteFunc(stored, func(_ string, v Vector) bool { return !(math.Abs(float64(v.Dot(v))-1) < 0.01) })
+	maps.DeleteFunc(stored, func(_ string, v Vector) bool { return !(math.Abs(float64(v.Dot(v))-1) < 0.01) && v.Dot(v) != 0 })
 	s.vectors = stored
 	os.Chtimes(s.path, time.Now(), time.Now()) // it is in use: see Save
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
@@ -17,7 +18,7 @@ type Query struct {
 	Words        []string // as [Words] returns them
 	Capabilities []string // only items that have all of these tags, as [taglist.Clean] returns them
 	AtLeast      int      // if not 0, how many of Capabilities are enough
-	Servers      []string // if not empty, only items of these servers
+	Servers      []string // if not empty, only items of these servers, whatever the case of letters
 	Within       Subset   // only items of these
 	Limit        int      // the most hits to return; 0 means 100
 }
@@ -77,7 +78,7 @@ func (q *Query) Admits(d *Document) bool { return q.admits(d) && q.Within.Has(d)
 
 // admits is as Admits, whatever the subset.
 func (q *Query) admits(d *Document) bool {
-	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
+	if len(q.Servers) > 0 && !slices.ContainsFunc(q.Servers, func(name string) bool { return strings.EqualFold(name, d.Server()) }) {
 		return false
 	}
 	least := len(q.Capabilities)

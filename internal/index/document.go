@@ -90,7 +90,8 @@ func newDocument(i registry.Item, stems Stemmer) *Document {
 	}
 	add := func(f Field, text string) {
 		if f == DescriptionField {
-			for _, name := range stems.Joined(text) {
+			names := stems.Joined(text)
+			for _, name := range names[:min(len(names), maxFieldWords)] {
 				count(f, name)
 			}
 		}

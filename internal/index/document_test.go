@@ -2,6 +2,7 @@ package index
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,6 +62,18 @@ func TestDocumentOfHostileTools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A description has a bounded number of words, also of names that are written as two words in one.
+func TestDocumentOfHostileNames(t *testing.T) {
+	var names strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&names, "Ab%cC%c%c%c ", 'a'+i%26, 'a'+i/26%26, 'a'+i/26/26%26, 'a'+i/26/26/26)
+	}
+	d := newDocument(registry.Item{Resource: &registry.Resource{URI: "a:b", Description: names.String()}}, make(Stemmer))
+	if n := len(d.Terms); n > 2*maxFieldWords+10 {
+		t.Errorf("%d words", n)
 	}
 }
 

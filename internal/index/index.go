@@ -92,7 +92,7 @@ func toolItems(s *registry.Snapshot) []registry.Item {
 	return items
 }
 
-// otherItems returns all items of a snapshot but the tools.
+// otherItems returns all items of a snapshot but the tools, by docID.
 func otherItems(s *registry.Snapshot) []registry.Item {
 	items := make([]registry.Item, 0, len(s.Prompts())+len(s.Resources())+len(s.Templates())+len(s.Skills()))
 	for _, p := range s.Prompts() {
@@ -101,11 +101,11 @@ func otherItems(s *registry.Snapshot) []registry.Item {
 	for _, r := range s.Resources() {
 		items = append(items, registry.Item{Resource: r})
 	}
-	for _, t := range s.Templates() {
-		items = append(items, registry.Item{Template: t})
-	}
 	for _, skill := range s.Skills() {
 		items = append(items, registry.Item{Skill: skill})
+	}
+	for _, t := range s.Templates() {
+		items = append(items, registry.Item{Template: t})
 	}
 	return items
 }

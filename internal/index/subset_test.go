@@ -143,6 +143,8 @@ func TestSubsetOfOthers(t *testing.T) {
 	if _, err := r.Replace("s", registry.Offer{
 		Prompts:   []registry.Prompt{{ID: "s:a", Server: "s", Name: "a"}, {ID: "s:b", Server: "s", Name: "b"}},
 		Resources: []registry.Resource{{ID: "s:x:a", Server: "s", URI: "x:a", Name: "a"}, {ID: "s:x:b", Server: "s", URI: "x:b", Name: "b"}},
+		Templates: []registry.Template{{ID: "s:t:b", Server: "s", URI: "t:b", Name: "b"}},
+		Skills:    []registry.Skill{{ID: "s:k:b", Server: "s", URI: "k:b", Name: "b"}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +155,7 @@ func TestSubsetOfOthers(t *testing.T) {
 	for _, d := range within.All {
 		ids = append(ids, d.ID())
 	}
-	if got := strings.Join(ids, " "); got != "s:b s:x:b" || within.Len() != 2 {
+	if got := strings.Join(ids, " "); got != "s:b s:x:b s:k:b s:t:b" || within.Len() != 4 {
 		t.Errorf("within are %s", got)
 	}
 }

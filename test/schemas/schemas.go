@@ -41,6 +41,12 @@ func Hostile() map[string]string {
 	half := Size / 2
 	all["many required"] = `{"type":"object","required":[` + upTo(half, `"p#n"`) + `],"properties":{` + upTo(half, `"p#n":{"type":"string"}`) + `}}`
 	fat := `{"properties":{"a":{"type":"string"}},` + upTo(half, `"k#n":1`) + `}`
+	all["no branches"] = `{"type":"object","properties":{"a":{"anyOf":[` + filled("1") + `]}}}`
+	all["required as in draft 3"] = `{"type":"object","properties":{` + filled(`"p#n":{"required":true}`) + `}}`
+	all["patterns of names"] = `{"type":"object","patternProperties":{` + upTo(half/3, `"(?=a#n)":{}`) + `}}`
+	all["identifiers"] = `{"type":"object","properties":{` + upTo(half, `"p#n":{"$id":"a#n"}`) + `},"$defs":{` + upTo(half, `"d#n":{"$ref":"#/x"}`) + `}}`
+	all["names of definitions"] = `{"type":"object","properties":{` + upTo(half, `"p#n":{"anyOf":[{}],"items":{"$ref":"#/properties/p#n/anyOf/0"}}`) + `},"$defs":{"0":{},` + upTo(half, `"schema#n":{}`) + `}}`
+	all["references to themselves"] = `{"type":"object","$defs":{` + filled(`"d#n":{"$ref":"#/$defs/d#n"}`) + `}}`
 	all["many references to much"] = `{"type":"object","allOf":[` + upTo(half, `{"$ref":"#/$defs/fat"}`) + `],"$defs":{"fat":` + fat + `}}`
 	all["required references to much"] = `{"type":"object","required":[` + upTo(half/20, `"p#n"`) + `],"properties":{` + upTo(half/20, `"p#n":{"$ref":"#/$defs/a/b/c/fat"}`) +
 		`},"$defs":{"a":{"b":{"c":{"x":{` + upTo(half, `"k#n":1`) + `},"fat":` + `{"type":"object"}` + `}}}}}`

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -40,9 +41,7 @@ func hash(v any) string {
 func (t *Tagger) tag(entry config.Server, o registry.Offer) registry.Offer {
 	o.Tools = slices.Clone(o.Tools)
 	for i := range o.Tools {
-		tags := append(slices.Clone(entry.Capabilities), t.Taxonomy.Infer(o.Tools[i])...)
-		slices.Sort(tags)
-		o.Tools[i].Capabilities = slices.Compact(tags)
+		o.Tools[i].Capabilities = taglist.Clean(append(slices.Clone(entry.Capabilities), t.Taxonomy.Infer(o.Tools[i])...))
 	}
 	return o
 }

@@ -95,7 +95,7 @@ func TestOffersAreSaved(t *testing.T) {
 
 // A tool has the tags of its server's entry, and those that its name implies.
 func TestTags(t *testing.T) {
-	o := NewTagger(nil).tag(config.Server{Capabilities: []string{"z", "demo", "z"}}, offering("delete_x"))
+	o := NewTagger(nil).tag(config.Server{Capabilities: []string{"z", " Demo", "z"}}, offering("delete_x"))
 	expect.List(t, o.Tools[0].Capabilities, []string{"delete", "demo", "z"}, "capabilities")
 }
 

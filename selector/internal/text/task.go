@@ -29,6 +29,8 @@ type Step struct {
 const (
 	MaxTask  = 64 << 10 // bytes that are read of a task
 	maxSteps = 32       // the longest are kept
+
+	maxCorrected = 500 // words that are compared with those of the tools
 )
 
 // content returns the words of a text in English without numbers and chatter, such as "please", or all if there are no
@@ -89,9 +91,9 @@ func Parse(text string) Task {
 	return t
 }
 
-// Correct replaces misspelt words. correct returns the word that was meant.
+// Correct replaces misspelt words, of a long task the first ones. correct returns the word that was meant.
 func (t *Task) Correct(correct func(word string) string) {
-	for i, w := range t.Words {
+	for i, w := range t.Words[:min(len(t.Words), maxCorrected)] {
 		t.Words[i] = correct(w)
 	}
 }

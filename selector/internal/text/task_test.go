@@ -1,7 +1,9 @@
 package text
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -51,6 +53,14 @@ func TestParse(t *testing.T) {
 	expect.Equal(t, Parse("  open\nit ").Plain, "open it", "the task")
 	task.Correct(func(w string) string { return w + "x" })
 	expect.Equal(t, task.Words[0], "deletx", "the corrected word")
+	var long strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&long, "w%d ", i)
+	}
+	calls := 0
+	task = Parse(long.String())
+	task.Correct(func(w string) string { calls++; return w })
+	expect.Equal(t, calls, maxCorrected, "words of a long task that are corrected")
 }
 
 func TestValues(t *testing.T) {

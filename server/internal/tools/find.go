@@ -49,7 +49,7 @@ const (
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
 	Abstained           bool          `json:"abstained"`      // nothing fits: the tools are the nearest
-	By                  string        `json:"by,omitempty"`   // how the tools were found: "ranking", or "words" before all of them are encoded
+	By                  string        `json:"by,omitempty"`   // how the tools were found: "ranking", or "words" if the encoder does not know the language or some of them
 	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
 	Tools               []foundItem   `json:"tools"`
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
@@ -119,7 +119,7 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
 	if reply.By = ranking.By; ranking.By == selector.ByWords {
-		reply.Hint = strings.TrimSpace(reply.Hint + " The router still reads new tools, so this search went by words alone: search again in a moment.")
+		reply.Hint = strings.TrimSpace(reply.Hint + " This search went by words alone, since the router does not know the language or still reads new tools: search again in English, or in a moment.")
 	}
 	isUnknown := func(name string) bool {
 		return !slices.ContainsFunc(servers, func(s status.Server) bool { return s.Name == name })
@@ -166,7 +166,7 @@ func (f *finder) notUp(candidates []selector.Candidate, servers []string) []serv
 		if slices.Contains(calm, i.State) {
 			continue
 		}
-		unknown := i.Tools == 0 && (len(servers) == 0 || slices.Contains(servers, i.Name))
+		unknown := i.Tools == 0 && (len(servers) == 0 || slices.ContainsFunc(servers, func(name string) bool { return strings.EqualFold(name, i.Name) }))
 		if unknown || slices.ContainsFunc(candidates, func(c selector.Candidate) bool { return c.Item().Server() == i.Name }) {
 			down = append(down, serverState{i.Name, string(i.State), firstSentence(i.LastError)})
 		}
