@@ -35,6 +35,9 @@ const (
 // ofClients are variables in which programs of one user differ.
 var ofClients = []string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "XDG_SESSION_ID"}
 
+// OfClients reports whether programs of one user differ in the variable.
+func OfClients(name string) bool { return passes(ofClients, name) }
+
 // A Base is the environment of this process once [Settle] has made it: that of the user's login shell, whichever
 // program has started this process.
 type Base struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,6 +38,7 @@ type Runner struct {
 	Secrets  bool // read the secrets to which "http" refers, as serve --http does
 
 	base *serverprocess.Base // nil before Settle
+	lent sync.Map            // variables in which clients differ -> values for entries that can't do without; servers do not inherit them
 }
 
 // Guard returns the command line by which this program is the process guard, nil if its path is not known.
@@ -65,7 +67,7 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 // this one if clients share them. It returns the configuration as it is there: variables that this process lacks are the login shell's.
 func (r *Runner) Settle(ctx context.Context, c config.Config, areShared bool) config.Config {
 	r.base = serverprocess.Settle(ctx, r.Files.Data, areShared)
-	lend(c.With(secret.LookupEnv), func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok }) // c has them
+	r.lend(c.With(secret.LookupEnv), func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok }) // c has them
 	return r.Complete(c)
 }
 
@@ -75,6 +77,34 @@ func (r *Runner) Shell(name string) (value string, ok bool) {
 		return "", false
 	}
 	return r.base.Lookup(name)
+}
+
+// lookup returns the value of a variable for the router's own entries.
+func (r *Runner) lookup(name string) (value string, ok bool) {
+	if value, ok = secret.LookupEnv(name); ok {
+		return value, true
+	}
+	lent, _ := r.lent.Load(name)
+	value, ok = lent.(string)
+	return value, ok
+}
+
+// lend gives this process variables that a server of the configuration lacks to start, and reports whether there are some.
+func (r *Runner) lend(c config.Config, theirs func(name string) (value string, ok bool)) (needed bool) {
+	for _, s := range c.Servers {
+		for _, name := range s.Variables {
+			value, ok := theirs(name)
+			if _, has := r.lookup(name); !ok || has || s.Misconfigured == "" {
+				continue
+			}
+			if needed = true; serverprocess.OfClients(name) {
+				r.lent.Store(name, value)
+			} else {
+				os.Setenv(name, value)
+			}
+		}
+	}
+	return needed
 }
 
 // Complete is Settle for a configuration that was read later.
@@ -87,10 +117,12 @@ func (r *Runner) Complete(c config.Config) config.Config {
 				os.Setenv(name, value)
 				found = true
 			}
+			_, lent := r.lent.Load(name)
+			found = found || lent
 		}
 	}
 	if found {
-		return c.With(secret.LookupEnv)
+		return c.With(r.lookup)
 	}
 	return c
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -247,8 +248,9 @@ func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers,
 			if s.flags.Host != "" { // else no client gets the log
 				defer console.Verbose(s.out, client.Level())()
 			}
-			at := placeOf(client, r, s.Shell)
-			if at.lend() {
+			at := placeOf(client, r, s.Runner)
+			serverprocess.Adopt(at.variables)
+			if s.lend(r.Configured(), at.lookup) { // then the configuration is to be read again
 				reload()
 			}
 			return seen.Serve(ctx, at, in, out)
