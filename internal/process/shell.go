@@ -80,9 +80,9 @@ func Settle(ctx context.Context, dataDir string, isShared bool) *Base {
 	return b
 }
 
-// Lookup returns the login shell's value of a variable that this process does not have.
+// Lookup returns the login shell's value of a variable that this process does not have. A nil Base has none.
 func (b *Base) Lookup(name string) (value string, ok bool) {
-	if reserved(name) || !slices.Contains(b.names, name) {
+	if b == nil || reserved(name) || !slices.Contains(b.names, name) {
 		return "", false
 	}
 	value, ok = b.all()[name]

@@ -56,37 +56,27 @@ func (r *Runner) Guard() []string {
 // Options returns the options of a router for which this program is the process guard, and the shell
 // that npx reports to, if its path is known.
 func (r *Runner) Options(log *zap.Logger) adapter.Options {
-	o := adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log, Guard: r.Guard()}
-	if exe, err := os.Executable(); err == nil {
-		o.Reporter = exe
-	}
-	return o
+	exe, _ := os.Executable()
+	return adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log, Guard: r.Guard(), Reporter: exe}
 }
 
 // Settle makes the environment of this process the one in which servers run, which depends less on the process that has started
 // this one if clients share them. It returns the configuration as it is there: variables that this process lacks are the login shell's.
 func (r *Runner) Settle(ctx context.Context, c config.Config, areShared bool) config.Config {
 	r.base = serverprocess.Settle(ctx, r.Files.Data, areShared)
-	r.lend(c.With(secret.LookupEnv), func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok }) // c has them
-	return r.Complete(c)
-}
-
-// Shell returns the login shell's value of a variable, once Settle has been called.
-func (r *Runner) Shell(name string) (value string, ok bool) {
-	if r.base == nil {
-		return "", false
+	if areShared { // c has what is left out
+		c = c.With(secret.LookupEnv)
+		r.lend(c, func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok })
 	}
-	return r.base.Lookup(name)
+	return r.Complete(c)
 }
 
 // lookup returns the value of a variable for the router's own entries.
 func (r *Runner) lookup(name string) (value string, ok bool) {
-	if value, ok = secret.LookupEnv(name); ok {
-		return value, true
+	if lent, ok := r.lent.Load(name); ok {
+		return lent.(string), true
 	}
-	lent, _ := r.lent.Load(name)
-	value, ok = lent.(string)
-	return value, ok
+	return secret.LookupEnv(name)
 }
 
 // lend gives this process variables that a server of the configuration lacks to start, and reports whether there are some.
@@ -112,13 +102,12 @@ func (r *Runner) Complete(c config.Config) config.Config {
 	found := false
 	for _, s := range c.Servers {
 		for _, name := range slices.Concat(s.Variables, s.InheritEnv) {
-			value, ok := r.Shell(name)
-			if _, set := secret.LookupEnv(name); ok && !set {
+			_, set := secret.LookupEnv(name)
+			if value, ok := r.base.Lookup(name); ok && !set {
 				os.Setenv(name, value)
-				found = true
 			}
-			_, lent := r.lent.Load(name)
-			found = found || lent
+			_, has := r.lookup(name)
+			found = found || has && !set
 		}
 	}
 	if found {

@@ -30,7 +30,7 @@ type place struct {
 
 // placeOf returns the place of a client.
 func placeOf(c daemon.Client, r *adapter.Router, local *Runner) *place {
-	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: local.Shell, ours: local.lookup}
+	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: local.base.Lookup, ours: local.lookup}
 	for _, variable := range c.Environ {
 		name, value, _ := strings.Cut(variable, "=")
 		at.variables[name] = value
@@ -98,10 +98,9 @@ func (p *place) inherit(entry *config.Server) (names []string) {
 		return own || p.agrees(name, secret.LookupEnv)
 	})
 	if len(names) > 0 {
-		entry.Env = maps.Clone(entry.Env)
-		if entry.Env == nil {
-			entry.Env = make(map[string]string)
-		}
+		own := entry.Env
+		entry.Env = make(map[string]string)
+		maps.Copy(entry.Env, own)
 	}
 	for _, name := range names {
 		entry.Env[name] = p.variables[name]

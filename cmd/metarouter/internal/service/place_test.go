@@ -87,7 +87,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("it lacks one still: %+v", c.Servers[0])
 	}
 	for value, want := range map[string]bool{"theirs": false, "others": true} {
-		p := place{variables: map[string]string{"TEST_NEEDED": "theirs", "LC_TEST": value}, shell: r.Shell, ours: r.lookup}
+		p := place{variables: map[string]string{"TEST_NEEDED": "theirs", "LC_TEST": value}, shell: r.base.Lookup, ours: r.lookup}
 		if _, differs := p.variantsOf(c)["needs"]; differs != want {
 			t.Errorf("a client with %q has a process of its own: %t", value, differs)
 		}
