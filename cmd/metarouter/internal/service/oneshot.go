@@ -38,7 +38,7 @@ type Runner struct {
 	Secrets  bool // read the secrets to which "http" refers, as serve --http does
 
 	base *serverprocess.Base // nil before Settle
-	lent sync.Map            // variables in which clients differ -> values for entries that can't do without; servers do not inherit them
+	lent *sync.Map           // nil before Settle; variables in which clients differ -> values for entries that can't do without; servers do not inherit them
 }
 
 // Guard returns the command line by which this program is the process guard, nil if its path is not known.
@@ -63,7 +63,7 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 // Settle makes the environment of this process the one in which servers run, which depends less on the process that has started
 // this one if clients share them. It returns the configuration as it is there: variables that this process lacks are the login shell's.
 func (r *Runner) Settle(ctx context.Context, c config.Config, areShared bool) config.Config {
-	r.base = serverprocess.Settle(ctx, r.Files.Data, areShared)
+	r.base, r.lent = serverprocess.Settle(ctx, r.Files.Data, areShared), new(sync.Map)
 	if areShared { // c has what is left out
 		c = c.With(secret.LookupEnv)
 		r.lend(c, func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok })

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -78,7 +79,7 @@ func TestLend(t *testing.T) {
 	os.Unsetenv("TEST_NEEDED")
 	c, err := config.Load(file)
 	expect.OK(t, err)
-	var r Runner
+	r := Runner{lent: new(sync.Map)}
 	theirs := func(name string) (string, bool) { return "theirs", true }
 	if !r.lend(c, theirs) || os.Getenv("TEST_NEEDED") != "theirs" || os.Getenv("TEST_SPARE") != "" || os.Getenv("LC_TEST") != "" {
 		t.Errorf("it has %q, %q and %q", os.Getenv("TEST_NEEDED"), os.Getenv("TEST_SPARE"), os.Getenv("LC_TEST"))
