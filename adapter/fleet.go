@@ -46,15 +46,10 @@ func (a administration) Turn(ctx context.Context, server string, on bool) error 
 	var last status.Status
 	until(ctx, a.router.supervisor, func() bool {
 		last, _ = statusOf(a.router.supervisor, server)
-		switch last.State {
-		case status.Starting, status.Stopping:
+		if last.State == status.Starting || last.State == status.Stopping {
 			return false
-		case status.Disabled:
-			return !on
-		case status.Stopped: // with the router
-			return true
 		}
-		return on
+		return last.State == status.Stopped || (last.State == status.Disabled) != on // stopped with the router
 	}, nil)
 	switch last.State {
 	case status.Failed, status.NeedsAuth, status.Restarting, status.Stopped:

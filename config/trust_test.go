@@ -171,6 +171,7 @@ func TestUntrusted(t *testing.T) {
 		`{"servers": {"c": {"url": "u"}, "a": {"env": {"K": "${K}"}, "command": "x"}, "b": {"command": "x"}}}`:                                     "",
 		`{"mcpServers": {"c": {"url": "u"}, "a": {"command": "x", "env": {"K": "${K}"}}, "b": {"command": "y"}, "b": {"command": "x"}}}`:           "edited: b",
 		`{}`: "removed: a, b, c",
+		`{"inputs": [], "servers": {"c": {"url": "u"}, "a": {"env": {"K": "${K}"}, "command": "x"}, "b": {"command": "x"}}}`:                                                                            "added: inputs",
 		`{"a": {"command": "x", "env": {"K": "${K}"}}, "b": {"command": "x"}, "c": {"url": "u"}, "metarouter": {}, "x; added: y": {}}`:                                                                  `added: "x; added: y"; edited: the object "metarouter"`,
 		`{"mcpServers": {"` + strings.Repeat("ä", 9999) + `": {}, "1": {}, "2": {}, "3": {}, "4": {}, "5": {}, "a": {"command": "x", "env": {"K": "${K}"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`: "added: 1, 2, 3, 4, 5 and 1 more",
 	} {

@@ -35,6 +35,9 @@ const (
 // ofClients are variables in which programs of one user differ.
 var ofClients = []string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "XDG_SESSION_ID"}
 
+// OfClients reports whether programs of one user differ in the variable.
+func OfClients(name string) bool { return passes(ofClients, name) }
+
 // A Base is the environment of this process once [Settle] has made it: that of the user's login shell, whichever
 // program has started this process.
 type Base struct {
@@ -77,9 +80,9 @@ func Settle(ctx context.Context, dataDir string, isShared bool) *Base {
 	return b
 }
 
-// Lookup returns the login shell's value of a variable that this process does not have.
+// Lookup returns the login shell's value of a variable that this process does not have. A nil Base has none.
 func (b *Base) Lookup(name string) (value string, ok bool) {
-	if reserved(name) || !slices.Contains(b.names, name) {
+	if b == nil || reserved(name) || !slices.Contains(b.names, name) {
 		return "", false
 	}
 	value, ok = b.all()[name]

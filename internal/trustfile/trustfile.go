@@ -79,19 +79,17 @@ func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Appro
 		key := jsonc.Key(m)
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch {
-		case bare && key != settings:
-			addEntry("", m)
-		case isObject && key != settings:
+		case key == settings:
+			p := part{key: key, digest: digest(m.Value.Value)}
+			parts = append(parts, p)
+			a.Settings = chain(a.Settings, p.digest)
+		case isObject && !bare:
 			parts = append(parts, part{key: key})
 			for _, m := range servers.Members {
 				addEntry(key, m)
 			}
-		default:
-			p := part{key: key, digest: digest(m.Value.Value)}
-			parts = append(parts, p)
-			if key == settings {
-				a.Settings = chain(a.Settings, p.digest)
-			}
+		default: // the server of a bare file, or "inputs"
+			addEntry("", m)
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name)) })

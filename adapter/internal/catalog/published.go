@@ -56,12 +56,16 @@ func (p *published) Listed(entry config.Server) bool {
 	return known != "" && known == p.tagger.storeKey(entry) // a key takes time to compute
 }
 
-// permitted returns the tools that the entry in use does not leave out: a session of the entry before an edit may list others. p.mu must be held.
-func (p *published) permitted(server string, tools []registry.NormalizedTool) []registry.NormalizedTool {
-	return slices.DeleteFunc(slices.Clone(tools), func(one registry.NormalizedTool) bool {
-		_, out := discovery.Rules(p.entries[server].Tools).Excludes(one.ServerName())
+// permitted returns the tools of an entry that the entry in use, perhaps an edited one, does not leave out, and their key: no entry's, if some are. p.mu must be held.
+func (p *published) permitted(entry config.Server, tools []registry.NormalizedTool) (kept []registry.NormalizedTool, key string) {
+	kept = slices.DeleteFunc(slices.Clone(tools), func(one registry.NormalizedTool) bool {
+		_, out := discovery.Rules(p.entries[entry.Name].Tools).Excludes(one.ServerName())
 		return out
 	})
+	if key = p.tagger.storeKey(entry); len(kept) < len(tools) {
+		key += "partial"
+	}
+	return kept, key
 }
 
 // trust notes the entries, and updates the tools of the servers that are judged in another way than before, or left out. p.mu must be held.
@@ -75,7 +79,9 @@ func (p *published) trust(entries []config.Server) {
 			continue
 		}
 		before, now := p.offer(entry.Name), p.offer(entry.Name)
-		now.Tools = p.permitted(entry.Name, before.Tools)
+		if kept, key := p.permitted(was, before.Tools); len(kept) < len(before.Tools) {
+			now.Tools, p.known[entry.Name] = kept, key
+		}
 		now.LastSeen, now.Confirmed = lastSeen(before, now.Tools, false), hints.Confirmed(before, now.Tools)
 		if _, err := p.publish(entry.Name, now); err != nil {
 			p.log.Error("judge hints of tools", zap.String("server", entry.Name), zap.Error(err))

@@ -133,7 +133,8 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 	if w.tagger != t { // the configuration was edited while the server was listed
 		o = w.tagger.tag(entry, o)
 	}
-	o.Tools = w.permitted(entry.Name, o.Tools)
+	tools, key := w.permitted(entry, o.Tools)
+	o.Tools = tools
 	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
 	if !known {
 		before, known = w.older[entry.Name]
@@ -149,7 +150,6 @@ func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offe
 		logChanges(w.log, entry.Name, before.Tools, o.Tools)
 	}
 	delete(w.older, entry.Name)
-	key := w.tagger.storeKey(entry)
 	changed = changed || w.known[entry.Name] != key
 	w.known[entry.Name] = key
 	if changed {

@@ -80,10 +80,9 @@ func checkFilters(x *findings, entry config.Server, o registry.Listing) {
 		return excluded
 	}
 	check("allow", entry.Tools.Allow, matches)
-	listed := func(p, name string) bool {
+	check("deny", entry.Tools.Deny, func(p, name string) bool {
 		return matches(p, name) || matches(p, entry.Name+"__"+name) || matches(p, entry.Name+":"+name)
-	}
-	check("deny", entry.Tools.Deny, listed)
+	})
 	check("rename", slices.Sorted(maps.Keys(entry.Tools.Rename)), func(word, name string) bool { return word == name })
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,6 +38,7 @@ type Runner struct {
 	Secrets  bool // read the secrets to which "http" refers, as serve --http does
 
 	base *serverprocess.Base // nil before Settle
+	lent *sync.Map           // nil before Settle; variables in which clients differ -> values for entries that can't do without; servers do not inherit them
 }
 
 // Guard returns the command line by which this program is the process guard, nil if its path is not known.
@@ -54,27 +56,45 @@ func (r *Runner) Guard() []string {
 // Options returns the options of a router for which this program is the process guard, and the shell
 // that npx reports to, if its path is known.
 func (r *Runner) Options(log *zap.Logger) adapter.Options {
-	o := adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log, Guard: r.Guard()}
-	if exe, err := os.Executable(); err == nil {
-		o.Reporter = exe
-	}
-	return o
+	exe, _ := os.Executable()
+	return adapter.Options{DataDir: r.Files.Data, Version: r.Version, Log: log, Guard: r.Guard(), Reporter: exe}
 }
 
 // Settle makes the environment of this process the one in which servers run, which depends less on the process that has started
 // this one if clients share them. It returns the configuration as it is there: variables that this process lacks are the login shell's.
 func (r *Runner) Settle(ctx context.Context, c config.Config, areShared bool) config.Config {
-	r.base = serverprocess.Settle(ctx, r.Files.Data, areShared)
-	lend(c.With(secret.LookupEnv), func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok }) // c has them
+	r.base, r.lent = serverprocess.Settle(ctx, r.Files.Data, areShared), new(sync.Map)
+	if areShared { // c has what is left out
+		c = c.With(secret.LookupEnv)
+		r.lend(c, func(name string) (string, bool) { value, ok := r.base.Left[name]; return value, ok })
+	}
 	return r.Complete(c)
 }
 
-// Shell returns the login shell's value of a variable, once Settle has been called.
-func (r *Runner) Shell(name string) (value string, ok bool) {
-	if r.base == nil {
-		return "", false
+// lookup returns the value of a variable for the router's own entries.
+func (r *Runner) lookup(name string) (value string, ok bool) {
+	if lent, ok := r.lent.Load(name); ok {
+		return lent.(string), true
 	}
-	return r.base.Lookup(name)
+	return secret.LookupEnv(name)
+}
+
+// lend gives this process variables that a server of the configuration lacks to start, and reports whether there are some.
+func (r *Runner) lend(c config.Config, theirs func(name string) (value string, ok bool)) (needed bool) {
+	for _, s := range c.Servers {
+		for _, name := range s.Variables {
+			value, ok := theirs(name)
+			if _, has := r.lookup(name); !ok || has || s.Misconfigured == "" {
+				continue
+			}
+			if needed = true; serverprocess.OfClients(name) {
+				r.lent.Store(name, value)
+			} else {
+				os.Setenv(name, value)
+			}
+		}
+	}
+	return needed
 }
 
 // Complete is Settle for a configuration that was read later.
@@ -82,15 +102,16 @@ func (r *Runner) Complete(c config.Config) config.Config {
 	found := false
 	for _, s := range c.Servers {
 		for _, name := range slices.Concat(s.Variables, s.InheritEnv) {
-			value, ok := r.Shell(name)
-			if _, set := secret.LookupEnv(name); ok && !set {
+			_, set := secret.LookupEnv(name)
+			if value, ok := r.base.Lookup(name); ok && !set {
 				os.Setenv(name, value)
-				found = true
 			}
+			_, has := r.lookup(name)
+			found = found || has && !set
 		}
 	}
 	if found {
-		return c.With(secret.LookupEnv)
+		return c.With(r.lookup)
 	}
 	return c
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ type place struct {
 	folder    string
 	variables map[string]string
 	shell     func(name string) (value string, ok bool) // the login shell's variables
+	ours      func(name string) (value string, ok bool) // the variables of the router's entries
 	router    *adapter.Router
 
 	mu       sync.Mutex // guards the fields below
@@ -28,9 +28,9 @@ type place struct {
 	edited   <-chan struct{} // closed when variants are of an old configuration
 }
 
-// placeOf returns the place of a client. shell returns the login shell's variables.
-func placeOf(c daemon.Client, r *adapter.Router, shell func(name string) (value string, ok bool)) *place {
-	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: shell}
+// placeOf returns the place of a client.
+func placeOf(c daemon.Client, r *adapter.Router, local *Runner) *place {
+	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: local.base.Lookup, ours: local.lookup}
 	for _, variable := range c.Environ {
 		name, value, _ := strings.Cut(variable, "=")
 		at.variables[name] = value
@@ -44,27 +44,6 @@ func (p *place) lookup(name string) (value string, ok bool) {
 		return value, true
 	}
 	return p.shell(name)
-}
-
-// lend gives the router the client's variables that it lacks and that all servers get, or that it needs to start a server, and
-// reports whether there are some of those: then the configuration is to be read again.
-func (p *place) lend() (needed bool) {
-	serverprocess.Adopt(p.variables)
-	return lend(p.router.Configured(), p.lookup)
-}
-
-// lend gives this process variables that a server of the configuration lacks to start, and reports whether there are some.
-func lend(c config.Config, lookup func(name string) (value string, ok bool)) (needed bool) {
-	for _, s := range c.Servers {
-		for _, name := range s.Variables {
-			value, ok := lookup(name)
-			if _, has := secret.LookupEnv(name); ok && !has && s.Misconfigured != "" {
-				os.Setenv(name, value)
-				needed = true
-			}
-		}
-	}
-	return needed
 }
 
 // Variant implements [supervisor.Place].
@@ -83,7 +62,7 @@ func (p *place) variantsOf(c config.Config) map[string]*supervisor.Variant {
 	all := make(map[string]*supervisor.Variant)
 	theirs := sync.OnceValue(func() config.Config { return c.With(p.lookup) })
 	for i, entry := range c.Servers {
-		names := slices.DeleteFunc(slices.Clone(entry.Variables), p.agrees)
+		names := slices.DeleteFunc(slices.Clone(entry.Variables), func(name string) bool { return p.agrees(name, p.ours) })
 		if len(names) > 0 {
 			if entry = theirs().Servers[i]; entry.Misconfigured != "" { // it needs the router's value
 				entry, names = c.Servers[i], nil
@@ -105,22 +84,23 @@ func (p *place) variantsOf(c config.Config) map[string]*supervisor.Variant {
 	return all
 }
 
-// agrees reports whether a variable has the same value for the client and the router.
-func (p *place) agrees(name string) bool {
+// agrees reports whether a variable has the same value for the client and the router, of which ours returns it.
+func (p *place) agrees(name string, ours func(name string) (value string, ok bool)) bool {
 	theirs, ok := p.lookup(name)
-	ours, has := secret.LookupEnv(name)
-	return ok == has && ours == theirs
+	value, has := ours(name)
+	return ok == has && value == theirs
 }
 
 // inherit gives an entry the client's values of the variables that it inherits, and returns the names of those that differ.
 func (p *place) inherit(entry *config.Server) (names []string) {
-	names = slices.DeleteFunc(serverprocess.InheritedNames(slices.Collect(maps.Keys(p.variables)), entry.InheritEnv), p.agrees)
-	names = slices.DeleteFunc(names, func(name string) bool { _, own := entry.Env[name]; return own })
+	names = slices.DeleteFunc(serverprocess.InheritedNames(slices.Collect(maps.Keys(p.variables)), entry.InheritEnv), func(name string) bool {
+		_, own := entry.Env[name]
+		return own || p.agrees(name, secret.LookupEnv)
+	})
 	if len(names) > 0 {
-		entry.Env = maps.Clone(entry.Env)
-		if entry.Env == nil {
-			entry.Env = make(map[string]string)
-		}
+		own := entry.Env
+		entry.Env = make(map[string]string)
+		maps.Copy(entry.Env, own)
 	}
 	for _, name := range names {
 		entry.Env[name] = p.variables[name]
@@ -128,7 +108,7 @@ func (p *place) inherit(entry *config.Server) (names []string) {
 	unset := slices.DeleteFunc(slices.Clone(entry.InheritEnv), func(name string) bool {
 		_, own := entry.Env[name]
 		_, ok := p.lookup(name)
-		return own || ok || strings.HasSuffix(name, "*") || p.agrees(name)
+		return own || ok || strings.HasSuffix(name, "*") || p.agrees(name, secret.LookupEnv)
 	})
 	entry.InheritEnv = slices.DeleteFunc(slices.Clone(entry.InheritEnv), func(name string) bool { return slices.Contains(unset, name) })
 	return append(names, unset...)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -32,6 +33,7 @@ func TestVariants(t *testing.T) {
 	p := place{
 		folder:    "/clients",
 		variables: map[string]string{"TEST_VALUE": "theirs", "TEST_SAME": "same", "TEST_NEW": "new", "PWD": "/clients", "LANG": "x", "PATH": "/clients"},
+		ours:      os.LookupEnv,
 		shell:     func(name string) (string, bool) { return "shell", name == "TEST_SHELL" },
 	}
 	if os.Getenv("LANG") != "" {
@@ -69,19 +71,26 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// A process that clients share keeps a variable of the first client only if a server can't start without it.
+// A process that clients share keeps a variable of the first client only if a server can't start without it, and gives other servers no locale of it.
 func TestLend(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ".mcp.json")
-	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"needs": {"command": "x", "args": ["${TEST_NEEDED}"]}, "may": {"command": "x", "args": ["${TEST_SPARE:-none}"]}}}`), 0o600))
+	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"needs": {"command": "x", "args": ["${TEST_NEEDED}", "${LC_TEST}"]}, "may": {"command": "x", "args": ["${TEST_SPARE:-none}"]}}}`), 0o600))
 	t.Setenv("TEST_NEEDED", "") // which is put back
 	os.Unsetenv("TEST_NEEDED")
 	c, err := config.Load(file)
 	expect.OK(t, err)
+	r := Runner{lent: new(sync.Map)}
 	theirs := func(name string) (string, bool) { return "theirs", true }
-	if !lend(c, theirs) || os.Getenv("TEST_NEEDED") != "theirs" || os.Getenv("TEST_SPARE") != "" {
-		t.Errorf("it has %q and %q", os.Getenv("TEST_NEEDED"), os.Getenv("TEST_SPARE"))
+	if !r.lend(c, theirs) || os.Getenv("TEST_NEEDED") != "theirs" || os.Getenv("TEST_SPARE") != "" || os.Getenv("LC_TEST") != "" {
+		t.Errorf("it has %q, %q and %q", os.Getenv("TEST_NEEDED"), os.Getenv("TEST_SPARE"), os.Getenv("LC_TEST"))
 	}
-	if c = c.With(os.LookupEnv); c.Servers[0].Misconfigured != "" || lend(c, theirs) {
+	if c = r.Complete(c); c.Servers[0].Misconfigured != "" || c.Servers[0].Args[1] != "theirs" || r.lend(c, theirs) {
 		t.Errorf("it lacks one still: %+v", c.Servers[0])
+	}
+	for value, want := range map[string]bool{"theirs": false, "others": true} {
+		p := place{variables: map[string]string{"TEST_NEEDED": "theirs", "LC_TEST": value}, shell: r.base.Lookup, ours: r.lookup}
+		if _, differs := p.variantsOf(c)["needs"]; differs != want {
+			t.Errorf("a client with %q has a process of its own: %t", value, differs)
+		}
 	}
 }

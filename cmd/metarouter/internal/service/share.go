@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,6 +23,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -111,7 +113,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 // passOnHangups has the shared router read its configuration again at each SIGHUP, until stop is called.
 func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
 	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
+	ossignal.Notify(hangup, syscall.SIGHUP)
 	go func() {
 		for range hangup {
 			if session := s.session.Load(); session != nil { // else the service of this process gets the signal too
@@ -120,7 +122,7 @@ func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(hangup)
+		ossignal.Stop(hangup)
 		close(hangup)
 	}
 }
@@ -160,15 +162,10 @@ func (s *sharing) connect(ctx context.Context, left bool) (daemon.Conn, error) {
 
 // pauseAfter waits before the next router is started, after so many that have ended.
 func pauseAfter(ctx context.Context, lost int) error {
-	if lost < 3 {
-		return nil
-	}
-	select {
-	case <-time.After(min(time.Second<<min(lost-3, 10), maxPause)):
-		return nil
-	case <-ctx.Done():
+	if lost >= 3 && signal.Within(ctx.Done(), min(time.Second<<min(lost-3, 10), maxPause)) {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // noteLost counts a shared router that has ended, or that the client has left. The next one gets the files as they are now;
@@ -247,8 +244,9 @@ func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers,
 			if s.flags.Host != "" { // else no client gets the log
 				defer console.Verbose(s.out, client.Level())()
 			}
-			at := placeOf(client, r, s.Shell)
-			if at.lend() {
+			at := placeOf(client, r, s.Runner)
+			serverprocess.Adopt(at.variables)
+			if s.lend(r.Configured(), at.lookup) { // then the configuration is to be read again
 				reload()
 			}
 			return seen.Serve(ctx, at, in, out)
