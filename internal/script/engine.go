@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"runtime"
 	"sync"
@@ -87,10 +86,7 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		o.Limits.Timeout = min(s.Timeout, o.Limits.Timeout)
 	}
 	r := newRun(ctx, s, h, o, e)
-	value, err := func() (json.RawMessage, error) {
-		defer r.close()
-		return r.execute(e.program)
-	}()
+	value, err := r.execute(e.program)
 	r.out.Value, r.out.Log, r.out.Content = value, r.log.String(), r.handles.content
 	if err != nil {
 		r.out.Err = r.failure(err)

@@ -48,6 +48,8 @@ func TestLanguage(t *testing.T) {
 		"return typeof await tools.s":                                     `"object"`,
 		"return await callSafe('s:t', {x: 4})":                            `{"ok":true,"value":{"x":4}}`,
 		"return [(await call('s:t', {x: 9007199254740993n})).x, input.n]": `[9007199254740993,9007199254740993]`,
+		"return JSON.stringify([input.n, {a: input.n}])":                  `"[9007199254740993,{\"a\":9007199254740993}]"`,
+		"return (await call('s:t', {x: 1764585600000000000})).x / 1e6":    `1764585600000`,
 		"return await callSafe('s:t', {x: call})":                         `{"ok":false,"error":{"name":"ToolError","tool":"s:t","message":"TypeError: arguments.x is a function, which JSON can't have","retryable":false}}`,
 		"try { await call('s:t', {f() {}}) } catch (e) { return [e.name, e.tool, e.retryable, e instanceof ToolError, e instanceof Error] }": `["ToolError","s:t",false,true,true]`,
 		"return await search('mail')":           `["found for mail"]`,
@@ -122,9 +124,9 @@ func TestErrorsHavePlaces(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
-	o := engine.Run(t.Context(), Script{Code: "console.log('a', 1, {b: [2]}, undefined, null, new TypeError('t'), 3n, Symbol('s'))\nconsole.error('é'.repeat(100)); console.log('c')"},
+	o := engine.Run(t.Context(), Script{Code: "console.log('a', 1, {b: [2, 4n]}, undefined, null, new TypeError('t'), 3n, Symbol('s'))\nconsole.error('é'.repeat(100)); console.log('c')"},
 		fakeHost{}, Options{Limits: Limits{Log: 80}})
-	want := "a 1 {\"b\":[2]} undefined null TypeError: t 3 Symbol(s)\n" + strings.Repeat("é", 13) + "…\n(the log is cut at 80 bytes)\n"
+	want := "a 1 {\"b\":[2,4]} undefined null TypeError: t 3 Symbol(s)\n" + strings.Repeat("é", 12) + "…\n(the log is cut at 80 bytes)\n"
 	if o.Err != nil || o.Log != want {
 		t.Errorf("%q, %v; want %q", o.Log, o.Err, want)
 	}

@@ -25,6 +25,7 @@
     }
   }
   defineProperty(ToolError.prototype, "name", { value: "ToolError", writable: true, configurable: true });
+  defineProperty(NativeBigInt.prototype, "toJSON", { value() { return rawJSON(NativeString(this)); }, writable: true, configurable: true });
 
   const failure = (tool, message, retryable, stack) => {
     const error = new ToolError(tool, message, retryable);
@@ -57,12 +58,12 @@
     return list;
   };
 
-  // exact reads a number that JavaScript would round as a BigInt, and one that is too large as a text.
+  // exact reads a whole number that JavaScript would write with other digits as a BigInt, and one that is too large as a text.
   const exact = (_, value, { source }) => {
     if (typeof value !== "number" || isSafeInteger(value)) return value;
     if (value === 1 / 0 || value === -1 / 0) return source;
     try {
-      return value % 1 === 0 ? NativeBigInt(source) : value;
+      return value % 1 === 0 && NativeString(value) !== source ? NativeBigInt(source) : value;
     } catch {
       return value; // it has an exponent
     }
@@ -85,7 +86,6 @@
       if (depth === 0) holders[depth++] = this;
       keys[depth - 1] = key;
       const type = typeof item;
-      if (type === "bigint") return rawJSON(NativeString(item));
       if (type === "function" || type === "symbol")
         throw new NativeTypeError(`${place(depth)} is a ${type}, which JSON can't have`);
       if (type === "object" && item !== null) {

@@ -129,8 +129,9 @@ func (r *run) missed(a reply) {
 	}
 }
 
-// execute runs the script and returns its value.
+// execute runs the script, closes it and returns its value.
 func (r *run) execute(p *program) (json.RawMessage, error) {
+	defer r.close()
 	var err error
 	if r.vm, err = p.start(r.ctx, r.handles.budget, r.Limits.Memory); err != nil {
 		return nil, errorf("BusyError", "start the script: %v; try again later", err)

@@ -93,16 +93,17 @@ func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
 
 // mayChange reports whether JavaScript may read a number of the JSON as another one.
 func mayChange(value []byte) bool {
-	digits := 0
+	digits, begins := 0, true // of a number, and whether one may begin here
 	for _, c := range value {
 		switch {
-		case c >= '0' && c <= '9':
+		case c >= '0' && c <= '9' && (begins || digits > 0):
 			digits++
 		case digits > 15, digits > 0 && c|0x20 == 'e':
 			return true
 		default:
 			digits = 0
 		}
+		begins = c <= ' ' || c == ',' || c == ':' || c == '[' || c == '-' && begins
 	}
 	return digits > 15
 }

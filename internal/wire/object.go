@@ -45,14 +45,16 @@ func ParseObject(b []byte) (Object, error) {
 		return Object{}, ErrTooDeep
 	case !seen.isASCII() && !utf8.Valid(b):
 		return Object{}, ErrNotUTF8
-	case HasLineEnd(b) || seen.surrogate:
+	case HasLineEnd(b):
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, b); err != nil {
 			return Object{}, err
 		}
 		b = compact.Bytes()
-		replaceLone(b)
+	case seen.surrogate:
+		b = bytes.Clone(b)
 	}
+	replaceLone(b)
 	return Object{b}, nil
 }
 

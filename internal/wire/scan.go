@@ -96,14 +96,14 @@ func each(b []byte, open byte, otherwise string, seen *survey, f func(quoted []b
 	if i >= len(b) || b[i] != open {
 		return &syntaxError{i, otherwise}
 	}
-	end, err := skipContainer(b, i, 0, seen, f)
-	switch {
-	case err == errStopped:
+	switch end, err := skipContainer(b, i, 0, seen, f); err {
+	case nil:
+		return trailing(b, end)
+	case errStopped:
 		return nil
-	case err != nil:
+	default:
 		return err
 	}
-	return trailing(b, end)
 }
 
 // errStopped is the error of skipContainer after f has returned false.
