@@ -73,32 +73,34 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	if !configured || l == nil {
 		return claims
 	}
-	since, before, uris, own := c.since, claims, l.uris(), 0
+	uris := l.uris()
 	if len(uris) == 0 {
 		return claims
 	}
+	since, before, listed, own, gone := c.since, claims, make(map[string]bool), 0, 0
 	if c.listed {
 		since = time.Now().UnixMilli()
 	}
-	claims = make(Claims, len(before)+len(uris))
-	maps.Copy(claims, before)
-	for _, was := range claims {
-		if was.Server == server {
+	for _, uri := range uris {
+		listed[uri] = true
+	}
+	claims = make(Claims, len(before))
+	for uri, was := range before {
+		if claims[uri] = was; was.Server == server {
 			own++
+			if !listed[uri] {
+				gone++
+			}
 		}
 	}
-	if own+len(uris) > maxOwn { // a server with other URIs each time would leave none for others
-		listed := make(map[string]bool, len(uris))
-		for _, uri := range uris {
-			listed[uri] = true
-		}
+	if len(listed)+gone > maxOwn { // a server with other URIs each time would leave none for others
 		maps.DeleteFunc(claims, func(uri string, was claim) bool { return was.Server == server && !listed[uri] })
-		own -= len(before) - len(claims)
+		own -= gone
 	}
 	for _, uri := range uris {
 		was, taken := claims[uri]
 		if taken && (was.Server == server || was.Since < since || was.Since == since && r.claimants[was.Server].place < c.place) ||
-			!taken && len(claims) >= maxClaims || own == maxOwn || len(uri) > maxClaimed {
+			!taken && len(claims) >= maxClaims || own >= maxOwn || len(uri) > maxClaimed {
 			continue
 		}
 		claims[uri] = claim{server, since}
