@@ -169,9 +169,7 @@ func (c *cleaner) parts(keyword string, parts object) (wider bool) {
 
 // elements removes what is no schema from an array of schemas.
 func (c *cleaner) elements(keyword string, parts *hujson.Array) (wider bool) {
-	switch keyword {
-	case "allOf", "anyOf", "oneOf", "prefixItems":
-	default:
+	if !slices.Contains([]string{"allOf", "anyOf", "oneOf", "prefixItems"}, keyword) {
 		return false
 	}
 	kept := parts.Elements[:0]

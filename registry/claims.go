@@ -51,10 +51,8 @@ func (r *Registry) Configure(servers []string, stored Claims) {
 		claimants[name] = c
 	}
 	r.claimants = claimants
-	claims := maps.Clone(stored)
-	if claims == nil {
-		claims = make(Claims)
-	}
+	claims := make(Claims)
+	maps.Copy(claims, stored)
 	maps.Copy(claims, now.claims)
 	maps.DeleteFunc(claims, func(_ string, c claim) bool { _, stays := claimants[c.Server]; return !stays })
 	for _, name := range servers {
@@ -73,36 +71,39 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	if !configured || l == nil {
 		return claims
 	}
-	since, before, uris, own := c.since, claims, l.uris(), 0
-	if len(uris) == 0 {
-		return claims
-	}
+	since, all := c.since, l.uris()
 	if c.listed {
 		since = time.Now().UnixMilli()
 	}
-	claims = make(Claims, len(before)+len(uris))
-	maps.Copy(claims, before)
-	for _, was := range claims {
+	fresh := slices.DeleteFunc(slices.Clone(all), func(uri string) bool {
+		was, taken := claims[uri]
+		return taken && (was.Server == server || was.Since < since || was.Since == since && r.claimants[was.Server].place < c.place) || len(uri) > maxClaimed
+	})
+	if len(fresh) == 0 {
+		return claims
+	}
+	claims = maps.Clone(claims)
+	listed, own, gone := make(map[string]bool, len(all)), 0, 0
+	for _, uri := range all {
+		listed[uri] = true
+	}
+	for uri, was := range claims {
 		if was.Server == server {
 			own++
+			if !listed[uri] {
+				gone++
+			}
 		}
 	}
-	if own+len(uris) > maxOwn { // a server with other URIs each time would leave none for others
-		listed := make(map[string]bool, len(uris))
-		for _, uri := range uris {
-			listed[uri] = true
-		}
+	if len(listed)+gone > maxOwn { // a server with other URIs each time would leave none for others
 		maps.DeleteFunc(claims, func(uri string, was claim) bool { return was.Server == server && !listed[uri] })
-		own -= len(before) - len(claims)
+		own -= gone
 	}
-	for _, uri := range uris {
-		was, taken := claims[uri]
-		if taken && (was.Server == server || was.Since < since || was.Since == since && r.claimants[was.Server].place < c.place) ||
-			!taken && len(claims) >= maxClaims || own == maxOwn || len(uri) > maxClaimed {
-			continue
+	for _, uri := range fresh {
+		if _, taken := claims[uri]; (taken || len(claims) < maxClaims) && own < maxOwn {
+			claims[uri] = claim{server, since}
+			own++
 		}
-		claims[uri] = claim{server, since}
-		own++
 	}
 	return claims
 }

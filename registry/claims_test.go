@@ -96,6 +96,9 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 	offer(t, r, "b", uris("b", "a://0", "a://1"))
 	expect.Equal(t, owners(r.Snapshot(), "a://0", "a://1", "busy3://0", "busy2://0"), "a://0=a a://1=b busy3://0=a busy2://0=", "of a busy server")
+	offer(t, r, "c", uris("c", many("c", 30_000)...))
+	offer(t, r, "c", uris("c", many("c", 25_000)...))
+	expect.Equal(t, owners(r.Snapshot(), "c://29999"), "c://29999=c", "of a server that has room")
 	for _, server := range servers {
 		offer(t, r, server, uris(server, many(server, maxOwn)...))
 	}

@@ -27,7 +27,7 @@ type Registry struct {
 // New returns an empty registry.
 func New() *Registry {
 	r := new(Registry)
-	r.snapshot.Store(&Snapshot{})
+	r.snapshot.Store(&Snapshot{claims: make(Claims)})
 	return r
 }
 

@@ -26,7 +26,7 @@ func TestFindInItsLanguage(t *testing.T) {
 			t.Errorf("%s: %v, want %s", task, r.Candidates, want)
 		}
 	}
-	for name, text := range map[string]string{"delete_files": "ลบไฟล์ทั้งหมด", "weather": "Погода на завтра", "invoice": "송장 만들기"} {
+	for name, text := range map[string]string{"delete_files": "ลบไฟล์ทั้งหมด", "weather": "Погода на завтра", "translate": "Перевести текст на другой язык", "invoice": "송장 만들기"} {
 		tools = append(tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Description: text})
 	}
 	_, err := all.Replace("s", registry.Offer{Tools: tools})
@@ -36,5 +36,8 @@ func TestFindInItsLanguage(t *testing.T) {
 		if err != nil || r.Sure || r.By == byRanking {
 			t.Errorf("%s: by %s, sure %v: %s, %v", task, r.By, r.Sure, shown(r), err)
 		}
+	}
+	if r, err := s.Find(t.Context(), Query{Task: "say this in French"}); err != nil || r.By != byRanking || r.Candidates[0].Tool.Name != "translate" {
+		t.Errorf("a tool is not found by its name: %s, %v", shown(r), err)
 	}
 }

@@ -61,7 +61,7 @@ func TestFindOtherKinds(t *testing.T) {
 	}
 
 	r.servers = []status.Server{info("lib", "ready", 1)}
-	for servers, want := range map[string]string{`"lib"`: "", `"lib","lab"`: `No server has the name "lab": use the name of a server, or leave "servers" out.`} {
+	for servers, want := range map[string]string{`"lib"`: "", `"Lib"`: "", `"lib","lab"`: `No server has the name "lab": use the name of a server, or leave "servers" out.`} {
 		expect.Equal(t, strings.TrimSpace(calls[found](t, s, "find_tools", `{"query":"x","servers":[`+servers+`]}`).StructuredContent.Hint), want)
 	}
 	for _, budget := range []int{1, 40, 80, 120} {

@@ -36,6 +36,9 @@ func TestUnknownLetters(t *testing.T) {
 		if v := Embedded().Encode(text, Task); (v.Dot(v) == 0) != unknown {
 			t.Errorf("%q is unknown: %v", text, !unknown)
 		}
+		if v := Embedded().Encode(text, Tool); v.Dot(v) == 0 {
+			t.Errorf("a tool %q has no meaning", text)
+		}
 	}
 	parts := Embedded().EncodeParts([]string{"list the commits of the branch,", " отправить письмо"}, Task)
 	if parts[0].Dot(parts[0]) == 0 || parts[1].Dot(parts[1]) == 0 || parts[2].Dot(parts[2]) != 0 {

@@ -74,17 +74,17 @@ func TestStoreWithoutFolder(t *testing.T) {
 // A damaged file counts as absent, and so does a vector that has neither the length 1 nor 0.
 func TestStoreSurvivesDamage(t *testing.T) {
 	folder := t.TempDir()
-	s := OpenStore(Tool, folder)
+	s := OpenStore(Task, folder)
 	const unknown = "ลบไฟล์ทั้งหมด"
 	s.Vectors(t.Context(), append(texts(3), unknown), 1, 0)
 	s.vectors[hash("long")] = Vector{1, 1}
 	expect.OK(t, s.Save(nil))
-	expect.Equal(t, known(OpenStore(Tool, folder), append(texts(3), "long", unknown)), 4, "known")
+	expect.Equal(t, known(OpenStore(Task, folder), append(texts(3), "long", unknown)), 4, "known")
 	files, _ := filepath.Glob(filepath.Join(folder, "*.vectors"))
 	data, err := os.ReadFile(files[0])
 	expect.OK(t, err)
 	for _, damaged := range [][]byte{data[:len(data)-1], {}, []byte("x")} {
 		expect.OK(t, os.WriteFile(files[0], damaged, 0o600))
-		expect.Equal(t, known(OpenStore(Tool, folder), texts(3)), 0, "known from a damaged file")
+		expect.Equal(t, known(OpenStore(Task, folder), texts(3)), 0, "known from a damaged file")
 	}
 }

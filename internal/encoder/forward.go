@@ -29,16 +29,16 @@ func (m *Model) EncodeParts(parts []string, role Role) []Vector {
 	for i := range m.stack {
 		m.stack[i].forward(s, n, m.heads)
 	}
-	all, from := []Vector{m.mean(s, 0, n)}, 1
+	all, from := []Vector{m.mean(s, role, 0, n)}, 1
 	for _, to := range ends {
-		all, from = append(all, m.mean(s, from, to)), to
+		all, from = append(all, m.mean(s, role, from, to)), to
 	}
 	return all
 }
 
-// mean returns the vector of the tokens from one to another, of unit length; 0 if most of them are unknown, since all such
-// texts would be near each other.
-func (m *Model) mean(s *scratch, from, to int) Vector {
+// mean returns the vector of the tokens from one to another, of unit length; 0 for a task of which most are unknown, since
+// all such tasks would be alike. Of a tool the name may be known.
+func (m *Model) mean(s *scratch, role Role, from, to int) Vector {
 	known := 0
 	for _, piece := range s.tokens[from:to] {
 		switch piece {
@@ -49,7 +49,7 @@ func (m *Model) mean(s *scratch, from, to int) Vector {
 			known++
 		}
 	}
-	if known < 0 {
+	if role == Task && known < 0 {
 		return make(Vector, m.dim)
 	}
 	mean := s.joined[:m.width]

@@ -122,7 +122,7 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 		reply.Hint = strings.TrimSpace(reply.Hint + " This search went by words alone, since the router does not know the language or still reads new tools: search again in English, or in a moment.")
 	}
 	isUnknown := func(name string) bool {
-		return !slices.ContainsFunc(servers, func(s status.Server) bool { return s.Name == name })
+		return !slices.ContainsFunc(servers, func(s status.Server) bool { return strings.EqualFold(s.Name, name) })
 	}
 	if i := slices.IndexFunc(a.Servers, isUnknown); i >= 0 {
 		reply.Hint = fmt.Sprintf("No server has the name %.100q: use the name of a server, or leave \"servers\" out. ", a.Servers[i]) + reply.Hint

@@ -149,7 +149,7 @@ func TestTools(t *testing.T) {
 	for query, want := range map[string]string{
 		`{}`:                "a:browser_click a:browser_screenshot a:echo b:pid",
 		`{"servers":["b"]}`: "b:pid",
-		`{"capabilities":["browser"],"servers":["a"]}`: "a:browser_click a:browser_screenshot",
+		`{"capabilities":["Browser"],"known":true,"servers":["a"]}`: "a:browser_click a:browser_screenshot",
 	} {
 		var found Tools
 		s.ask(http.MethodPost, "/dashboard/tools", query, &found)

@@ -81,7 +81,7 @@ func listTools(q *query, in ToolsRequest) (any, error) {
 		return nil, err
 	}
 	if known := snapshot().Capabilities(); in.Known {
-		for _, tag := range in.Capabilities {
+		for _, tag := range taglist.Clean(in.Capabilities) {
 			if known[tag] == 0 {
 				return nil, badRequest(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
 			}
