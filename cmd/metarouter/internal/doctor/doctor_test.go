@@ -268,9 +268,7 @@ func TestOffer(t *testing.T) {
 			if f.Severity != tc.severity || !strings.Contains(f.Problem+" "+f.Fix, tc.says) {
 				t.Errorf("found %s: %q, fix %q", f.Severity, f.Problem, f.Fix)
 			}
-			if r.OK != (tc.severity != Broken) {
-				t.Error("its verdict is wrong")
-			}
+			expect.Equal(t, r.OK, tc.severity != Broken, "its verdict is wrong")
 		})
 	}
 }
