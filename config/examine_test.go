@@ -71,7 +71,5 @@ func TestVariablesOfEnvFile(t *testing.T) {
 		t.Errorf("problems %v", c.Problems)
 	}
 	c = loadText(t, `{"mcpServers": {"a": {"command": "x", "envFile": "${FROM_FILE}"}}}`)
-	if len(c.Problems) != 1 {
-		t.Errorf("problems %v", c.Problems)
-	}
+	expect.Equal(t, len(c.Problems), 1, "problems %v", c.Problems)
 }

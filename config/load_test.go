@@ -362,9 +362,7 @@ func TestProblems(t *testing.T) {
 			c, p := marked(t, tt.text, tt.says)
 			expect.Equal(t, p.Server, tt.server, "server")
 			for _, s := range c.Servers {
-				if fine := s.Name == "good" || tt.harmless; fine != (s.Misconfigured == "") {
-					t.Errorf("server %q is misconfigured: %q", s.Name, s.Misconfigured)
-				}
+				expect.Equal(t, s.Name == "good" || tt.harmless, s.Misconfigured == "", "server %q is misconfigured: %q", s.Name, s.Misconfigured)
 			}
 		})
 	}

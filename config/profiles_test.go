@@ -142,9 +142,7 @@ func TestProfilesFailClosed(t *testing.T) {
 	// Of many unknown keys, the last ones are not compared with the known ones. They count all the same.
 	strange := repeat(maxStrange, func(i int) string { return fmt.Sprintf(`"strange%d": 1,`, i) })
 	c := loadText(t, `{"metarouter": {`+strange+`"profiles": {"p": {"dney": ["x"]}}}}`)
-	if !reflect.DeepEqual(c.Router.Profiles["p"], noProfile()) {
-		t.Errorf("after many unknown keys: %+v", c.Router.Profiles)
-	}
+	expect.Deep(t, c.Router.Profiles["p"], noProfile(), "after many unknown keys: %+v", c.Router.Profiles)
 }
 
 // TestProfileWarnings has values that are probably not intended: the profile is used as it is.

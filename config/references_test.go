@@ -3,7 +3,6 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -61,9 +60,7 @@ func TestReferences(t *testing.T) {
 		return all
 	}
 	gh, key := "run: metarouter secret set GH", "run: metarouter secret set input-key"
-	if got, want := missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}; !reflect.DeepEqual(got, want) {
-		t.Errorf("missing %q, want %q", got, want)
-	}
+	expect.Deep(t, missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}, "missing")
 	own, err := vault.Own()
 	expect.OK(t, err)
 	for _, name := range []string{"GH", "input-key"} {
@@ -97,9 +94,8 @@ func TestWrongReferences(t *testing.T) {
 			t.Errorf("%s: as text: %+v, %v", entry, c.Servers[0].References, err)
 		}
 	}
-	if _, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "${keyring:A}"}}}`)); err == nil || !strings.Contains(err.Error(), `works only in "env"`) {
-		t.Errorf("a public URL: %v", err)
-	}
+	_, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "${keyring:A}"}}}`))
+	expect.Error(t, err, `works only in "env"`, "a public URL")
 }
 
 // A secret that is written out is warned of, with the command that moves it, and its value is in no message.

@@ -135,9 +135,7 @@ func TestOAuthMistakes(t *testing.T) {
 		if all := strings.Join(said, "\n"); !strings.HasPrefix(all, want) || want == "" && all != "" {
 			t.Errorf("%s: %q, want %q", text, all, want)
 		}
-		if wrong := strings.HasPrefix(want, "error"); wrong != (c.Servers[0].Misconfigured != "") {
-			t.Errorf("%s: misconfigured %q", text, c.Servers[0].Misconfigured)
-		}
+		expect.Equal(t, strings.HasPrefix(want, "error"), c.Servers[0].Misconfigured != "", "%s: misconfigured %q", text, c.Servers[0].Misconfigured)
 	}
 }
 
@@ -156,9 +154,7 @@ func TestPublicURL(t *testing.T) {
 		if len(c.Problems) > 0 {
 			got = "!"
 		}
-		if got != want {
-			t.Errorf("%q gives %q, %v", text, got, c.Problems)
-		}
+		expect.Equal(t, got, want, "%q: %v", text, c.Problems)
 	}
 	if keys := RestartKeys(Router{}, Router{HTTP: HTTP{PublicURL: "https://x"}}); keys != nil {
 		t.Errorf("an edit waits for a start: %v", keys)
