@@ -125,9 +125,7 @@ func with(u *url.URL, pairs ...string) *url.URL {
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in: %s", part, text)
-		}
+		expect.Contains(t, text, part)
 	}
 }
 
@@ -216,9 +214,7 @@ func TestFinish(t *testing.T) {
 				}
 			}
 			expect.OK(t, p.Finish(t.Context(), paste(u)))
-			if err := p.Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, p.Wait(t.Context()))
 			f.mustWork(f.logins.Source(f.server))
 		})
 	}
