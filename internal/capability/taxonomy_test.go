@@ -52,9 +52,7 @@ func TestInfer(t *testing.T) {
 		}
 		schema, _ := json.Marshal(map[string]any{"type": "object", "properties": properties})
 		tags := x.Infer(registry.NormalizedTool{Server: test.server, Name: test.name, Description: test.description, InputSchema: schema})
-		if got := strings.Join(tags, " "); got != test.want {
-			t.Errorf("%s:%s %q: %s, want %s\n%v", test.server, test.name, test.description, got, test.want, tags)
-		}
+		expect.Equal(t, strings.Join(tags, " "), test.want, "%s:%s %q: %v", test.server, test.name, test.description, tags)
 	}
 }
 
@@ -139,9 +137,7 @@ func TestStem(t *testing.T) {
 		"log logs logging", "delete deletes deleting", "pay pays paying", "log logged",
 	} {
 		words := stems(strings.Fields(family))
-		if len(slices.Compact(words)) != 1 {
-			t.Errorf("%s: %q", family, words)
-		}
+		expect.Equal(t, len(slices.Compact(words)), 1, "%s: %q", family, words)
 	}
 	for _, pair := range []string{"file fill", "news new", "document documentation", "thing th", "status statu", "test rest"} {
 		if words := stems(strings.Fields(pair)); words[0] == words[1] {
