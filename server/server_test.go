@@ -489,9 +489,7 @@ func TestEndOfInput(t *testing.T) {
 		<-started
 		c.in.Close()
 		expect.OK(t, <-c.ended, "Run =")
-		if len(cancelled) != 1 {
-			t.Error("Run returned with a call in flight")
-		}
+		expect.Equal(t, len(cancelled), 1, "Run returned with a call in flight")
 		if line := <-c.lines; !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {
 			t.Errorf("the call in flight was answered: %s", line)
 		}

@@ -91,9 +91,7 @@ func TestConnect(t *testing.T) {
 				o.Owner, o.Capabilities = c, c.Capabilities()
 			}
 			s := connect(t, conn, o)
-			if got := s.Info().Era() == "modern"; got != modern {
-				t.Errorf("the session has %+v", s.Info())
-			}
+			expect.Equal(t, s.Info().Era() == "modern", modern, "the session has %+v", s.Info())
 			for arguments, want := range map[string]string{
 				`{"message":"hello"}`:                              "hello",
 				`{"message":"` + strings.Repeat("x", 1<<20) + `"}`: strings.Repeat("x", 1<<20),

@@ -300,9 +300,8 @@ func TestLoginServer(t *testing.T) {
 	for name, want := range map[string]string{
 		"local": `"env"`, "own": `"Authorization" of its own`, "none": "no server is named",
 	} {
-		if _, err := f.LoginServer(t.Context(), name, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := f.LoginServer(t.Context(), name, "")
+		expect.Error(t, err, want, "%s", name)
 	}
 	got, err := f.LoginServer(t.Context(), "remote", "")
 	if err != nil || got.URL != remote.URL || got.Settings.ClientID != "me" || got.Settings.CallbackPort != 7 || got.Settings.Grant != oauth.DeviceCode {

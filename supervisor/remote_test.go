@@ -224,9 +224,7 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 			expect.Equal(t, h.Get(name), want[name], "%s %s has %s", v.Request.Method, v.m.Method, name)
 		}
 	}
-	if n := len(srv.seen(by("DELETE", ""))); n != len(srv.id)/2 {
-		t.Errorf("%d sessions of id %q were ended", n, srv.id)
-	}
+	expect.Equal(t, len(srv.seen(by("DELETE", ""))), len(srv.id)/2, "… sessions of id %q were ended", srv.id)
 }
 
 // What a server says and asks because of a request comes to the client whose
