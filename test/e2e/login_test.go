@@ -134,9 +134,7 @@ func TestLoginOnTerminal(t *testing.T) {
 	var page []byte
 	mcptest.WaitFor(t, "the browser", func() (ok bool) { page, _ = os.ReadFile(seen); return len(page) > 0 })
 	follow(t, string(page))
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, p.shown())
-	}
+	expect.OK(t, cmd.Wait(), "%s", p.shown())
 	found("it has 2 tools")
 	wantText(t, "with a browser", p.shown(), "Your browser opens it now")
 
@@ -156,9 +154,7 @@ func TestLoginOnTerminal(t *testing.T) {
 		return strings.Contains(p.shown(), "does not complete the login")
 	})
 	io.WriteString(p.master, to+"\n")
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, p.shown())
-	}
+	expect.OK(t, cmd.Wait(), "%s", p.shown())
 	found("it has 2 tools")
 
 	p = openPTY(t, 1000, 24)

@@ -20,9 +20,7 @@ func (p project) at(t *pty, args ...string) *exec.Cmd {
 	cmd := p.command(args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.slave, t.slave, t.slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	if err := cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
+	expect.OK(p, cmd.Start())
 	return cmd
 }
 
@@ -42,9 +40,8 @@ func (t *pty) await(test *testing.T, texts ...string) {
 
 func (t *pty) enter(test *testing.T, line string) {
 	test.Helper()
-	if _, err := t.master.WriteString(line + "\n"); err != nil {
-		test.Fatal(err)
-	}
+	_, err := t.master.WriteString(line + "\n")
+	expect.OK(test, err)
 }
 
 const useIt = "Use it? [y/N]"

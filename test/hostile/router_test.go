@@ -101,9 +101,8 @@ func (r *router) client(capabilities string) *mcptest.HTTPClient {
 		c.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	c.Declare(capabilities)
-	if _, err := c.Initialize(within(r.t, patience)); err != nil {
-		r.t.Fatalf("initialize: %v\n%s", err, r.log())
-	}
+	_, err := c.Initialize(within(r.t, patience))
+	expect.OK(r.t, err, "initialize: %s", r.log())
 	return c
 }
 
