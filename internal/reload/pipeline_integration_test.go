@@ -15,22 +15,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
-func TestWatchWrite(t *testing.T) {
+// Some editors write into the file, others put a new one in its place.
+func TestWatchEdit(t *testing.T) {
 	layer.Integration(t)
-	w := start(t)
-	write(t, w.file, command("second"))
-	w.expect("second")
-	write(t, w.file, command("third"))
-	w.expect("third")
-}
-
-func TestWatchRename(t *testing.T) {
-	layer.Integration(t)
-	w := start(t)
-	rename(t, w.file, command("second"))
-	w.expect("second")
-	rename(t, w.file, command("third"))
-	w.expect("third")
+	for _, save := range []func(*testing.T, string, string){write, rename} {
+		w := start(t)
+		save(t, w.file, command("second"))
+		w.expect("second")
+		save(t, w.file, command("third"))
+		w.expect("third")
+	}
 }
 
 func TestWatchEditSinceLoad(t *testing.T) {
