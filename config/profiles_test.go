@@ -39,9 +39,7 @@ func TestProfiles(t *testing.T) {
 		"list": {AskFor: []string{"pay*", "create_*"}, Pinned: []string{}},
 	}
 	expect.Deep(t, c.Router.Profiles, want)
-	if len(c.Problems) > 0 {
-		t.Errorf("problems: %v", c.Problems)
-	}
+	expect.List(t, c.Problems, nil, "problems")
 	if !c.Servers[0].TrustHints || c.Servers[1].TrustHints {
 		t.Errorf("trustHints of the servers: %t, %t", c.Servers[0].TrustHints, c.Servers[1].TrustHints)
 	}

@@ -67,9 +67,7 @@ func TestReferences(t *testing.T) {
 		_, err := own.Set(t.Context(), name, "value")
 		expect.OK(t, err)
 	}
-	if got := missing(); len(got) > 0 {
-		t.Errorf("still missing: %q", got)
-	}
+	expect.List(t, missing(), nil, "still missing")
 }
 
 // Wrong references are mistakes with a correction, and nothing is looked at in a text that

@@ -54,9 +54,7 @@ func TestOAuthKeys(t *testing.T) {
 			"authServerMetadataUrl": "", "resource": "", "algorithm": "", "scopes": [], "grant": null}},
 		"others": {"url": "https://a.example/mcp", "oauth": {"scope": "a b", "redirectUri": "http://127.0.0.1:9/cb", "enabled": true, "authorizationUrl": "https://i.example/a", "tokenUrl": "https://i.example/t"}},
 		"kiro": {"url": "https://a.example/mcp", "oauth": {"redirectUri": "127.0.0.1:9"}}}}`)
-	if len(c.Problems) > 0 {
-		t.Errorf("problems: %v", c.Problems)
-	}
+	expect.List(t, c.Problems, nil, "problems")
 	want := map[string]OAuth{
 		"all": {ClientID: "c", ClientSecret: "${keyring:SECRET}", KeyID: "k", Algorithm: "ES256", CallbackURL: "http://localhost:7/in", CallbackPort: 7,
 			ClientMetadataURL: "https://me.example/client.json", Resource: "api://x", Grant: "device_code"},
