@@ -25,9 +25,7 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 	got, err := Normalize("srv", json.RawMessage("\n"+raw+" "), nil)
 	expect.OK(t, err)
 	expect.Equal(t, string(got.Definition), raw, "definition is now")
-	if len(got.Repairs) > 0 {
-		t.Errorf("repairs %q", got.Repairs)
-	}
+	expect.List(t, got.Repairs, nil, "repairs")
 	if got.ID != "srv:name" || got.Name != "name" || got.Original != "" || got.Title != "T" || got.Description != "Dé 😀" {
 		t.Errorf("tool %+v", got)
 	}

@@ -264,9 +264,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 	if len(c.heard) != 101 || c.heard[0] != `message{"n":0}` || c.heard[99] != `message{"n":99}` || !strings.Contains(c.heard[100], `"progressToken":"mine"`) {
 		t.Errorf("heard %d: %.300q", len(c.heard), c.heard)
 	}
-	if len(stranger.heard) > 0 {
-		t.Errorf("a stranger heard %q", stranger.heard)
-	}
+	expect.List(t, stranger.heard, nil, "a stranger heard")
 }
 
 // A stream that breaks is resumed behind the last event.

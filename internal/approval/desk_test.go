@@ -290,9 +290,7 @@ func TestRefusedSaysWhatToDo(t *testing.T) {
 	for _, want := range []string{"create_issue", "github", `profile "work" asks before each call`, "/#approvals", "elicitation", `edit "ask"`} {
 		expect.Contains(t, err.Error(), want)
 	}
-	if strings.Contains(err.Error(), d.List()[0].ID) {
-		t.Error("the client learns the ID")
-	}
+	expect.Equal(t, strings.Contains(err.Error(), d.List()[0].ID), false, "the client learns the ID")
 }
 
 // waiter is a client that has its calls wait for the page.

@@ -105,9 +105,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			x, _ := wire.Decode(a.Bytes())
 			y, _ := wire.Decode(b.Bytes())
-			if !bytes.Equal(wire.Marshal(x), wire.Marshal(y)) {
-				t.Errorf("%q is shown as %q", value, text)
-			}
+			expect.Equal(t, string(wire.Marshal(x)), string(wire.Marshal(y)), "%q is shown as %q", value, text)
 		}
 	})
 }

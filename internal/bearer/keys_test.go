@@ -225,9 +225,7 @@ func TestCloseEndsReads(t *testing.T) {
 		s.v.Close()
 		wg.Wait()
 		s.want(t, s.token, "unavailable")
-		if logs := s.logs(); len(logs) > 0 {
-			t.Errorf("the log is %q", logs)
-		}
+		expect.List(t, s.logs(), nil, "the log")
 	})
 }
 

@@ -59,9 +59,7 @@ func TestInfer(t *testing.T) {
 // A server that says that its tool only reads is believed.
 func TestInferReadOnly(t *testing.T) {
 	tool := registry.NormalizedTool{Server: "x", Name: "update_preview", Hints: registry.Hints{ReadOnly: new(true)}}
-	if got := NewTaxonomy(nil).Infer(tool); len(got) > 0 {
-		t.Errorf("got %v", got)
-	}
+	expect.List(t, NewTaxonomy(nil).Infer(tool), nil)
 }
 
 // So is one that says that its tool destroys, unless the taxonomy has no write.
@@ -71,9 +69,7 @@ func TestInferDestructive(t *testing.T) {
 		expect.Equal(t, strings.Join(NewTaxonomy(nil).Infer(tool), " "), want, "%s", name)
 	}
 	tool := registry.NormalizedTool{Server: "x", Name: "rotor", Hints: registry.Hints{Destructive: new(true)}}
-	if got := NewTaxonomy(map[string][]string{"write": nil}).Infer(tool); len(got) > 0 {
-		t.Errorf("got %v", got)
-	}
+	expect.List(t, NewTaxonomy(map[string][]string{"write": nil}).Infer(tool), nil)
 }
 
 func TestTaxonomyOverrides(t *testing.T) {

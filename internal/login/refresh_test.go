@@ -251,9 +251,7 @@ func TestUnreadable(t *testing.T) {
 	path := filepath.Join(f.folder, "logins.enc")
 	data, err := os.ReadFile(path)
 	expect.OK(t, err)
-	if strings.Contains(string(data), strings.TrimPrefix(f.resource.URL, "http://")) {
-		t.Error("the file tells the URL of the server")
-	}
+	expect.Equal(t, strings.Contains(string(data), strings.TrimPrefix(f.resource.URL, "http://")), false, "the file tells the URL of the server")
 	data[len(data)-10] ^= 1
 	expect.OK(t, os.WriteFile(path, data, 0o600))
 	s := f.source()

@@ -164,9 +164,7 @@ func TestAfterSleep(t *testing.T) {
 // stands still while the machine sleeps.
 func TestWallClock(t *testing.T) {
 	now := wall()
-	if strings.Contains(now.String(), " m=") {
-		t.Errorf("%v has a reading of the monotonic clock", now)
-	}
+	expect.Equal(t, strings.Contains(now.String(), " m="), false, "%v has a reading of the monotonic clock", now)
 	token := oauth.Token{Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}
 	for later, want := range map[time.Duration]age{0: young, 47 * time.Minute: young, 49 * time.Minute: old, 2 * time.Hour: tooOld} {
 		expect.Equal(t, ageOf(token, now.Add(later)), want, "after %v the age", later)

@@ -153,9 +153,7 @@ func (s *setup) start(args ...string) *mcptest.Client {
 	s.t.Helper()
 	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, s.environment())
 	s.t.Cleanup(func() {
-		if strings.Contains(c.Stderr(), "DATA RACE") {
-			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
-		}
+		expect.Equal(s.t, strings.Contains(c.Stderr(), "DATA RACE"), false, "the router has a data race:\n%s", c.Stderr())
 		if crash, _ := os.ReadFile(filepath.Join(s.dir, "data", "crashes.log")); len(crash) > 0 {
 			s.t.Errorf("the shared router has crashed:\n%s", crash)
 		}

@@ -79,9 +79,7 @@ func TestLogin(t *testing.T) {
 		stdout, stderr, _ = s.run("servers")
 		return strings.Contains(stdout, "ready")
 	})
-	if strings.Contains(stdout, "nobody") {
-		t.Errorf("after the login:\n%s", stdout)
-	}
+	expect.Equal(t, strings.Contains(stdout, "nobody"), false, "after the login:\n%s", stdout)
 	stdout, _, _ = s.run("servers", "remote")
 	wantText(t, "servers remote", stdout, `login +logged in at `+regexp.QuoteMeta(issuer.URL)+`; renews itself`)
 	if stdout, _, code = s.run("call", "remote:look"); code != 0 {

@@ -366,9 +366,7 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 	mcptest.WaitFor(t, "the client with the call to come to the new router", func() bool { return mustCall(t, before, "s__pid", "{}").text() == next })
 	mcptest.WaitFor(t, "the end of the old router", func() bool { return s.host() != 0 })
 	for _, c := range []*mcptest.Client{before, idle, after} {
-		if strings.Contains(c.Stderr(), "WARN") {
-			t.Errorf("the client's log: %s", c.Stderr())
-		}
+		expect.Equal(t, strings.Contains(c.Stderr(), "WARN"), false, "the client's log: %s", c.Stderr())
 		expect.OK(t, c.Close(), "leaving: %s", c.Stderr())
 	}
 }

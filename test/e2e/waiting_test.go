@@ -72,9 +72,7 @@ func TestServersAsksForTheRouter(t *testing.T) {
 	asks.enter(t, "n")
 	expect.OK(t, cmd.Wait())
 	asks.await(t, useIt, "note: the last edit is not in use", "one:unit_convert")
-	if strings.Contains(asks.shown(), "nothing was started") {
-		t.Errorf("a router runs:\n%s", asks.shown())
-	}
+	expect.Equal(t, strings.Contains(asks.shown(), "nothing was started"), false, "a router runs:\n%s", asks.shown())
 
 	approved := openPTY(t, 200, 24)
 	cmd = p.at(approved, "servers")
@@ -101,9 +99,7 @@ func TestServersAsksForTheRouter(t *testing.T) {
 		t.Error("serve over stdio uses what is not trusted")
 	}
 	silent.await(t, "(added: three)", "run: metarouter trust")
-	if strings.Contains(silent.shown(), useIt) {
-		t.Errorf("it asks:\n%s", silent.shown())
-	}
+	expect.Equal(t, strings.Contains(silent.shown(), useIt), false, "it asks:\n%s", silent.shown())
 }
 
 // trust asks at a terminal before it approves.

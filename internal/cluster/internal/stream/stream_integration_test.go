@@ -202,9 +202,7 @@ func TestManyBytes(t *testing.T) {
 			}
 		})
 		defer func() {
-			if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-				t.Error("the bytes differ")
-			}
+			expect.Equal(t, [32]byte(sent.Sum(nil)), [32]byte(got.Sum(nil)), "the sum of the bytes")
 		}()
 	}
 	group.Wait()
