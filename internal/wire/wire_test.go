@@ -109,7 +109,7 @@ func TestReader(t *testing.T) {
 			}
 			got = append(got, string(line))
 		}
-		expect.Equal(t, strings.Join(got, "|"), strings.Join(want, "|"), "%s: got %d lines of lengths %v", name, len(got), lengths(got))
+		expect.Equal(t, strings.Join(got, "|"), strings.Join(want, "|"), "%s: %d lines of lengths %v", name, len(got), lengths(got))
 	}
 }
 

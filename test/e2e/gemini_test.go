@@ -35,7 +35,7 @@ func testGemini(t *testing.T, gemini []string) {
 
 	says := func(t *testing.T, u *user, want string) {
 		// Another model than a named one is chosen by a model.
-		expect.Contains(t, u.use("--model", "gemini-2.5-flash", "--yolo", "-p", "say hello"), "\n"+want+"\n", "the session ends with")
+		expect.Contains(t, u.use("--model", "gemini-2.5-flash", "--yolo", "-p", "say hello"), "\n"+want+"\n", "the output of the session")
 	}
 
 	// The entry that install writes works. The model finds a tool and calls it.

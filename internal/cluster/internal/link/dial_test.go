@@ -117,7 +117,7 @@ func TestDelayIsBounded(t *testing.T) {
 
 func TestOlder(t *testing.T) {
 	for version, want := range map[string]bool{"2.10.29": true, "1.99.0": true, "2.11.0": false, "2.12.1-beta": false, "3.0.0": false, "": false, "x.y.z": false} {
-		expect.Equal(t, older(version, "v2.11"), want, "%q is older: %v", version, !want)
+		expect.Equal(t, older(version, "v2.11"), want, "%q is older", version)
 	}
 }
 
