@@ -335,9 +335,8 @@ func TestRemoteErrors(t *testing.T) {
 		t.Errorf("the stream ended during the call: %v", err)
 	}
 	f.refuse = fmt.Errorf("%w: no router is there", session.ErrNotSent)
-	if _, err := all.Session(t.Context(), "gpu@box", nil); err != f.refuse {
-		t.Errorf("a node that is not there: %v", err)
-	}
+	_, err := all.Session(t.Context(), "gpu@box", nil)
+	expect.Equal(t, err, f.refuse, "a node that is not there")
 }
 
 // All clients share one stream, which is dialled again if it has ended.
@@ -477,9 +476,7 @@ func TestRemoteStreamIdles(t *testing.T) {
 			t.Errorf("after a pause: %v, %d streams", err, f.dialled())
 		}
 		time.Sleep(2 * remoteIdle)
-		if len(all.opened(func(streamKey) bool { return true })) != 0 {
-			t.Error("an unused stream is open")
-		}
+		expect.Equal(t, len(all.opened(func(streamKey) bool { return true })), 0, "an unused stream is open")
 		all.close()
 		if _, err := all.Session(t.Context(), "gpu@box", nil); !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), "left the cluster") {
 			t.Errorf("after the end: %v", err)
@@ -519,9 +516,7 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	}) {
 		t.Errorf("the node got %q", got)
 	}
-	if len(all.opened(func(streamKey) bool { return true })) != 1 {
-		t.Error("the shared stream is gone")
-	}
+	expect.Equal(t, len(all.opened(func(streamKey) bool { return true })), 1, "the shared stream is gone")
 }
 
 // A client of the modern era gets the questions of another node, and answers them with another request.

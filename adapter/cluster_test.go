@@ -301,9 +301,7 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	expect.OK(t, err)
 	node.learn(t)
 	seen := r.Snapshot().Offer("gpu@box").LastSeen
-	if !strings.Contains(string(seen["run"]), "Run a job") {
-		t.Errorf("last seen: %s", seen)
-	}
+	expect.Contains(t, string(seen["run"]), "Run a job", "last seen: %s", seen)
 	expect.OK(t, r.Seen("gpu@box"))
 	if seen := r.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
 		t.Errorf("a person has seen the change, and last seen is %s", seen)

@@ -71,9 +71,7 @@ func TestSettingsAreLive(t *testing.T) {
 	})
 	r.writer.Saves.All()
 	again := New(c, Options{DataDir: data, Play: play.Server})
-	if len(again.FindByCapability("oddity")) != 1 {
-		t.Error("the tools are not stored with their new tag")
-	}
+	expect.Equal(t, len(again.FindByCapability("oddity")), 1, "the tools are not stored with their new tag")
 
 	c.Router = config.Router{Classification: &config.Classification{Categories: []config.Category{{Name: "greeting"}}}}
 	edits <- c

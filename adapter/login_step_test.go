@@ -192,9 +192,7 @@ func TestLegacyClientIsNotified(t *testing.T) {
 		t.Errorf("the login %q is over, not %q", told, id)
 	}
 	r.Close() // awaits the notices
-	if len(from.told) > 0 {
-		t.Errorf("notified again")
-	}
+	expect.Equal(t, len(from.told), 0, "notified again")
 }
 
 // A relayed request has a login as a call has.

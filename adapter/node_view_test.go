@@ -116,9 +116,7 @@ func TestHostAllows(t *testing.T) {
 		}
 		_, err = viewOf(h, tt.server, "UA").do(ctx, "resources/read", `{"uri":"doc://a/a"}`, origin, new(sink))
 		if tt.tool == "read_x" && tt.rules != "one" {
-			if errors.Is(err, context.Canceled) != tt.allowed {
-				t.Errorf("%+v: read: %v", tt, err)
-			}
+			expect.Equal(t, errors.Is(err, context.Canceled), tt.allowed, "%+v: read: %v", tt, err)
 		}
 	}
 	offers, _ := h.Offers()
@@ -236,20 +234,16 @@ func TestNodeViewSigns(t *testing.T) {
 		t.Errorf("without the member: %v", err)
 	}
 	_, err = v.do(t.Context(), "tools/call", `{"name":"crash"}`, nil, new(sink))
-	if got := outcomeIn(err); got != "closed" {
-		t.Errorf("a server that ended: %v", err)
-	}
+	expect.Equal(t, outcomeIn(err), "closed", "a server that ended: %v", err)
 	lapsed := false
 	v.stream.Lapsed = func() bool { return lapsed }
 	admitted, err := v.Admit("tools/call", json.RawMessage(params), wire.Marshal(map[string]any{clusternode.MetaKey: clusternode.Request{ID: "2"}}))
 	expect.OK(t, err)
 	lapsed = true
-	if _, err := admitted.Do(t.Context(), session.Request{From: new(sink)}); outcomeIn(err) != "not_sent" {
-		t.Errorf("a node that was frozen later: %v", err)
-	}
-	if _, err := v.do(t.Context(), "tools/call", params, nil, new(sink)); outcomeIn(err) != "not_sent" {
-		t.Errorf("a node that was frozen: %v", err)
-	}
+	_, err = admitted.Do(t.Context(), session.Request{From: new(sink)})
+	expect.Equal(t, outcomeIn(err), "not_sent", "a node that was frozen later: %v", err)
+	_, err = v.do(t.Context(), "tools/call", params, nil, new(sink))
+	expect.Equal(t, outcomeIn(err), "not_sent", "a node that was frozen: %v", err)
 	lapsed = false
 	v.stream.Key = "UC"
 	if _, err := admitted.Do(t.Context(), session.Request{From: new(sink)}); outcomeIn(err) != "not_sent" || !strings.Contains(err.Error(), "not shared") {

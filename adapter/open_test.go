@@ -104,9 +104,8 @@ func TestOpenFails(t *testing.T) {
 			return Start(t.Context(), config.Config{}, Options{})
 		},
 	} {
-		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q, want %q", err, want)
-		}
+		_, err := open()
+		expect.Error(t, err, want)
 		os.Unsetenv(process.DepthVariable)
 	}
 }

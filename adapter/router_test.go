@@ -144,12 +144,8 @@ func TestOfferIsStored(t *testing.T) {
 	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, Play: play.Server})
 	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
 		s := r.Snapshot()
-		if len(s.Items("s:greet")) != 1 {
-			t.Errorf("%s: prompts %v", name, s.Prompts())
-		}
-		if len(s.Items("s:file:///harbour.txt")) != 1 {
-			t.Errorf("%s: resources %v", name, s.Resources())
-		}
+		expect.Equal(t, len(s.Items("s:greet")), 1, "%s: prompts %v", name, s.Prompts())
+		expect.Equal(t, len(s.Items("s:file:///harbour.txt")), 1, "%s: resources %v", name, s.Resources())
 		if o := s.Offer("s"); len(o.Tools) != 1 || !strings.Contains(string(o.Capabilities), "prompts") {
 			t.Errorf("%s: %d tools, capabilities %s", name, len(o.Tools), o.Capabilities)
 		}

@@ -140,9 +140,7 @@ func TestScopeSnapshot(t *testing.T) {
 		}
 	}
 	for _, i := range r.Scope("readers").Snapshot().Tools() {
-		if i.Name != "read_x" {
-			t.Errorf("%s is in a profile that only reads", i.ID)
-		}
+		expect.Equal(t, i.Name, "read_x", "%s is in a profile that only reads", i.ID)
 	}
 }
 
@@ -388,9 +386,7 @@ func TestScopeHides(t *testing.T) {
 			got, want = ask()
 		}
 		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("%+v:\nhidden:  %s\nmissing: %s", tc, got[i], want[i])
-			}
+			expect.Equal(t, got[i], want[i], "%+v", tc)
 		}
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
@@ -593,15 +589,10 @@ func TestHeldToolsAreHidden(t *testing.T) {
 				t.Errorf("%v: %v", chosen, itemsOf(view.Snapshot()))
 			}
 			held, _ := r.Tool("a:delete_x")
-			if _, err := view.Execute(t.Context(), selector.Call{Tool: held}); err == nil || !strings.Contains(err.Error(), `unknown tool "a:delete_x"`) {
-				t.Errorf("%v: a call: %v", chosen, err)
-			}
+			_, err := view.Execute(t.Context(), selector.Call{Tool: held})
+			expect.Error(t, err, `unknown tool "a:delete_x"`, "%v: a call", chosen)
 		}
-		if n := len(r.Snapshot().Tools()); n != 2 {
-			t.Errorf("administrators see %d tools, want 2", n)
-		}
-		if n := len(clusterOffer(r.registry.Snapshot().Offer("a")).Tools); n != 1 {
-			t.Errorf("other nodes get %d tools, want 1", n)
-		}
+		expect.Equal(t, len(r.Snapshot().Tools()), 2, "administrators see … tools")
+		expect.Equal(t, len(clusterOffer(r.registry.Snapshot().Offer("a")).Tools), 1, "other nodes get … tools")
 	}
 }

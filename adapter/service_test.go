@@ -126,9 +126,7 @@ func TestSumOfItems(t *testing.T) {
 		return all
 	}
 	same := sumOfItems(list(`{"name":"a<"}`, `{"name":"b"}`), nil)
-	if got := sumOfItems(list(`{"name":"b"}`, `{ "name":"a\u003c" }`), list()); got != same {
-		t.Error("the same definitions have other sums")
-	}
+	expect.Equal(t, sumOfItems(list(`{"name":"b"}`, `{ "name":"a\u003c" }`), list()), same, "the same definitions have other sums")
 	for _, other := range [][][]json.RawMessage{
 		{list(`{"name":"a<"}`), list(`{"name":"b"}`)}, {list(`{"name":"a<"}`, `{"name":"c"}`), nil}, {list(`{"name":"a<"}`), nil},
 	} {

@@ -61,9 +61,8 @@ func TestStoredScript(t *testing.T) {
 		<-changed
 	}
 	expect.Equal(t, call("scripts:greet", `{"to":"you"}`), "hello you")
-	if _, err := r.Execute(t.Context(), selector.Call{Tool: before, Arguments: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "was edited just now") {
-		t.Errorf("the edited script runs for a client that knows another one: %v", err)
-	}
+	_, err := r.Execute(t.Context(), selector.Call{Tool: before, Arguments: json.RawMessage("{}")})
+	expect.Error(t, err, "was edited just now", "the edited script runs for a client that knows another one")
 }
 
 // A script is run once, whatever the name of the error that it throws.

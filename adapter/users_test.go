@@ -46,9 +46,7 @@ func whoami(t *testing.T, r *Router, from session.Client) string {
 // choosing plays a person who logs in with the account. The login comes back in the browser session of by.
 func choosing(t *testing.T, r *Router, account, by string) func(context.Context, json.RawMessage) (string, error) {
 	return func(_ context.Context, params json.RawMessage) (string, error) {
-		if !strings.Contains(string(params), "for you alone") {
-			t.Errorf("asked %s", params)
-		}
+		expect.Contains(t, string(params), "for you alone", "asked %s", params)
 		go func() {
 			back, err := fakeissuer.Redirected(t.Context(), fakeissuer.As(account, scope.Text(params, "url")))
 			if err != nil {
@@ -57,9 +55,8 @@ func choosing(t *testing.T, r *Router, account, by string) func(context.Context,
 			}
 			at, _ := url.Parse(back)
 			for _, other := range []string{"someone else", by} { // only the browser of the principal completes it
-				if _, err := r.Logins().Callback(t.Context(), other, at.RawQuery); (err == nil) != (other == by) {
-					t.Errorf("in the browser of %s: %v", other, err)
-				}
+				_, err := r.Logins().Callback(t.Context(), other, at.RawQuery)
+				expect.Equal(t, err == nil, other == by, "in the browser of %s: %v", other, err)
 			}
 		}()
 		return "accept", nil

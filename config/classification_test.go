@@ -35,9 +35,7 @@ func TestClassification(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := loadText(t, `{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": `+tt.text+`}}`)
-			if len(c.Problems) > 0 {
-				t.Errorf("problems: %v", c.Problems)
-			}
+			expect.List(t, c.Problems, nil, "problems")
 			expect.Deep(t, c.Router.Classification, &tt.want)
 		})
 	}

@@ -110,9 +110,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 	if !clusterName().MatchString(c.Name) || c.Node != "" && !clusterName().MatchString(c.Node) {
 		t.Errorf("the names %q and %q", c.Name, c.Node)
 	}
-	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		t.Errorf("TLS with %+v", c.TLS)
-	}
+	expect.Equal(t, c.TLS.Cert == "", c.TLS.Key == "", "TLS with %+v", c.TLS)
 	for _, file := range []string{c.Creds, c.TLS.CA, c.TLS.Cert, c.TLS.Key} {
 		if file != "" && !filepath.IsAbs(file) {
 			t.Errorf("the file %q", file)

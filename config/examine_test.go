@@ -33,9 +33,7 @@ func TestExamine(t *testing.T) {
 		write(t, path, `{"metarouter": {`+tt.router+`}}`)
 		text, err := LoadText(path)
 		expect.OK(t, err)
-		if said := text.Examine().Problems; len(said) > 0 {
-			t.Errorf("%s: not trusted, and it says %v", tt.router, said)
-		}
+		expect.List(t, text.Examine().Problems, nil, "%s: not trusted", tt.router)
 		c, err := text.Expand()
 		expect.OK(t, err)
 		examined := c.Examine()
@@ -43,9 +41,7 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%s: the second time it says something else", tt.router)
 		}
 		if tt.says == "" {
-			if len(examined.Problems) > 0 {
-				t.Errorf("%s: %v", tt.router, examined.Problems)
-			}
+			expect.List(t, examined.Problems, nil, "%s", tt.router)
 			continue
 		}
 		if len(examined.Problems) != 1 || examined.Problems[0].Severity != tt.severity || !strings.Contains(examined.Problems[0].Message, tt.says) ||
@@ -71,7 +67,5 @@ func TestVariablesOfEnvFile(t *testing.T) {
 		t.Errorf("problems %v", c.Problems)
 	}
 	c = loadText(t, `{"mcpServers": {"a": {"command": "x", "envFile": "${FROM_FILE}"}}}`)
-	if len(c.Problems) != 1 {
-		t.Errorf("problems %v", c.Problems)
-	}
+	expect.Equal(t, len(c.Problems), 1, "problems %v", c.Problems)
 }

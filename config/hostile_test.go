@@ -41,9 +41,7 @@ func TestManyProblems(t *testing.T) {
 	if err != nil || len(c.Problems) != maxProblems+1 {
 		t.Fatalf("%d problems, %v", len(c.Problems), err)
 	}
-	if got, want := c.Problems[maxProblems].Error(), "/p/.mcp.json: and 150 more problems; correct the others first"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	expect.Equal(t, c.Problems[maxProblems].Error(), "/p/.mcp.json: and 150 more problems; correct the others first")
 	if got := c.Servers[249].Misconfigured; got == "" {
 		t.Error("a server whose problem is not listed counts as right")
 	}

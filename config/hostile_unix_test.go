@@ -24,9 +24,8 @@ func TestIrregularFiles(t *testing.T) {
 	expect.OK(t, os.Truncate(large, 1<<40))
 	for path, want := range map[string]string{fifo: "not a regular file", device: "not a regular file", large: "larger than 4 MiB"} {
 		for _, load := range []func(...string) (Config, error){Load, LoadText} {
-			if _, err := inTime(t, func() (Config, error) { return load(path) }); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", path, err)
-			}
+			_, err := inTime(t, func() (Config, error) { return load(path) })
+			expect.Error(t, err, want, "%s", path)
 		}
 		file := filepath.Join(dir, ".mcp.json")
 		write(t, file, fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", "envFile": %q}}}`, path))
@@ -47,9 +46,7 @@ func TestTrustNeedsAnOwnFolder(t *testing.T) {
 	for _, path := range []string{data, filepath.Join(data, "trust.json")} {
 		info, err := os.Stat(path)
 		expect.OK(t, err)
-		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s was made with mode %v", path, info.Mode())
-		}
+		expect.Equal(t, info.Mode().Perm()&0o077, 0, "%s was made with mode %v", path, info.Mode())
 		expect.OK(t, os.Chmod(path, info.Mode().Perm()|0o020))
 		expect.Error(t, c.Text.Trusted(data), "chmod go-w '"+path+"'", "others can write to %s", path)
 		if err := c.Text.Trust(data); err == nil {

@@ -197,9 +197,7 @@ func TestPublicURLNeedsProof(t *testing.T) {
 		`"publicUrl": "https://r.example", "tokens": ["0123456789abcdef"]`: false,
 	} {
 		said := saidOf(loadText(t, `{"metarouter": {"http": {`+text+`}}}`).Examine())
-		if strings.Contains(said, `error: clients of other machines come by this "publicUrl"`) != wrong {
-			t.Errorf("%s: %q", text, said)
-		}
+		expect.Equal(t, strings.Contains(said, `error: clients of other machines come by this "publicUrl"`), wrong, "%s: %q", text, said)
 	}
 	t.Setenv("METAROUTER_TOKEN", "0123456789abcdef")
 	t.Cleanup(func() { // the package keeps the token once it was read

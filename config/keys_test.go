@@ -76,9 +76,7 @@ func TestHarmlessKeys(t *testing.T) {
 	} {
 		c := loadText(t, text)
 		for _, s := range c.Servers {
-			if strings.Contains(s.Misconfigured, "the key") {
-				t.Errorf("%s: %s", text, s.Misconfigured)
-			}
+			expect.Equal(t, strings.Contains(s.Misconfigured, "the key"), false, "%s: %s", text, s.Misconfigured)
 		}
 	}
 }

@@ -97,9 +97,7 @@ func tryText(text string) (Config, error) {
 func only(t *testing.T, text string) Server {
 	t.Helper()
 	c := loadText(t, text)
-	if len(c.Problems) > 0 {
-		t.Errorf("problems: %v", c.Problems)
-	}
+	expect.List(t, c.Problems, nil, "problems")
 	if len(c.Servers) != 1 {
 		t.Fatalf("got %d servers, want 1", len(c.Servers))
 	}
@@ -243,9 +241,7 @@ func TestRouter(t *testing.T) {
 	want.Gateway.Name, want.Gateway.Prefix = "dwo", "gw."
 	want.Scripts.Timeout, want.Scripts.CPU, want.Scripts.Memory, want.Scripts.Calls, want.Scripts.Concurrent = 2*time.Minute, 10*time.Second, 1<<30, 7, 8
 	expect.Deep(t, c.Router, want)
-	if len(c.Problems) > 0 {
-		t.Errorf("problems: %v", c.Problems)
-	}
+	expect.List(t, c.Problems, nil, "problems")
 	if c := loadText(t, "{}"); !reflect.DeepEqual(c.Router, defaultRouter()) || len(c.Problems) > 0 {
 		t.Errorf("empty file: got %+v", c)
 	}
@@ -362,9 +358,7 @@ func TestProblems(t *testing.T) {
 			c, p := marked(t, tt.text, tt.says)
 			expect.Equal(t, p.Server, tt.server, "server")
 			for _, s := range c.Servers {
-				if fine := s.Name == "good" || tt.harmless; fine != (s.Misconfigured == "") {
-					t.Errorf("server %q is misconfigured: %q", s.Name, s.Misconfigured)
-				}
+				expect.Equal(t, s.Name == "good" || tt.harmless, s.Misconfigured == "", "server %q is misconfigured: %q", s.Name, s.Misconfigured)
 			}
 		})
 	}
@@ -415,9 +409,7 @@ func TestLoadErrors(t *testing.T) {
 			if p.File != testFile || p.Line != tt.line || p.Column != tt.col || !strings.Contains(p.Message, tt.says) {
 				t.Errorf("got %v, want %d:%d and %q", p, tt.line, tt.col, tt.says)
 			}
-			if strings.Contains(err.Error(), "secret") {
-				t.Errorf("%v tells a secret", err)
-			}
+			expect.Equal(t, strings.Contains(err.Error(), "secret"), false, "%v tells a secret", err)
 		})
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
@@ -601,11 +593,7 @@ func TestAccessLog(t *testing.T) {
 	} {
 		c := anyText(t, fmt.Sprintf(`{"metarouter": {"accessLog": %s}}`, tt.said))
 		expect.Equal(t, c.Router.AccessLog, tt.want, "%s", tt.said)
-		said := ""
-		for _, p := range c.Problems {
-			said += p.Message
-		}
-		if (said == "") != (tt.says == "") || !strings.Contains(said, tt.says) {
+		if said := saidOf(c); (said == "") != (tt.says == "") || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: says %q, want %q", tt.said, said, tt.says)
 		}
 	}

@@ -39,9 +39,7 @@ func TestProfiles(t *testing.T) {
 		"list": {AskFor: []string{"pay*", "create_*"}, Pinned: []string{}},
 	}
 	expect.Deep(t, c.Router.Profiles, want)
-	if len(c.Problems) > 0 {
-		t.Errorf("problems: %v", c.Problems)
-	}
+	expect.List(t, c.Problems, nil, "problems")
 	if !c.Servers[0].TrustHints || c.Servers[1].TrustHints {
 		t.Errorf("trustHints of the servers: %t, %t", c.Servers[0].TrustHints, c.Servers[1].TrustHints)
 	}
@@ -142,9 +140,7 @@ func TestProfilesFailClosed(t *testing.T) {
 	// Of many unknown keys, the last ones are not compared with the known ones. They count all the same.
 	strange := repeat(maxStrange, func(i int) string { return fmt.Sprintf(`"strange%d": 1,`, i) })
 	c := loadText(t, `{"metarouter": {`+strange+`"profiles": {"p": {"dney": ["x"]}}}}`)
-	if !reflect.DeepEqual(c.Router.Profiles["p"], noProfile()) {
-		t.Errorf("after many unknown keys: %+v", c.Router.Profiles)
-	}
+	expect.Deep(t, c.Router.Profiles["p"], noProfile(), "after many unknown keys: %+v", c.Router.Profiles)
 }
 
 // TestProfileWarnings has values that are probably not intended: the profile is used as it is.

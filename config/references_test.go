@@ -3,7 +3,6 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -61,18 +60,14 @@ func TestReferences(t *testing.T) {
 		return all
 	}
 	gh, key := "run: metarouter secret set GH", "run: metarouter secret set input-key"
-	if got, want := missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}; !reflect.DeepEqual(got, want) {
-		t.Errorf("missing %q, want %q", got, want)
-	}
+	expect.Deep(t, missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}, "missing")
 	own, err := vault.Own()
 	expect.OK(t, err)
 	for _, name := range []string{"GH", "input-key"} {
 		_, err := own.Set(t.Context(), name, "value")
 		expect.OK(t, err)
 	}
-	if got := missing(); len(got) > 0 {
-		t.Errorf("still missing: %q", got)
-	}
+	expect.List(t, missing(), nil, "still missing")
 }
 
 // Wrong references are mistakes with a correction, and nothing is looked at in a text that
@@ -97,9 +92,8 @@ func TestWrongReferences(t *testing.T) {
 			t.Errorf("%s: as text: %+v, %v", entry, c.Servers[0].References, err)
 		}
 	}
-	if _, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "${keyring:A}"}}}`)); err == nil || !strings.Contains(err.Error(), `works only in "env"`) {
-		t.Errorf("a public URL: %v", err)
-	}
+	_, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"publicUrl": "${keyring:A}"}}}`))
+	expect.Error(t, err, `works only in "env"`, "a public URL")
 }
 
 // A secret that is written out is warned of, with the command that moves it, and its value is in no message.

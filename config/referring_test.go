@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // secretsOf returns the values of references by their bodies; others have none.
@@ -76,14 +78,10 @@ func TestReferringTogether(t *testing.T) {
 	c := loadText(t, text)
 	says := saidOf(c)
 	for _, want := range []string{"it is here twice", `there is no profile "gone"`, `in "clientSecret" and "privateKey" of "oauth", and in "tokens" of "http"`} {
-		if !strings.Contains(says, want) {
-			t.Errorf("it says %q, not %q", says, want)
-		}
+		expect.Contains(t, says, want)
 	}
 	for _, s := range c.Servers {
-		if len(s.References) != 1 {
-			t.Errorf("%s has the references %v", s.Name, s.References)
-		}
+		expect.Equal(t, len(s.References), 1, "%s has the references %v", s.Name, s.References)
 	}
 	resolved := c.WithSecrets(secretsOf(map[string]string{"CI": "sk-secret", "AGAIN": "sk-secret", "OPS": "sk-ops", "LINES": "sk\nops"}))
 	var hashes, issuers []string
@@ -98,13 +96,9 @@ func TestReferringTogether(t *testing.T) {
 	}
 	said := saidOf(resolved)
 	for _, want := range []string{"this issuer lets no client in: the secret of https://b.example can't be read", "https://d.example can't be read: its value must be one line", `"again" can't be read: its value is another token's, too`} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it says %q, not %q", said, want)
-		}
+		expect.Contains(t, said, want)
 	}
-	if strings.Contains(said, "sk-") {
-		t.Errorf("it says %q", said)
-	}
+	expect.Equal(t, strings.Contains(said, "sk-"), false, "it says %q", said)
 	if shown := fmt.Sprintf("%+v", c.Router.HTTP); strings.Contains(shown, "sk-secret") {
 		t.Errorf("the configuration before has a value: %s", shown)
 	}

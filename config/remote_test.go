@@ -54,9 +54,7 @@ func TestOAuthKeys(t *testing.T) {
 			"authServerMetadataUrl": "", "resource": "", "algorithm": "", "scopes": [], "grant": null}},
 		"others": {"url": "https://a.example/mcp", "oauth": {"scope": "a b", "redirectUri": "http://127.0.0.1:9/cb", "enabled": true, "authorizationUrl": "https://i.example/a", "tokenUrl": "https://i.example/t"}},
 		"kiro": {"url": "https://a.example/mcp", "oauth": {"redirectUri": "127.0.0.1:9"}}}}`)
-	if len(c.Problems) > 0 {
-		t.Errorf("problems: %v", c.Problems)
-	}
+	expect.List(t, c.Problems, nil, "problems")
 	want := map[string]OAuth{
 		"all": {ClientID: "c", ClientSecret: "${keyring:SECRET}", KeyID: "k", Algorithm: "ES256", CallbackURL: "http://localhost:7/in", CallbackPort: 7,
 			ClientMetadataURL: "https://me.example/client.json", Resource: "api://x", Grant: "device_code"},
@@ -135,9 +133,7 @@ func TestOAuthMistakes(t *testing.T) {
 		if all := strings.Join(said, "\n"); !strings.HasPrefix(all, want) || want == "" && all != "" {
 			t.Errorf("%s: %q, want %q", text, all, want)
 		}
-		if wrong := strings.HasPrefix(want, "error"); wrong != (c.Servers[0].Misconfigured != "") {
-			t.Errorf("%s: misconfigured %q", text, c.Servers[0].Misconfigured)
-		}
+		expect.Equal(t, strings.HasPrefix(want, "error"), c.Servers[0].Misconfigured != "", "%s: misconfigured %q", text, c.Servers[0].Misconfigured)
 	}
 }
 
@@ -156,9 +152,7 @@ func TestPublicURL(t *testing.T) {
 		if len(c.Problems) > 0 {
 			got = "!"
 		}
-		if got != want {
-			t.Errorf("%q gives %q, %v", text, got, c.Problems)
-		}
+		expect.Equal(t, got, want, "%q: %v", text, c.Problems)
 	}
 	if keys := RestartKeys(Router{}, Router{HTTP: HTTP{PublicURL: "https://x"}}); keys != nil {
 		t.Errorf("an edit waits for a start: %v", keys)

@@ -31,9 +31,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	expect.OK(t, compiler.AddResource(schemaURL, doc))
 	compiled, err := compiler.Compile(schemaURL)
 	expect.OK(t, err)
-	if doc.(map[string]any)["$id"] != schemaURL {
-		t.Errorf("its $id is not %s", schemaURL)
-	}
+	expect.Equal[any](t, doc.(map[string]any)["$id"], schemaURL, "its $id")
 	return compiled
 }
 
@@ -77,9 +75,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			whole = append(whole, line)
 		}
 		check(name+" without comment marks", []byte(strings.Join(whole, "")))
-		if !strings.Contains(string(text), `"$schema": "`+schemaURL+`"`) {
-			t.Errorf("%s does not name its schema", name)
-		}
+		expect.Contains(t, string(text), `"$schema": "`+schemaURL+`"`, "%s does not name its schema", name)
 	}
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
 	expect.OK(t, err)

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // hashOfSecret is the SHA-256 of sk-secret, the value of TOKEN in the tests.
@@ -40,13 +42,8 @@ func TestTokens(t *testing.T) {
 		{`{"token": "${TOKEN}", "profile": "Work"}`, Token{}, `"profile" must be the name of a profile`},
 	} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.token+`]}, "profiles": {"work": {}}}}`)
-		if got := c.Router.HTTP.Tokens; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
-			t.Errorf("%s: got %+v, want %+v", tt.token, got, tt.want)
-		}
-		said := ""
-		for _, p := range c.Problems {
-			said += p.Message
-		}
+		expect.Deep(t, c.Router.HTTP.Tokens, []Token{tt.want}, "%s", tt.token)
+		said := saidOf(c)
 		if tt.says == "" && strings.Contains(said, "token") || !strings.Contains(said, tt.says) || strings.Contains(said, "sk-secret") {
 			t.Errorf("%s: it says %q, want %q", tt.token, said, tt.says)
 		}
@@ -114,14 +111,8 @@ func TestTLSFiles(t *testing.T) {
 		`"tlsCert": 1, "tlsKey": 2`:              "must be a string",
 	} {
 		c := anyText(t, "{\"metarouter\": {\n\"http\": {"+said+"}}}")
-		if len(c.Problems) > 0 && c.Problems[0].Line != 2 {
-			t.Errorf("%s: said of line %d", said, c.Problems[0].Line)
-		}
-		if len(c.Problems) == 0 || !strings.Contains(c.Problems[0].Message, want) {
-			t.Errorf("%s: %v", said, c.Problems)
-		}
-		if !isRefused(c) {
-			t.Errorf("%s: it is used", said)
+		if !isRefused(c) || len(c.Problems) == 0 || c.Problems[0].Line != 2 || !strings.Contains(c.Problems[0].Message, want) {
+			t.Errorf("%s: it is refused: %v, %v", said, isRefused(c), c.Problems)
 		}
 	}
 }

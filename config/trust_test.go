@@ -161,9 +161,7 @@ func TestUntrusted(t *testing.T) {
 		return u
 	}
 	u := untrusted(`{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`)
-	if want := file + " is not trusted: it was found in this folder, and what it says runs commands"; u.Error() != want {
-		t.Errorf("got %s", u)
-	}
+	expect.Equal(t, u.Error(), file+" is not trusted: it was found in this folder, and what it says runs commands")
 	expect.OK(t, u.Text.Trust(data))
 	for text, want := range map[string]string{
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "the value"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`:                             "edited: a",
@@ -179,9 +177,7 @@ func TestUntrusted(t *testing.T) {
 		if want != "" {
 			how = " (" + want + ")"
 		}
-		if got, want := untrusted(text).Error(), file+" is not trusted: it was edited since you approved it"+how; got != want {
-			t.Errorf("%.80s:\ngot  %s\nwant %s", text, got, want)
-		}
+		expect.Equal(t, untrusted(text).Error(), file+" is not trusted: it was edited since you approved it"+how, "%.80s", text)
 	}
 
 	// The approval of a file with very long names is bounded. The approval counts all the same.

@@ -76,9 +76,7 @@ func TestNormalizeDialects(t *testing.T) {
 			got, err := Normalize("s", json.RawMessage(raw), nil)
 			expect.OK(t, err)
 			schema := wire.Member(got.Definition, member)
-			if a := string(wire.Member(wire.Member(schema, "properties"), "a")); a != tc.shown {
-				t.Errorf("%s, %s: shown\n%s, want\n%s", tc.name, member, a, tc.shown)
-			}
+			expect.Equal(t, string(wire.Member(wire.Member(schema, "properties"), "a")), tc.shown, "%s, %s: shown", tc.name, member)
 			_, err = validation.Compile(schema)
 			expect.OK(t, err, "%s: %s", tc.name, schema)
 			notes := strings.Join(got.Repairs, "\n")

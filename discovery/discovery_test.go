@@ -88,9 +88,7 @@ func TestListPages(t *testing.T) {
 		if got := strings.Join(names(l), " "); got != want || len(l.Dropped) > 0 {
 			t.Errorf("%s: tools %s, want %s; left out: %v", revision, got, want, l.Dropped)
 		}
-		if len(s.asked) != len(strings.Fields(want)) {
-			t.Errorf("%s: asked %q", revision, s.asked)
-		}
+		expect.Equal(t, len(s.asked), len(strings.Fields(want)), "%s: asked %q", revision, s.asked)
 	}
 }
 
@@ -217,9 +215,7 @@ func TestListOneBadToolHarmsNoOther(t *testing.T) {
 		one(named("a"), `{"name":7}`, `null`, named("b"), `{"name":"a","title":"again"}`, `{"name":"c"}`))
 	expect.OK(t, err)
 	expect.List(t, names(l), []string{"a", "b", "c"}, "tools")
-	if l.Tools[0].Title != "" {
-		t.Error("kept the second of two tools with one name")
-	}
+	expect.Equal(t, l.Tools[0].Title, "", "kept the second of two tools with one name")
 	want := []string{"#2: it has no name", "#3: it is not an object", "a: duplicate name"}
 	if len(l.Dropped) != len(want) {
 		t.Fatalf("dropped %v", l.Dropped)
@@ -252,9 +248,7 @@ func TestRules(t *testing.T) {
 			l, _, err := list(t, test.rules, tools)
 			expect.OK(t, err)
 			expect.List(t, names(l), test.want, "tools")
-			if len(l.Dropped) != test.dropped {
-				t.Errorf("dropped %v", l.Dropped)
-			}
+			expect.Equal(t, len(l.Dropped), test.dropped, "dropped %v", l.Dropped)
 		})
 	}
 	// What keeps a tool out can be told: the pattern, or that none lets it in.

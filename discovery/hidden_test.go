@@ -27,9 +27,7 @@ func TestNormalizeRevealsText(t *testing.T) {
 		tool, err := Normalize("s", json.RawMessage(in), nil)
 		expect.OK(t, err)
 		want = strings.Replace(want, `é \u00e9`, "é é", 1) // a string that changes is written again
-		if string(tool.Definition) != want {
-			t.Errorf("%s\nbecomes\n%s\nwant\n%s", in, tool.Definition, want)
-		}
+		expect.Equal(t, string(tool.Definition), want, "%s\nbecomes\n%s", in, tool.Definition)
 		if plain.Visible(string(tool.Definition)) != string(tool.Definition) || len(tool.Repairs) != 5 {
 			t.Errorf("repairs %q", tool.Repairs)
 		}

@@ -59,9 +59,7 @@ func TestMutations(t *testing.T) {
 			}
 			faults, err := shape.Validate(t.Context(), kind, json.RawMessage(got))
 			expect.OK(t, err)
-			if len(faults) > 0 {
-				t.Errorf("%s %s became %s: %s", kind, raw, got, faults)
-			}
+			expect.List(t, faults, nil, "%s %s became %s", kind, raw, got)
 			for _, word := range []string{"word1", "word2"} {
 				if strings.Contains(string(raw), word) && !strings.Contains(got, word) {
 					t.Errorf("%s %s became %s: it has no %s", kind, raw, got, word)

@@ -25,9 +25,7 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 	got, err := Normalize("srv", json.RawMessage("\n"+raw+" "), nil)
 	expect.OK(t, err)
 	expect.Equal(t, string(got.Definition), raw, "definition is now")
-	if len(got.Repairs) > 0 {
-		t.Errorf("repairs %q", got.Repairs)
-	}
+	expect.List(t, got.Repairs, nil, "repairs")
 	if got.ID != "srv:name" || got.Name != "name" || got.Original != "" || got.Title != "T" || got.Description != "Dé 😀" {
 		t.Errorf("tool %+v", got)
 	}
@@ -46,9 +44,7 @@ func TestNormalizeSharesSchema(t *testing.T) {
 	if at := bytes.Index(got.Definition, schema); at < 0 || &got.Definition[at] != &schema[0] {
 		t.Error("the schema is a copy")
 	}
-	if cap(schema) != len(schema) {
-		t.Errorf("there is room for %d bytes after the schema", cap(schema)-len(schema))
-	}
+	expect.Equal(t, cap(schema), len(schema), "there is room for %d bytes after the schema", cap(schema)-len(schema))
 }
 
 func TestNormalizeRepairs(t *testing.T) {
@@ -202,9 +198,8 @@ func TestNormalizeDrops(t *testing.T) {
 		"huge":             {tool(`"description":"` + strings.Repeat("a", maxBytes) + `"`), "bytes"},
 	}
 	for name, test := range tests {
-		if _, err := Normalize("srv", json.RawMessage(test.raw), nil); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %q", name, err, test.want)
-		}
+		_, err := Normalize("srv", json.RawMessage(test.raw), nil)
+		expect.Error(t, err, test.want, "%s", name)
 	}
 	brackets := tool(`"description":"` + strings.Repeat(`[\"`, 300) + `"`)
 	_, err := Normalize("srv", json.RawMessage(brackets), nil)
@@ -296,9 +291,7 @@ func FuzzNormalize(f *testing.F) {
 		if d.Name == nil || *d.Name != got.Name || got.Name == "" {
 			t.Errorf("name of %s is not %q", got.Definition, got.Name)
 		}
-		if string(d.InputSchema["type"]) != `"object"` {
-			t.Errorf("inputSchema of %s", got.Definition)
-		}
+		expect.Equal(t, string(d.InputSchema["type"]), `"object"`, "inputSchema of %s", got.Definition)
 		flat := got.Definition
 		if got.Flat != nil {
 			flat = got.Flat

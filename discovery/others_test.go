@@ -80,13 +80,9 @@ func TestListOthers(t *testing.T) {
 				dropped = append(dropped, d.Kind+" "+d.Name)
 			}
 			expect.Equal(t, strings.Join(dropped, ", "), test.dropped, "dropped")
-			if seen.Len() != test.warns {
-				t.Errorf("%d warnings: %v", seen.Len(), seen.All())
-			}
+			expect.Equal(t, seen.Len(), test.warns, "… warnings: %v", seen.All())
 			expect.Equal(t, string(l.Capabilities), test.capabilities, "capabilities")
-			if want := strings.Contains(test.capabilities, "extensions"); want != (string(l.Extensions) == `{"x/y": {}}`) {
-				t.Errorf("extensions %s", l.Extensions)
-			}
+			expect.Equal(t, strings.Contains(test.capabilities, "extensions"), string(l.Extensions) == `{"x/y": {}}`, "extensions %s", l.Extensions)
 		})
 	}
 }

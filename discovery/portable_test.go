@@ -43,9 +43,7 @@ func TestNormalizeForModels(t *testing.T) {
 		if a(got.InputSchema) != tc.shown || a(got.ServerSchema) != tc.checked || a(wire.Member(got.Definition, "inputSchema")) != tc.shown {
 			t.Errorf("%s: shown\n%s, checked\n%s", tc.name, got.InputSchema, got.ServerSchema)
 		}
-		if changed := tc.shown != tc.schema; changed != (len(got.Repairs) > 0 && strings.HasPrefix(got.Repairs[0], "inputSchema.a")) {
-			t.Errorf("%s: %q", tc.name, got.Repairs)
-		}
+		expect.Equal(t, tc.shown != tc.schema, len(got.Repairs) > 0 && strings.HasPrefix(got.Repairs[0], "inputSchema.a"), "%s: %q", tc.name, got.Repairs)
 		_, err = validation.Compile(got.InputSchema)
 		expect.OK(t, err, "%s", tc.name)
 	}

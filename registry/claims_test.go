@@ -60,9 +60,7 @@ func TestClaims(t *testing.T) {
 		version := r.Snapshot().Version
 		r.Configure([]string{"late", "first", "a-new"}, nil)
 		check("another order", "x=first y=a-new")
-		if r.Snapshot().Version != version {
-			t.Error("nothing has changed, but the snapshot has")
-		}
+		expect.Equal(t, r.Snapshot().Version, version, "nothing has changed, but the snapshot has")
 		r.Configure([]string{"late", "a-new"}, nil)
 		check("removed", "x=late y=a-new")
 	})

@@ -100,9 +100,7 @@ func TestFilteredAgain(t *testing.T) {
 	offer(t, r, "a", changed)
 	after := r.Snapshot().Filtered(hide, before)
 	want(t, "tools", ids(after.Tools()), "a:new", "a:z")
-	if after.Version != before.Version+1 {
-		t.Errorf("version %d after %d", after.Version, before.Version)
-	}
+	expect.Equal(t, after.Version, before.Version+1, "version … after %d", before.Version)
 }
 
 // What the filter leaves as it is is shared.

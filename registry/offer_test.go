@@ -118,9 +118,7 @@ func TestReplaceComparesAll(t *testing.T) {
 				return
 			}
 			after := r.Snapshot()
-			if after.Tools()[0] != before.Tools()[0] {
-				t.Error("the tool has lost its identity")
-			}
+			expect.Equal(t, after.Tools()[0], before.Tools()[0], "the tool has lost its identity")
 			if name != "resource" && after.Resources()[0] != before.Resources()[0] {
 				t.Error("the resource has lost its identity")
 			}

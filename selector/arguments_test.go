@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Given arguments leave out tools that lack one, and raise those that need no others.
@@ -14,19 +15,16 @@ func TestGivenArguments(t *testing.T) {
 	object := func(properties, rest string) json.RawMessage {
 		return json.RawMessage(`{"type":"object","properties":{` + properties + `}` + rest + `}`)
 	}
-	if _, err := r.Replace("notes", registry.Offer{Tools: []registry.NormalizedTool{
+	_, err := r.Replace("notes", registry.Offer{Tools: []registry.NormalizedTool{
 		{ID: "notes:add_observations", Server: "notes", Name: "add_observations", Description: "Add new observations to existing entities", InputSchema: object(`"observations":{"type":"array"}`, `,"required":["observations"]`)},
 		{ID: "notes:get-sum", Server: "notes", Name: "get-sum", Description: "Returns the sum of two numbers", InputSchema: object(`"a":{"type":"number"},"b":{"type":"number"}`, `,"required":["a","b"]`)},
 		{ID: "notes:add_file", Server: "notes", Name: "add_file", Description: "Add a file", InputSchema: object(`"file_path":{"type":"string"},"mode":{"type":"string"}`, `,"required":["file_path"]`)},
 		{ID: "notes:add_anything", Server: "notes", Name: "add_anything", Description: "Keeps a thing", InputSchema: object(`"thing":{"type":"string"}`, `,"additionalProperties":true`)},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}})
+	expect.OK(t, err)
 	find := func(args string) Ranking {
 		found, err := s.Find(t.Context(), Query{Task: "add it", Arguments: json.RawMessage(args)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return found
 	}
 	first := func(f Ranking) string { return f.Candidates[0].Tool.Name }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The lists of a query have a bound for each caller.
@@ -68,9 +69,7 @@ func TestDeepArguments(t *testing.T) {
 		if levels == 9000 {
 			inner = "[" + strings.Repeat("1,", 4<<20) + `"/a"]`
 		}
-		if got := fmt.Sprint(texts(nested(levels, inner), nil, 0)); got != want {
-			t.Errorf("%d levels: %.100s, want %s", levels, got, want)
-		}
+		expect.Equal(t, fmt.Sprint(texts(nested(levels, inner), nil, 0)), want, "%d levels", levels)
 	}
 	if got := texts([]byte("["+strings.Repeat(`"/a",`, 1<<20)+"1]"), nil, 0); len(got) != maxClues {
 		t.Errorf("%d values", len(got))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The answer says what follows from the confidence that it shows, and nothing else.
@@ -39,9 +40,7 @@ func TestJudge(t *testing.T) {
 	}
 	for next, sure := range map[float64]bool{0.64: true, 0.65: false, 0.8: false} {
 		r := judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: 0.8}, {Confidence: next}}}, Query{}, true, DefaultFindThreshold)
-		if r.Sure != sure {
-			t.Errorf("0.8 and then %v: sure %v", next, r.Sure)
-		}
+		expect.Equal(t, r.Sure, sure, "0.8 and then %v: sure", next)
 	}
 	if r := judge(Ranking{}, Query{}, true, DefaultFindThreshold); r.Sure || !r.Abstained {
 		t.Errorf("without candidates: %+v", r)
@@ -51,9 +50,7 @@ func TestJudge(t *testing.T) {
 // The schema of the configuration names the default that is in use.
 func TestFindThresholdDefault(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "config", "schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var schema struct {
 		Properties struct {
 			Metarouter struct {

@@ -70,16 +70,14 @@ func TestNeverNothing(t *testing.T) {
 // Tools that are added are encoded by the next search, and the vectors of the others are kept.
 func TestNewTools(t *testing.T) {
 	s, r := filled(t, git...)
-	if _, err := s.Find(t.Context(), Query{Task: "commit"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Find(t.Context(), Query{Task: "commit"})
+	expect.OK(t, err)
 	var tools []registry.NormalizedTool
 	for _, line := range browser {
 		tools = append(tools, parseTool(line))
 	}
-	if _, err := r.Replace(tools[0].Server, registry.Offer{Tools: tools}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = r.Replace(tools[0].Server, registry.Offer{Tools: tools})
+	expect.OK(t, err)
 	found, err := s.Find(t.Context(), Query{Task: picture})
 	if err != nil || found.By != byRanking || found.Candidates[0].Tool.Name != "browser_take_screenshot" {
 		t.Errorf("found %v, %v", ids(found.Candidates), err)
@@ -94,9 +92,8 @@ func TestRunEncodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error)
 	go func() { ran <- s.Run(ctx) }()
-	if _, err := s.Find(t.Context(), Query{Task: "commit"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Find(t.Context(), Query{Task: "commit"})
+	expect.OK(t, err)
 	expect.OK(t, s.Encode(t.Context()))
 	cancel()
 	expect.OK(t, <-ran)

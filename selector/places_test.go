@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A fleet is how calls to servers are made, by name. It has no sessions.
@@ -40,9 +41,8 @@ func equals(t testing.TB, f fleet, servers ...string) *Selector {
 		for i := range tools {
 			tools[i].Server, tools[i].ID = server, registry.ID(server, tools[i].Name)
 		}
-		if _, err := r.Replace(server, registry.Offer{Tools: tools}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, registry.Offer{Tools: tools})
+		expect.OK(t, err)
 	}
 	for _, server := range servers {
 		offer(server,
@@ -131,13 +131,9 @@ func TestPlanNamesPlace(t *testing.T) {
 func TestFindEqualTools(t *testing.T) {
 	q := Query{Task: "read the text file notes.txt"}
 	one, err := equals(t, nil, "a").Find(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	many, err := equals(t, nil, "a", "b", "c", "d", "e").Find(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	names := func(r Ranking) (all []string) {
 		for _, c := range r.Candidates {
 			all = append(all, c.Tool.Name)

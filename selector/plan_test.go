@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestPlan(t *testing.T) {
@@ -46,9 +48,7 @@ func TestExplain(t *testing.T) {
 	s := picker(t, append(git, browser...)...)
 	const task = "take pictures of the pages with frobnicators"
 	r, err := s.Find(t.Context(), Query{Task: task})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	all, err := s.Explain(t.Context(), task, r.Candidates)
 	if err != nil || len(all) != len(r.Candidates) {
 		t.Fatalf("%d explanations, error %v", len(all), err)

@@ -3,11 +3,11 @@ package selector
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestHarmless(t *testing.T) {
@@ -52,9 +52,7 @@ func TestBelowThreshold(t *testing.T) {
 	}{
 		{0.5, 0.5, ""}, {0.4999, 0.5, "the confidence 0.49 is below 0.50"}, {0, 0, ""},
 	} {
-		if got := belowThreshold(test.confidence, test.threshold); got != test.want {
-			t.Errorf("belowThreshold(%v, %v) = %q, want %q", test.confidence, test.threshold, got, test.want)
-		}
+		expect.Equal(t, belowThreshold(test.confidence, test.threshold), test.want, "belowThreshold(%v, %v)", test.confidence, test.threshold)
 	}
 }
 
@@ -66,9 +64,7 @@ func TestMissing(t *testing.T) {
 		`{"b":null}`:      {"a"},
 		`{"a":1,"b":"x"}`: nil,
 	} {
-		if got := Missing(tool, json.RawMessage(args)); !slices.Equal(got, want) {
-			t.Errorf("Missing(%s) = %v, want %v", args, got, want)
-		}
+		expect.List(t, Missing(tool, json.RawMessage(args)), want, "Missing(%s)", args)
 	}
 }
 

@@ -113,9 +113,7 @@ func TestSelect(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := picker(t, test.catalog...).Select(t.Context(), test.query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			id := ""
 			if got.Sure {
 				id = got.Tool.ID
@@ -190,9 +188,8 @@ func library(t *testing.T) *Selector {
 		o.Resources = append(o.Resources, registry.Resource{ID: "lib:" + r[0], Server: "lib", URI: r[0], Name: r[0], Description: r[1]})
 	}
 	o.Templates = []registry.Template{{ID: "lib:weather://{city}", Server: "lib", URI: "weather://{city}", Name: "weather", Description: "Weather of a city"}}
-	if _, err := r.Replace("lib", o); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Replace("lib", o)
+	expect.OK(t, err)
 	return s
 }
 
@@ -222,9 +219,7 @@ func TestFindKinds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := s.Find(t.Context(), test.query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			first := ""
 			if r.Sure {
 				item := r.Candidates[0].Item()
@@ -244,9 +239,7 @@ func TestFindMergesKinds(t *testing.T) {
 	s := library(t)
 	q := Query{Task: "review commit of a branch", Limit: 4}
 	tools, err := s.Find(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	q.Kinds = []string{"resource", "tool", "prompt"}
 	r, err := s.Find(t.Context(), q)
 	if err != nil || len(r.Candidates) != 4 || r.Abstained {
@@ -283,9 +276,8 @@ func TestFindLongTask(t *testing.T) {
 		t.Errorf("%+v, error %v", r, err)
 	}
 	// Cut in the middle of a rune.
-	if _, err := s.Find(t.Context(), Query{Task: "x" + strings.Repeat("語", text.MaxTask)}); err != nil {
-		t.Error(err)
-	}
+	_, err = s.Find(t.Context(), Query{Task: "x" + strings.Repeat("語", text.MaxTask)})
+	expect.OK(t, err)
 }
 
 func TestRankIsDeterministic(t *testing.T) {
@@ -339,9 +331,7 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, task, capability string, limit int) {
 		q := Query{Task: task, Capabilities: []string{capability, "browser"}, Limit: limit}
 		r, err := s.Find(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		checkCandidates(t, r.Candidates)
 		if limit > 0 && len(r.Candidates) > limit {
 			t.Errorf("%d candidates, limit %d", len(r.Candidates), limit)
@@ -380,9 +370,8 @@ func BenchmarkFind(b *testing.B) {
 			}
 			for i := 0; b.Loop(); i++ {
 				q := Query{Task: fmt.Sprintf("please %s the %s of my %s with option%d", verbs[i%len(verbs)], nouns[i%len(nouns)], nouns[i*7%len(nouns)], i%997)}
-				if _, err := s.Find(b.Context(), q); err != nil {
-					b.Fatal(err)
-				}
+				_, err := s.Find(b.Context(), q)
+				expect.OK(b, err)
 			}
 		})
 	}

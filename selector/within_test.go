@@ -103,9 +103,7 @@ func TestWithinIsRight(t *testing.T) {
 		"take a screenshot": false, "the weather of the next days": false, "list the invoices of a customer": false,
 	} {
 		got, err := s.Select(t.Context(), Query{Task: task, Catalog: catalog})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want, err := only.Select(t.Context(), Query{Task: task})
 		if err != nil || got.Sure != sure || want.Sure != sure || sure && got.Tool.ID != want.Tool.ID {
 			t.Errorf("%q: %v with %.2f, by itself %v with %.2f, %v", task, got.Tool, got.Confidence, want.Tool, want.Confidence, err)
@@ -153,9 +151,7 @@ func TestWithinIsExact(t *testing.T) {
 			for _, task := range tasks {
 				q := Query{Task: task, Limit: 20}
 				want, err := only.Find(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				q.Catalog = catalog
 				got, err := s.Find(t.Context(), q)
 				if err != nil || got.Sure != want.Sure || got.Abstained != want.Abstained || !slices.EqualFunc(got.Candidates, want.Candidates, func(a, b Candidate) bool {
@@ -190,12 +186,11 @@ func scored(r Ranking) string {
 func TestWithinOthers(t *testing.T) {
 	s, r := filled(t)
 	for _, server := range []string{"open", "secret"} {
-		if _, err := r.Replace(server, registry.Offer{
+		_, err := r.Replace(server, registry.Offer{
 			Prompts:   []registry.Prompt{{ID: server + ":review", Server: server, Name: "review", Description: "Review the code"}},
 			Resources: []registry.Resource{{ID: server + ":x:" + server, Server: server, URI: "x:" + server, Name: "code to review"}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
+		expect.OK(t, err)
 	}
 	q := Query{Task: "review the code", Kinds: []string{registry.KindPrompt, registry.KindResource}}
 	found, err := s.Find(t.Context(), q)
@@ -227,9 +222,8 @@ func TestWithinHasFixed(t *testing.T) {
 	for _, server := range []string{"a", "b", "secret"} {
 		one := registry.NormalizedTool{ID: server + ":list_issues", Server: server, Name: "list_issues", Description: "List the issues",
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"owner":{"type":"string"}}}`), Hints: registry.Hints{ReadOnly: new(true), OpenWorld: new(false)}}
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{one}}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{one}})
+		expect.OK(t, err)
 	}
 	s.executor = execute.New(execute.Options{Registry: r, Sessions: fleet{}, Log: zap.NewNop()})
 	catalog := r.Snapshot().Filtered(without{"secret"}, nil)
@@ -256,9 +250,8 @@ func TestWithinCatalogThatIsOld(t *testing.T) {
 	s, r := filled(t, git...)
 	before := r.Snapshot().Filtered(without{}, nil)
 	changed := parseTool("git:git_log Shows the commit logs, and deletes them")
-	if _, err := r.Replace("git", registry.Offer{Tools: []registry.NormalizedTool{changed}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Replace("git", registry.Offer{Tools: []registry.NormalizedTool{changed}})
+	expect.OK(t, err)
 	found, err := s.Find(t.Context(), Query{Task: "show the commit logs", Catalog: before})
 	if err != nil || len(found.Candidates) > 0 {
 		t.Errorf("found %s, %v", shown(found), err)

@@ -105,9 +105,7 @@ func TestSuspendedBytes(t *testing.T) {
 		}
 		for i, state := range states {
 			answer := w.callAt("one", "a__x", `,"inputResponses":{"other":{"x":"`+long+long[:2<<20]+`"}},"requestState":`+state)
-			if busy := strings.Contains(answer, "busy"); busy != (i == 2) {
-				t.Errorf("a long request that goes on with call %d: busy %v", i, busy)
-			}
+			expect.Equal(t, strings.Contains(answer, "busy"), i == 2, "a long request that goes on with call %d: busy", i)
 		}
 		one, _ := s.of("one")
 		expect.Equal(t, one.clients.Suspended(), 2, "calls that are left")
@@ -129,9 +127,7 @@ func TestSuspendedBytesOfFirst(t *testing.T) {
 		for i := range 7 {
 			body := strings.Replace(rpc("tools/call", `"name":"a__x",`+askingMeta), `,"_meta":{`, meta, 1)
 			_, answer := w.text(http.MethodPost, "/mcp/p/one", body, modernHeaders("tools/call", "a__x")...)
-			if busy := strings.Contains(answer, "busy"); busy != (i == 6) {
-				t.Errorf("call %d: busy %v", i, busy)
-			}
+			expect.Equal(t, strings.Contains(answer, "busy"), i == 6, "call %d: busy", i)
 			if i < 6 {
 				answer = w.callAt("one", "a__x", `,"inputResponses":{"`+keyIn(t, answer)+`":{"action":"accept"}},"requestState":`+stateIn.FindStringSubmatch(answer)[1])
 				expect.Contains(t, answer, "input_required", "a short request that goes on with it")
@@ -187,9 +183,7 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 				t.Errorf("%s: %s", profile, answer)
 			}
 			of, _ := s.of(profile)
-			if of.notifier.subscriptions.budget != s.budget {
-				t.Errorf("%s has subscriptions of its own", profile)
-			}
+			expect.Equal(t, of.notifier.subscriptions.budget, s.budget, "%s has subscriptions of its own", profile)
 		}
 		s.budget.Release(budget.Listeners, nil, 0)
 		for range 3 { // one after the other

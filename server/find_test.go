@@ -17,7 +17,7 @@ import (
 func everything(t *testing.T) *fakeRouter {
 	t.Helper()
 	r := newFake()
-	if _, err := r.Replace("lib", registry.Offer{
+	_, err := r.Replace("lib", registry.Offer{
 		Tools: []registry.NormalizedTool{tool("lib", "essay")},
 		Prompts: []registry.Prompt{{
 			ID: "lib:essay", Server: "lib", Name: "essay", Description: "Writes an essay. At length.",
@@ -31,9 +31,8 @@ func everything(t *testing.T) *fakeRouter {
 			ID: "lib:weather://{city}", Server: "lib", URI: "weather://{city}", Name: "weather",
 			Definition: []byte(`{"uriTemplate":"weather://{city}","name":"weather"}`),
 		}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	expect.OK(t, err)
 	snapshot := r.Snapshot()
 	r.ranking.Sure = true
 	r.ranking.Candidates = []selector.Candidate{
@@ -147,8 +146,6 @@ func TestDescribeOtherKinds(t *testing.T) {
 		{ID: "lib:essay", Definition: r.Snapshot().Tools()[0].Definition}, // the id is both a tool's
 		{ID: "lib:essay", Kind: "prompt", Definition: catalog.Renamed(r.Snapshot().Prompts()[0].Definition, "name", s.catalog.View().Prompts.Exposed(r.Snapshot().Prompts()[0]))},
 	}
-	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
+	expect.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 	fails(t, s, "call_tool", `{"tool":"lib:file:///tides"}`, "unknown tool")
 }

@@ -201,8 +201,6 @@ func TestLogInForUnlistedTool(t *testing.T) {
 		if status != 200 || !strings.Contains(answer, `"tool":"z:new"`) {
 			t.Errorf("%d %s", status, answer)
 		}
-		if want := (session.Caller{Principal: tokens("one")[0].Hash, Name: tokens("one")[0].Name, MayLogIn: true, OverHTTP: true}); who != want {
-			t.Errorf("the caller is %+v", who)
-		}
+		expect.Equal(t, who, (session.Caller{Principal: tokens("one")[0].Hash, Name: tokens("one")[0].Name, MayLogIn: true, OverHTTP: true}), "the caller")
 	})
 }

@@ -10,12 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
-	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fuzzed serves requests that need no connection.
@@ -117,32 +114,6 @@ func posted(ctx context.Context, body, accept string) *http.Request {
 		r.Header.Set("Accept", accept)
 	}
 	return r
-}
-
-// The SDK's own client, in both eras.
-func TestSDKClientOverHTTP(t *testing.T) {
-	for _, version := range []string{"", "2025-11-25"} {
-		t.Run(version, func(t *testing.T) {
-			r := newFake(tool("a", "one"))
-			w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("secret")})
-			w.client.Transport = bearing{w.client.Transport}
-			changed := make(chan struct{}, 10)
-			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
-				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
-			})
-			cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: w.client}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			expect.OK(t, err)
-			r.replace("b", tool("b", "two"))
-			<-changed
-			list, err := cs.ListTools(t.Context(), nil)
-			if err != nil || len(list.Tools) != 2 {
-				t.Errorf("list = %+v, %v", list, err)
-			}
-			_, err = cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}})
-			expect.OK(t, err)
-			expect.OK(t, cs.Close())
-		})
-	}
 }
 
 // A bearing transport sends a token.

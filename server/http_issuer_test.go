@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A fakeIssuer is an Authenticator that knows some tokens, and an identity provider.
@@ -173,9 +174,7 @@ func TestIssuersLetIn(t *testing.T) {
 		if got := response.Header.Get("WWW-Authenticate"); response.StatusCode != tt.status || got != tt.challenge {
 			t.Errorf("%s: %d %s\nwant %d %s", tt.name, response.StatusCode, got, tt.status, tt.challenge)
 		}
-		if (tt.status == 503) != (response.Header.Get("Retry-After") != "") {
-			t.Errorf("%s: Retry-After is %q", tt.name, response.Header.Get("Retry-After"))
-		}
+		expect.Equal(t, tt.status == 503, response.Header.Get("Retry-After") != "", "%s: Retry-After is %q", tt.name, response.Header.Get("Retry-After"))
 		if asked := f.asked(); strings.Join(asked, " ") != tt.resource {
 			t.Errorf("%s: the issuer was asked for %q, want %q", tt.name, asked, tt.resource)
 		}
@@ -205,9 +204,7 @@ func TestIssuersAreNeverPublic(t *testing.T) {
 			t.Errorf("%s: health says %s", name, answer)
 		}
 		status, answer := w.text(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, bearer("ann")...)
-		if want := name == "an issuer"; (status == 200) != want {
-			t.Errorf("%s, with a token: %d %s", name, status, answer)
-		}
+		expect.Equal(t, status == 200, name == "an issuer", "%s, with a token: %d %s", name, status, answer)
 	}
 }
 

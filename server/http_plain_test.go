@@ -323,9 +323,7 @@ func FuzzRest(f *testing.F) {
 		var answer struct {
 			Error *struct{ Code *int }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-			t.Fatalf("%v: %q", err, w.Body)
-		}
+		expect.OK(t, json.Unmarshal(w.Body.Bytes(), &answer), "%q", w.Body)
 		if w.Code != http.StatusOK && (answer.Error == nil || answer.Error.Code == nil) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

@@ -252,9 +252,7 @@ func TestAuditOfRequests(t *testing.T) {
 		const of = " (https://id.example.com)"
 		want := []string{"request|ok|ann" + of + "|/mcp", "request|ok|bob" + of + "|/mcp/p/work", "request|refused|cid" + of + "|/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|refused||/mcp", "request|ok|rita" + of + "|/mcp", "request|refused|rita" + of + "|/mcp"}
 		expect.List(t, lines, want)
-		if want := []string{"no rule of profiles matches its user", `it has "expired"`, "no token", "unknown token"}; !slices.Equal(reasons, want) {
-			t.Errorf("%q\nwant %q", reasons, want)
-		}
+		expect.List(t, reasons, []string{"no rule of profiles matches its user", `it has "expired"`, "no token", "unknown token"})
 		time.Sleep(2 * time.Minute)
 		for range 100 {
 			ask("/mcp", "")
@@ -350,8 +348,6 @@ func TestClientCertificates(t *testing.T) {
 		q.TLS = tt.state
 		answer := httptest.NewRecorder()
 		w.handler.ServeHTTP(answer, q)
-		if answer.Code != tt.status {
-			t.Errorf("%s: %d %s", tt.name, answer.Code, answer.Body)
-		}
+		expect.Equal(t, answer.Code, tt.status, "%s: … %s", tt.name, answer.Body)
 	}
 }

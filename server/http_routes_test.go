@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The walk over all routes: what each client is answered, by who it has proved to be. With 401 it
@@ -82,9 +83,7 @@ func TestWalkOfRoutes(t *testing.T) {
 			response.Body.Close()
 			what := tt.method + " " + tt.path + " by " + client
 			challenge := response.Header.Get("WWW-Authenticate")
-			if response.StatusCode != tt.want[i] {
-				t.Errorf("%s: %d %s, want %d", what, response.StatusCode, body, tt.want[i])
-			}
+			expect.Equal(t, response.StatusCode, tt.want[i], "%s: … %s", what, body)
 			if has := strings.Contains(challenge, `resource_metadata="`+publicURL+`/.well-known/oauth-protected-resource/mcp`); has != (response.StatusCode == 401) && response.StatusCode != 403 {
 				t.Errorf("%s: %d with the challenge %s", what, response.StatusCode, challenge)
 			}

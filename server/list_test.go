@@ -380,8 +380,6 @@ func TestWantsFlat(t *testing.T) {
 		"gemini-cli-mcp-client": true, "cursor-vscode": true, "Zed": true, "goose": true, "Cline": true, "opencode": true,
 		"authorized": false, "mongoose": false, "decline": false, "decoder": false, "barcode": false, "mcp-inspector": false, "": false,
 	} {
-		if wantsFlat(name) != want {
-			t.Errorf("%q: %t", name, !want)
-		}
+		expect.Equal(t, wantsFlat(name), want, "%q", name)
 	}
 }

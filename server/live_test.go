@@ -89,13 +89,9 @@ func TestModeIsDecidedByEdits(t *testing.T) {
 	for range 100 {
 		r.replace("many", tool("many", strings.Repeat("x", 5000)))
 	}
-	if s.mode() != exposure.Direct {
-		t.Error("an edit of the pinned tools changed the mode")
-	}
+	expect.Equal(t, s.mode(), exposure.Direct, "an edit of the pinned tools changed the mode")
 	e.edit(func(o *Options) { o.ToolBudget = 2 })
-	if s.mode() != exposure.Search {
-		t.Error("an edit of the budget did not change the mode")
-	}
+	expect.Equal(t, s.mode(), exposure.Search, "an edit of the budget did not change the mode")
 }
 
 // editedHTTP returns options that edit replaces.
@@ -175,9 +171,7 @@ func TestRulesOfSuspendedCalls(t *testing.T) {
 			key := keyIn(t, c.callAsking(2, `,"requestState":`+state, "inputRequests"))
 			e.edit(func(o *Options) { o.Rules = test.rules })
 			got := c.callAsking(3, `,"inputResponses":{"`+key+`":{"roots":[]}},"requestState":`+state, "told")
-			if resumed := strings.Contains(got, "roots"); resumed != test.resumes {
-				t.Errorf("under %q: %s", test.rules, got)
-			}
+			expect.Equal(t, strings.Contains(got, "roots"), test.resumes, "under %q: %s", test.rules, got)
 			if err := <-ended; (err == nil) != test.resumes {
 				t.Errorf("under %q the call ended with %v", test.rules, err)
 			}

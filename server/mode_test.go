@@ -195,22 +195,14 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 func TestModeOfTheFirstServers(t *testing.T) {
 	r := newFake()
 	s := newAlone(r, Options{ToolBudget: 1000})
-	if s.mode() != exposure.Direct {
-		t.Error("without servers")
-	}
+	expect.Equal(t, s.mode(), exposure.Direct, "without servers")
 	r.late = []string{"a", "b"}
 	r.replace("a", costing("a", "tool", 600))
-	if s.mode() != exposure.Direct {
-		t.Error("with one of two servers")
-	}
+	expect.Equal(t, s.mode(), exposure.Direct, "with one of two servers")
 	r.replace("b", costing("b", "tool", 600))
-	if s.mode() != exposure.Search {
-		t.Error("with both servers")
-	}
+	expect.Equal(t, s.mode(), exposure.Search, "with both servers")
 	r.replace("b")
-	if s.mode() != exposure.Search {
-		t.Error("the mode has changed again")
-	}
+	expect.Equal(t, s.mode(), exposure.Search, "the mode has changed again")
 }
 
 // The mode is the same for all clients, with a session or without, and an edit decides it again.
@@ -254,9 +246,7 @@ func TestModeIsTheSameForAllClients(t *testing.T) {
 		lists("new__tool")
 		r.replace("never", costing("never", "tool", 1000)) // late for the new decision, too
 		lists("find_tools")
-		if w.server.mode() != exposure.Search {
-			t.Error("the router says that it is in another mode")
-		}
+		expect.Equal(t, w.server.mode(), exposure.Search, "the router says that it is in another mode")
 	})
 }
 

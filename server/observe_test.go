@@ -126,9 +126,7 @@ func TestResultLimitSaves(t *testing.T) {
 	var told notebook
 	c := initialized(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
-	if want := (4004 - len(r.Content[0].Text)) / content.TokenBytes; told.spared["result"] != want {
-		t.Errorf("told of %v tokens, want %d", told.spared, want)
-	}
+	expect.Equal(t, told.spared["result"], (4004-len(r.Content[0].Text))/content.TokenBytes, "told of %v tokens", told.spared)
 }
 
 // Observers learn of a call of a server that can't be reached and has never said what tools it has, and of one of a tool

@@ -270,9 +270,7 @@ func TestHear(t *testing.T) {
 	hear("notifications/resources/updated", `{"uri":"x:a","n":1}`)
 	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","n":1}}`, "heard")
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
-	if got := r.level.Load(); got != "error" {
-		t.Errorf("servers were told the level %v", got)
-	}
+	expect.Equal(t, r.level.Load(), "error", "servers were told the level")
 	hear("notifications/message", `{"level":"warning","data":1}`)
 	hear("notifications/message", `{"level":"alert","data":2}`)
 	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"alert","data":2}}`, "heard")

@@ -74,9 +74,7 @@ func TestLongResult(t *testing.T) {
 		}
 		shown += piece.Content[0].Text
 	}
-	if shown != whole {
-		t.Error("the pieces are not the whole")
-	}
+	expect.Equal(t, shown, whole, "the pieces are not the whole")
 	read := c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":%q}}`, link.URI))
 	expect.Contains(t, read, fmt.Sprintf(`"text":%s,"uri":%s}]`, wire.Marshal(whole), wire.Marshal(link.URI)), "as a resource")
 	for args, want := range map[string]string{

@@ -80,9 +80,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 		other := w.session(bearer("two")...)
 		clients.Go(func() {
 			for range 20 {
-				if status := call("two", "early", other); status != http.StatusOK {
-					t.Errorf("%s: the token that stays has the status %d", protocol, status)
-				}
+				expect.Equal(t, call("two", "early", other), http.StatusOK, "%s: the token that stays has the status", protocol)
 			}
 		})
 	}

@@ -129,9 +129,7 @@ func (a scriptAnswer) keys() string {
 func (a scriptAnswer) wants(t *testing.T, texts ...string) scriptAnswer {
 	t.Helper()
 	for _, text := range texts {
-		if !strings.Contains(a.raw, strings.Trim(fmt.Sprintf("%q", text), `"`)) {
-			t.Errorf("%s lacks %q", a.raw, text)
-		}
+		expect.Contains(t, a.raw, strings.Trim(fmt.Sprintf("%q", text), `"`))
 	}
 	return a
 }
@@ -335,9 +333,7 @@ func TestScriptsThatWait(t *testing.T) {
 	one := asked
 	one.Result.InputRequests = map[string]json.RawMessage{strings.Fields(asked.keys())[0]: nil}
 	rest := w.run(both.answering(one, "accept"))
-	if rest.keys() != strings.Fields(asked.keys())[1] {
-		t.Errorf("after one of two answers: %s", rest.raw)
-	}
+	expect.Equal(t, rest.keys(), strings.Fields(asked.keys())[1], "after one of two answers: %s", rest.raw)
 	w.run(both.answering(rest, "accept")).wants(t, "at once1,at once2")
 
 	mute := scriptCall{who: "eve", tool: "run_script", arguments: map[string]any{"code": "\n\n" + strings.Replace(pay, "[1, 2]", "[1]", 1)}, mute: true}

@@ -489,9 +489,7 @@ func TestEndOfInput(t *testing.T) {
 		<-started
 		c.in.Close()
 		expect.OK(t, <-c.ended, "Run =")
-		if len(cancelled) != 1 {
-			t.Error("Run returned with a call in flight")
-		}
+		expect.Equal(t, len(cancelled), 1, "Run returned with a call in flight")
 		if line := <-c.lines; !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {
 			t.Errorf("the call in flight was answered: %s", line)
 		}
@@ -628,47 +626,57 @@ func TestManyCallsAtOnce(t *testing.T) {
 	}
 }
 
-// The SDK's own client, in both eras.
+// The SDK's own client, in both eras, over stdio and over HTTP.
 func TestSDKClient(t *testing.T) {
-	for _, version := range []string{"", "2025-11-25"} {
-		t.Run(version, func(t *testing.T) {
-			r := newFake(tool("a", "one"), tool("a", "two"))
-			inR, inW := io.Pipe()
-			outR, outW := io.Pipe()
-			done := make(chan error)
-			s := newAlone(r, Options{Mode: exposure.Direct})
-			go func() { done <- serve(t.Context(), s, inR, outW) }()
-			changed := make(chan struct{}, 10)
-			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
-				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+	stdio := func(t *testing.T, r *fakeRouter) (mcp.Transport, func() bool, chan error) {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		done := make(chan error)
+		s := newAlone(r, Options{Mode: exposure.Direct})
+		go func() { done <- serve(t.Context(), s, inR, outW) }()
+		return &mcp.IOTransport{Reader: outR, Writer: inW}, func() bool { return s.notifier.baseline() != nil }, done
+	}
+	web := func(t *testing.T, r *fakeRouter) (mcp.Transport, func() bool, chan error) {
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("secret")})
+		w.client.Transport = bearing{w.client.Transport}
+		return &mcp.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: w.client}, func() bool { return true }, nil
+	}
+	for name, open := range map[string]func(*testing.T, *fakeRouter) (mcp.Transport, func() bool, chan error){"stdio": stdio, "HTTP": web} {
+		for _, version := range []string{session.Modern, "2025-11-25"} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				r := newFake(tool("a", "one"), tool("a", "two"))
+				r.execute = answering(`{"content":[{"type":"text","text":"done"}]}`)
+				transport, listens, done := open(t, r)
+				changed := make(chan struct{}, 10)
+				c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
+					ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+				})
+				asked := strings.TrimPrefix(version, session.Modern) // "" is the newest revision
+				cs, err := c.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: asked})
+				expect.OK(t, err)
+				if got := cs.InitializeResult(); got.ProtocolVersion != version || got.Instructions == "" {
+					t.Errorf("initialized with %+v", got)
+				}
+				list, err := cs.ListTools(t.Context(), nil)
+				if err != nil || len(list.Tools) != 2 || list.Tools[0].Name != "a__one" {
+					t.Fatalf("list = %+v, %v", list, err)
+				}
+				result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}})
+				if err != nil || result.Content[0].(*mcp.TextContent).Text != "done" {
+					t.Fatalf("call = %+v, %v", result, err)
+				}
+				mcptest.WaitFor(t, "the client to listen", listens)
+				r.replace("b", tool("b", "three"))
+				<-changed
+				if list, err = cs.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 3 {
+					t.Fatalf("list = %+v, %v", list, err)
+				}
+				expect.OK(t, cs.Close())
+				if done != nil {
+					expect.OK(t, <-done)
+				}
 			})
-			cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			expect.OK(t, err)
-			want := version
-			if want == "" {
-				want = session.Modern
-			}
-			if got := cs.InitializeResult(); got.ProtocolVersion != want || got.Instructions == "" {
-				t.Errorf("initialized with %+v", got)
-			}
-			list, err := cs.ListTools(t.Context(), nil)
-			if err != nil || len(list.Tools) != 2 || list.Tools[0].Name != "a__one" {
-				t.Fatalf("list = %+v, %v", list, err)
-			}
-			r.execute = answering(`{"content":[{"type":"text","text":"done"}]}`)
-			result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one"})
-			if err != nil || result.Content[0].(*mcp.TextContent).Text != "done" {
-				t.Fatalf("call = %+v, %v", result, err)
-			}
-			mcptest.WaitFor(t, "the client to listen", func() bool { return s.notifier.baseline() != nil })
-			r.replace("b", tool("b", "three"))
-			<-changed
-			if list, err = cs.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 3 {
-				t.Fatalf("list = %+v, %v", list, err)
-			}
-			expect.OK(t, cs.Close())
-			expect.OK(t, <-done)
-		})
+		}
 	}
 }
 

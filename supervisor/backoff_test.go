@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestHistory(t *testing.T) {
@@ -74,7 +75,5 @@ func TestNews(t *testing.T) {
 		}
 	}
 	h.reset()
-	if h.level(zap.WarnLevel, exited(2, 7), false) != zap.WarnLevel {
-		t.Error("the first failure of an edited entry is no news")
-	}
+	expect.Equal(t, h.level(zap.WarnLevel, exited(2, 7), false), zap.WarnLevel, "the first failure of an edited entry is no news")
 }

@@ -78,6 +78,13 @@ func toolCall(tool, arguments string, from session.Client) session.Request {
 	return session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments), From: from}
 }
 
+// An agreeable client accepts whatever a server asks for.
+type agreeable struct{ *client }
+
+func (agreeable) Ask(context.Context, string, session.Message) (json.RawMessage, error) {
+	return json.RawMessage(`{"action":"accept","content":{"name":"Ann"}}`), nil
+}
+
 // Calls, progress, questions, cancellation and subscriptions work over a connection as with a process.
 func TestConnect(t *testing.T) {
 	for _, modern := range []bool{true, false} {
@@ -91,9 +98,7 @@ func TestConnect(t *testing.T) {
 				o.Owner, o.Capabilities = c, c.Capabilities()
 			}
 			s := connect(t, conn, o)
-			if got := s.Info().Era() == "modern"; got != modern {
-				t.Errorf("the session has %+v", s.Info())
-			}
+			expect.Equal(t, s.Info().Era() == "modern", modern, "the session has %+v", s.Info())
 			for arguments, want := range map[string]string{
 				`{"message":"hello"}`:                              "hello",
 				`{"message":"` + strings.Repeat("x", 1<<20) + `"}`: strings.Repeat("x", 1<<20),

@@ -56,9 +56,7 @@ func TestEdit(t *testing.T) {
 		edited.Env = map[string]string{"X": "1"}
 		f.apply(edited, b)
 		mcptest.WaitFor(t, "the edited server to take over", func() bool { return fmt.Sprint(f.state("a").PID) != pidA })
-		if got := f.mustCall("b", "pid", "{}"); got != pidB {
-			t.Error("an edit of one server restarted another")
-		}
+		expect.Equal(t, f.mustCall("b", "pid", "{}"), pidB, "an edit of one server restarted another")
 		expect.OK(t, <-slow, "the call under way during the edit")
 
 		// What does not concern the process leaves it alone.
@@ -66,17 +64,14 @@ func TestEdit(t *testing.T) {
 		edited.Timeout = time.Minute
 		f.apply(edited, b)
 		mcptest.WaitFor(t, "the tools to be listed by the new rules", func() bool { n, _ := f.listings("a"); return n >= 3 })
-		if got := f.mustCall("a", "pid", "{}"); got != pidA {
-			t.Error("an edit of the time-out restarted the server")
-		}
+		expect.Equal(t, f.mustCall("a", "pid", "{}"), pidA, "an edit of the time-out restarted the server")
 
 		// A removed server drains.
 		slow = f.underWay("a", `{"ms":1000}`)
 		f.apply(b)
 		expect.OK(t, <-slow, "the call under way during the removal")
-		if _, err := f.call("a", "pid", "{}"); err == nil || !strings.Contains(err.Error(), "no server") {
-			t.Errorf("a call to a removed server: %v", err)
-		}
+		_, err := f.call("a", "pid", "{}")
+		expect.Error(t, err, "no server", "a call to a removed server")
 	})
 }
 
@@ -100,9 +95,7 @@ func TestDisabledServerDrains(t *testing.T) {
 		if _, err := f.call("a", "pid", "{}"); err == nil || err.Error() != `server "a" is stopping: `+why {
 			t.Errorf("a new call: %v", err)
 		}
-		if err := <-slow; err != nil {
-			t.Errorf("the call under way: %v", err)
-		}
+		expect.OK(t, <-slow, "the call under way")
 		if st := f.await("a", status.Disabled); st.LastError != "" || st.PID != 0 {
 			t.Errorf("disabled: %+v", st)
 		}

@@ -29,8 +29,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
-// The test binary plays the fake server, the guard, npm's shell, and a router that
-// is to be killed.
+// The test binary plays the fake server, the guard and npm's shell.
 func TestMain(m *testing.M) {
 	process.Open(os.Args)
 	if os.Getenv(process.ReportVariable) != "" {
@@ -44,9 +43,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		process.RunGuard(os.Stdin)
 		os.Exit(0)
-	}
-	if len(os.Args) > 1 && os.Args[1] == "router" {
-		beRouter(os.Args[2:])
 	}
 	flag.Parse()
 	flag.Set("test.parallel", "8") // the tests mostly wait for processes

@@ -238,9 +238,8 @@ func TestRestingEntries(t *testing.T) {
 		f := supervise(t, disabled, broken, self)
 		for name, state := range map[string]status.State{"disabled": status.Disabled, "broken": status.Misconfigured, "self": status.Self} {
 			f.await(name, state)
-			if _, err := f.call(name, "echo", "{}"); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("a call to %s: %v", name, err)
-			}
+			_, err := f.call(name, "echo", "{}")
+			expect.Error(t, err, name, "a call to %s", name)
 		}
 		disabled.Disabled = false
 		f.apply(disabled)
@@ -286,13 +285,9 @@ func TestEnvironment(t *testing.T) {
 		f := supervise(t, entry)
 		env := f.mustCall("s", "env", "{}")
 		for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", process.DepthVariable + "=1"} {
-			if !strings.Contains(env, want) {
-				t.Errorf("%s is missing from the environment", want)
-			}
+			expect.Contains(t, env, want, "… is missing from the environment")
 		}
-		if strings.Contains(env, "SECRET_OF_ANOTHER") {
-			t.Error("the server got a variable that its entry does not name")
-		}
+		expect.Equal(t, strings.Contains(env, "SECRET_OF_ANOTHER"), false, "the server got a variable that its entry does not name")
 		expect.Equal(t, f.mustCall("s", "cwd", "{}"), entry.Cwd, "working directory")
 	})
 }

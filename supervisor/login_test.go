@@ -238,9 +238,7 @@ func TestTokenIsHidden(t *testing.T) {
 	f.stop()
 	expect.Equal(t, noted.Load(), 1, "the token was noted … times")
 	for _, line := range f.logged.All() {
-		if strings.Contains(fmt.Sprint(line.Message, line.ContextMap()), secret) {
-			t.Errorf("logged: %v", line)
-		}
+		expect.Equal(t, strings.Contains(fmt.Sprint(line.Message, line.ContextMap()), secret), false, "logged: %v", line)
 	}
 }
 
@@ -257,9 +255,7 @@ func TestProcessGetsNoToken(t *testing.T) {
 			t.Errorf("its environment has %s", secret)
 		}
 	}
-	if len(l.asked) > 0 {
-		t.Errorf("its tokens were asked for: %v", l.asked)
-	}
+	expect.Equal(t, len(l.asked), 0, "its tokens were asked for … times")
 }
 
 // An entry that is edited to one that needs a login waits for it: the one before does not
@@ -300,9 +296,8 @@ func TestLoginServer(t *testing.T) {
 	for name, want := range map[string]string{
 		"local": `"env"`, "own": `"Authorization" of its own`, "none": "no server is named",
 	} {
-		if _, err := f.LoginServer(t.Context(), name, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := f.LoginServer(t.Context(), name, "")
+		expect.Error(t, err, want, "%s", name)
 	}
 	got, err := f.LoginServer(t.Context(), "remote", "")
 	if err != nil || got.URL != remote.URL || got.Settings.ClientID != "me" || got.Settings.CallbackPort != 7 || got.Settings.Grant != oauth.DeviceCode {

@@ -239,9 +239,8 @@ func TestForbiddenRequest(t *testing.T) {
 	<-begun
 	s, err := f.Session(t.Context(), "r", nil)
 	expect.OK(t, err)
-	if _, err := s.Call(t.Context(), session.Request{Method: "prompts/get", Params: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "403") {
-		t.Errorf("what is forbidden: %v", err)
-	}
+	_, err = s.Call(t.Context(), session.Request{Method: "prompts/get", Params: json.RawMessage("{}")})
+	expect.Error(t, err, "403", "what is forbidden")
 	close(finish)
 	expect.OK(t, <-called, "another call")
 	expect.Equal(t, f.state("r").State, status.Ready, "the server")

@@ -224,9 +224,7 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 			expect.Equal(t, h.Get(name), want[name], "%s %s has %s", v.Request.Method, v.m.Method, name)
 		}
 	}
-	if n := len(srv.seen(by("DELETE", ""))); n != len(srv.id)/2 {
-		t.Errorf("%d sessions of id %q were ended", n, srv.id)
-	}
+	expect.Equal(t, len(srv.seen(by("DELETE", ""))), len(srv.id)/2, "… sessions of id %q were ended", srv.id)
 }
 
 // What a server says and asks because of a request comes to the client whose
@@ -266,9 +264,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 	if len(c.heard) != 101 || c.heard[0] != `message{"n":0}` || c.heard[99] != `message{"n":99}` || !strings.Contains(c.heard[100], `"progressToken":"mine"`) {
 		t.Errorf("heard %d: %.300q", len(c.heard), c.heard)
 	}
-	if len(stranger.heard) > 0 {
-		t.Errorf("a stranger heard %q", stranger.heard)
-	}
+	expect.List(t, stranger.heard, nil, "a stranger heard")
 }
 
 // A stream that breaks is resumed behind the last event.

@@ -49,9 +49,7 @@ func TestFailedServerIsTriedOnACall(t *testing.T) {
 		if err := <-answered; !errors.As(err, &unavailable) || time.Since(began) != 20*time.Second {
 			t.Errorf("the call that had it tried again: %v after %v", err, time.Since(began))
 		}
-		if len(s.control.woken) != 0 {
-			t.Error("one call had it tried twice")
-		}
+		expect.Equal(t, len(s.control.woken), 0, "one call had it tried twice")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // queue returns a server that can't start for as long as others do.
@@ -49,9 +50,7 @@ func TestWantedServerStartsFirst(t *testing.T) {
 				}
 				s.public.wake() // as a listing of all servers does
 				synctest.Wait()
-				if len(ended) != 0 {
-					t.Error("it started before its turn, and no call waits for it")
-				}
+				expect.Equal(t, len(ended), 0, "it started before its turn, and no call waits for it")
 				go want(t.Context(), s)
 				synctest.Wait()
 				select {
@@ -104,11 +103,7 @@ func TestNoWaitForATurnAtTheEnd(t *testing.T) {
 func TestTurnsOfRemoteServers(t *testing.T) {
 	turns := newTurns()
 	for _, kind := range []config.Transport{config.StreamableHTTP, config.SSE, config.AutoHTTP} {
-		if turns.of(config.Server{Transport: kind}) != turns.remote {
-			t.Errorf("%s waits for processes", kind)
-		}
+		expect.Equal(t, turns.of(config.Server{Transport: kind}), turns.remote, "%s waits for processes", kind)
 	}
-	if turns.of(config.Server{Transport: config.Stdio}) != turns.processes {
-		t.Error("stdio is remote")
-	}
+	expect.Equal(t, turns.of(config.Server{Transport: config.Stdio}), turns.processes, "stdio is remote")
 }

@@ -96,9 +96,7 @@ func TestUsersShareNothing(t *testing.T) {
 		mu.Lock()
 		for name, from := range users {
 			for uri, owner := range heard {
-				if session.Owns(owner, from) != strings.Contains(uri, `"x:`+name+`"`) {
-					t.Errorf("%s gets %s: %t", name, uri, session.Owns(owner, from))
-				}
+				expect.Equal(t, session.Owns(owner, from), strings.Contains(uri, `"x:`+name+`"`), "%s gets %s", name, uri)
 			}
 		}
 		expect.Equal(t, len(heard), len(users), "messages outside of requests")

@@ -21,9 +21,7 @@ func TestAdviceNamesConfig(t *testing.T) {
 	for _, command := range [][]string{{"check"}, {"add-json", "b", "{" + entry + "}"}} {
 		var out bytes.Buffer
 		expect.Equal(t, run(append(command, "--config", path), nil, &out, &out), 0, "%s", out.String())
-		if !strings.Contains(out.String(), " --config "+path) {
-			t.Errorf("%s: the command in the advice lacks --config:\n%s", command[0], out.String())
-		}
+		expect.Contains(t, out.String(), " --config "+path, "%s: the command in the advice lacks --config", command[0])
 	}
 }
 
@@ -35,7 +33,5 @@ func TestAdviceQuotesFoundFile(t *testing.T) {
 	t.Chdir(folder)
 	var out bytes.Buffer
 	run([]string{"servers", "--data", folder}, strings.NewReader(""), &out, &out)
-	if !strings.Contains(out.String(), "--config '"+filepath.Join(folder, ".mcp.json")+"'") {
-		t.Error(out.String())
-	}
+	expect.Contains(t, out.String(), "--config '"+filepath.Join(folder, ".mcp.json")+"'")
 }

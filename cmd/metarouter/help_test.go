@@ -73,9 +73,7 @@ func TestHelpGroups(t *testing.T) {
 			t.Errorf("%s is not below %q", cmd.Name(), cmd.GroupID)
 		}
 	}
-	if !strings.Contains(text.String(), "\n  man ") {
-		t.Error("the manual is not listed")
-	}
+	expect.Contains(t, text.String(), "\n  man ", "the manual is not listed")
 }
 
 // The advice about arguments names the whole command.

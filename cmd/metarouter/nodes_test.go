@@ -41,9 +41,7 @@ func TestPrintNodes(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	expect.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	if s := notes.String(); strings.Count(s, "\n") != 2 || !strings.Contains(s, ": metarouter nodes trust "+evil+" --write --config 'a b.json'\n") || strings.ContainsAny(s, "\x1b") || strings.Contains(s, "reboot") {
 		t.Errorf("the notes are\n%s", s)
 	}

@@ -216,9 +216,7 @@ func TestApprovalIsForOneRequest(t *testing.T) {
 			expect.Equal(t, why(d.Ask(t.Context(), other, nil)), Waits, "another request passes")
 			same := request()
 			same.Client, same.Arguments = "renamed", json.RawMessage("{ \"n\": [1, {\"a\":2,\n\"b\":1}],\"title\":\"x\" }")
-			if err := d.Ask(t.Context(), same, nil); err != nil {
-				t.Errorf("the same request: %v", err)
-			}
+			expect.OK(t, d.Ask(t.Context(), same, nil), "the same request")
 		})
 	}
 }
@@ -245,9 +243,7 @@ func TestBounds(t *testing.T) {
 			expect.OK(t, d.Ask(t.Context(), numbered("a", n), nil))
 		}
 		expect.Equal(t, why(d.Ask(t.Context(), numbered("a", -1), nil)), Full, "the rate counts requests that were answered")
-		if err := d.Ask(t.Context(), numbered("a", -1), says(Accept, nil)); err != nil {
-			t.Errorf("a client that can be asked: %v", err)
-		}
+		expect.OK(t, d.Ask(t.Context(), numbered("a", -1), says(Accept, nil)), "a client that can be asked")
 		for i := range maxRequests {
 			d.Ask(t.Context(), numbered(fmt.Sprint("b", i/maxOfPrincipal), i), nil)
 		}
@@ -292,13 +288,9 @@ func TestRefusedSaysWhatToDo(t *testing.T) {
 	d := newDesk()
 	err := d.Ask(t.Context(), request(), nil)
 	for _, want := range []string{"create_issue", "github", `profile "work" asks before each call`, "/#approvals", "elicitation", `edit "ask"`} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %q", want, err)
-		}
+		expect.Contains(t, err.Error(), want)
 	}
-	if strings.Contains(err.Error(), d.List()[0].ID) {
-		t.Error("the client learns the ID")
-	}
+	expect.Equal(t, strings.Contains(err.Error(), d.List()[0].ID), false, "the client learns the ID")
 }
 
 // waiter is a client that has its calls wait for the page.
@@ -335,16 +327,12 @@ func TestAgreementToAScript(t *testing.T) {
 		}
 		expect.OK(t, d.Decide(waiting[0].ID, AcceptAll, "ada"))
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, <-done)
 		}
 		if w.waits.Load() != 0 || len(d.List()) != 0 {
 			t.Errorf("%d calls wait, %d requests are on the desk", w.waits.Load(), len(d.List()))
 		}
-		if err := d.Ask(t.Context(), call(func(r *Request) { r.Arguments = json.RawMessage(`{"n":3}`) }), nil); err != nil {
-			t.Errorf("a further call: %v", err)
-		}
+		expect.OK(t, d.Ask(t.Context(), call(func(r *Request) { r.Arguments = json.RawMessage(`{"n":3}`) }), nil), "a further call")
 		for name, edit := range map[string]func(r *Request){
 			"tool": func(r *Request) { r.Tool = "x" }, "script": func(r *Request) { r.Script = "other" }, "no script": func(r *Request) { r.Script = "" },
 			"policy": func(r *Request) { r.Policy = "v2" }, "principal": func(r *Request) { r.Principal = "eve" },

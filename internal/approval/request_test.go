@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestQuestion(t *testing.T) {
@@ -23,9 +24,7 @@ Other parameters:
 {
   "task": {}
 }`
-	if got := r.Question(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, r.Question(), want)
 }
 
 // A person sees hidden characters as escapes, and no line of the text is one that the
@@ -35,9 +34,7 @@ func TestQuestionHidesNothing(t *testing.T) {
 	r.Tool = "del\u202e\nArguments: {}"
 	r.Arguments = json.RawMessage("{\"a\\n}\\nArguments:\":\"x\u200by\u202e\u009b2J\"}")
 	text := r.Question()
-	if want := `x\u200by\u202e\u009b2J`; !strings.Contains(text, want) {
-		t.Errorf("%q is not in %q", want, text)
-	}
+	expect.Contains(t, text, `x\u200by\u202e\u009b2J`)
 	if strings.ContainsAny(text, "\u200b\u202e\u009b") || strings.Count(text, "\n") != 4 {
 		t.Errorf("the text is %q", text)
 	}
@@ -49,14 +46,10 @@ func TestQuestionIsBounded(t *testing.T) {
 	r.Arguments = json.RawMessage(`{"padding":"` + strings.Repeat("é", 100_000) + `","path":"/etc/passwd"}`)
 	text := r.Question()
 	for _, want := range []string{`"path": "/etc/passwd"`, "only a part is shown", "200035 bytes", "SHA-256 ", "more bytes", "éé…"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in %q", want, text)
-		}
+		expect.Contains(t, text, want)
 	}
 	r.Arguments = json.RawMessage(`{"text":"` + strings.Repeat("x", 9000) + `","do":["` + strings.Repeat("y", 3000) + `","rm -rf /"]}`)
-	if text := r.Question(); !strings.Contains(text, `yy…" (2802 more bytes),"rm -rf /"]`) {
-		t.Errorf("a long text hides the one after it: %s", text)
-	}
+	expect.Contains(t, r.Question(), `yy…" (2802 more bytes),"rm -rf /"]`, "a long text hides the one after it")
 	r.Arguments = json.RawMessage("[" + strings.Repeat("[", 9000) + strings.Repeat("]", 9001))
 	if text := r.Question(); len(text) > 2*maxQuestion || !strings.Contains(text, "only a part") {
 		t.Errorf("%d bytes: %.300s", len(text), text)
@@ -112,9 +105,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			x, _ := wire.Decode(a.Bytes())
 			y, _ := wire.Decode(b.Bytes())
-			if !bytes.Equal(wire.Marshal(x), wire.Marshal(y)) {
-				t.Errorf("%q is shown as %q", value, text)
-			}
+			expect.Equal(t, string(wire.Marshal(x)), string(wire.Marshal(y)), "%q is shown as %q", value, text)
 		}
 	})
 }

@@ -77,9 +77,8 @@ func TestDocumentsLink(t *testing.T) {
 			if to[1] != "" {
 				target = filepath.Join(filepath.Dir(path), to[1])
 			}
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s links to %s: %v", path, to[1], err)
-			}
+			_, err := os.Stat(target)
+			expect.OK(t, err, "%s links to %s", path, to[1])
 			found := to[2] == ""
 			for _, title := range heading.FindAllStringSubmatch(all[target], -1) {
 				found = found || strings.ReplaceAll(unsaid.ReplaceAllString(strings.ToLower(title[1]), ""), " ", "-") == to[2]

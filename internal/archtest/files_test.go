@@ -39,7 +39,5 @@ func TestFilesAreOpenedSafely(t *testing.T) {
 			t.Errorf("%s: %s opens a file that may be a link or a pipe; use package safefile", path.Join(folder, path.Base(name)), found)
 		}
 	}
-	if len(used) != len(openers) {
-		t.Errorf("of the openers, only %v open files", used)
-	}
+	expect.Equal(t, len(used), len(openers), "of the openers, only %v open files", used)
 }

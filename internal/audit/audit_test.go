@@ -23,9 +23,7 @@ func write(t *testing.T, o Options, targets ...string) {
 	f, err := newFile(o)
 	expect.OK(t, err)
 	for _, target := range targets {
-		if err := f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Outcome: OK, Target: target}}}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Outcome: OK, Target: target}}}))
 	}
 }
 
@@ -122,9 +120,8 @@ func TestLost(t *testing.T) {
 	if missing < 100 || missing+written != recorded {
 		t.Errorf("%d are written, %d said to be missing, of %d", written, missing, recorded)
 	}
-	if _, err := Verify(t.Context(), path, ""); err != nil {
-		t.Error(err)
-	}
+	_, err = Verify(t.Context(), path, "")
+	expect.OK(t, err)
 }
 
 func TestRefusedFiles(t *testing.T) {

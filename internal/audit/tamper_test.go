@@ -97,12 +97,10 @@ func TestNotedHash(t *testing.T) {
 			before, err := Verify(t.Context(), path, "")
 			expect.OK(t, err)
 			tamper(t, path)
-			if _, err := Verify(t.Context(), path, ""); err != nil {
-				t.Fatalf("without the hash: %v", err)
-			}
-			if _, err := Verify(t.Context(), path, before.Hash); err == nil || !strings.Contains(err.Error(), "no line has the hash") {
-				t.Errorf("with the hash: %v", err)
-			}
+			_, err = Verify(t.Context(), path, "")
+			expect.OK(t, err, "without the hash")
+			_, err = Verify(t.Context(), path, before.Hash)
+			expect.Error(t, err, "no line has the hash", "with the hash")
 		})
 	}
 	if _, err := Verify(t.Context(), filepath.Join(t.TempDir(), "none"), ""); !errors.Is(err, fs.ErrNotExist) {
@@ -117,9 +115,7 @@ func TestCutWhileRunning(t *testing.T) {
 	expect.OK(t, err)
 	add := func(target string) {
 		t.Helper()
-		if err := f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Target: target}}}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, f.append(t.Context(), []Entry{{Time: now(), Event: Event{Action: Control, Target: target}}}))
 	}
 	add("seven")
 	edit(t, o.File, func([]string) []string { return nil })

@@ -176,12 +176,9 @@ func TestIntrospectionFails(t *testing.T) {
 					t.Error("it followed a redirect")
 				}
 				p.set(func() { p.answers(t, nil) })
-				if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
-					t.Error(err)
-				}
-				if len(logs.All()) != 2 {
-					t.Errorf("the log is %v", logs.All())
-				}
+				_, err := v.Verify(t.Context(), "opaque", resource)
+				expect.OK(t, err)
+				expect.Equal(t, len(logs.All()), 2, "the log is %v", logs.All())
 			})
 		})
 	}
@@ -204,12 +201,8 @@ func TestAnswersAboutTokensCountAMinute(t *testing.T) {
 		check := func(valid bool, questions int) {
 			t.Helper()
 			_, err := v.Verify(t.Context(), "opaque", resource)
-			if (err == nil) != valid {
-				t.Errorf("after %v: %v", time.Since(epoch), err)
-			}
-			if n := p.count("/introspect"); n != questions {
-				t.Errorf("after %v: %d questions, not %d", time.Since(epoch), n, questions)
-			}
+			expect.Equal(t, err == nil, valid, "after %v: %v", time.Since(epoch), err)
+			expect.Equal(t, p.count("/introspect"), questions, "after %v: … questions", time.Since(epoch))
 		}
 		check(true, 1)
 		p.set(func() { p.answers(t, object{"active": false}) }) // revoked
@@ -307,9 +300,8 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 		v, _ := p.asks(t)
 		const tokens = 50
 		for n := range tokens {
-			if _, err := v.Verify(t.Context(), fmt.Sprint("known", n), resource); err != nil {
-				t.Fatal(err)
-			}
+			_, err := v.Verify(t.Context(), fmt.Sprint("known", n), resource)
+			expect.OK(t, err)
 		}
 		time.Sleep(keepTime)
 		var wg sync.WaitGroup
@@ -385,9 +377,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := b.count("/introspect") - asked; n != 0 {
-		t.Errorf("an issuer is shown %d tokens that may be those of the one before it", n)
-	}
+	expect.Equal(t, b.count("/introspect")-asked, 0, "an issuer is shown … tokens that may be those of the one before it")
 	first.kept.put(sha256.Sum256([]byte("opaque")), verdict{token: &verified{Token: new(Token), issuer: first.issuer(first.accepted[1], first.accepted)}, issuer: first.issuer(first.accepted[1], first.accepted)}, seenTime)
 	if got, err = first.Verify(t.Context(), "opaque", resource); err != nil || got.Issuer != b.url {
 		t.Errorf("a token that the second issuer knew, while the first is down: %+v, %v", got, err)

@@ -72,9 +72,8 @@ func TestAccepted(t *testing.T) {
 			if kid, ok := tt.header["kid"]; ok && kid == nil {
 				key.KeyID = ""
 			}
-			if _, err := v.Verify(t.Context(), sign(key, jose.ES256, tt.header, claims(tt.changes)), resource); err != nil {
-				t.Error(err)
-			}
+			_, err := v.Verify(t.Context(), sign(key, jose.ES256, tt.header, claims(tt.changes)), resource)
+			expect.OK(t, err)
 		})
 	}
 }
@@ -219,9 +218,7 @@ func TestRefused(t *testing.T) {
 				_, err := v.Verify(t.Context(), tt.token, resource)
 				refused := refusal(t, err)
 				got := refused.Reason
-				if signed := genuineReasons.MatchString(got) && !strings.Contains(tt.name, "stranger"); refused.Genuine != signed {
-					t.Errorf("issued by the issuer: %v", refused.Genuine)
-				}
+				expect.Equal(t, refused.Genuine, genuineReasons.MatchString(got) && !strings.Contains(tt.name, "stranger"), "issued by the issuer")
 				expect.Contains(t, got, tt.reason, "the reason")
 				checkReason(t, got)
 			}
@@ -293,13 +290,11 @@ func TestKeysOfOtherIssuer(t *testing.T) {
 	b.url = "https://b.example.com"
 	a.keys, b.keys = []jose.JSONWebKey{newKey("k", jose.ES256)}, []jose.JSONWebKey{newKey("k", jose.ES384)}
 	v := a.and(t, b, Issuer{URL: a.url}, Issuer{URL: b.url}, Issuer{URL: a.url, Audience: "twice"})
-	if _, err := v.Verify(t.Context(), sign(a.keys[0], jose.ES256, nil, claims(nil)), resource); err != nil {
-		t.Error(err)
-	}
-	if _, err := v.Verify(t.Context(), sign(b.keys[0], jose.ES384, nil, claims(object{"iss": b.url})), resource); err != nil {
-		t.Error(err)
-	}
-	_, err := v.Verify(t.Context(), sign(a.keys[0], jose.ES256, nil, claims(object{"iss": b.url})), resource)
+	_, err := v.Verify(t.Context(), sign(a.keys[0], jose.ES256, nil, claims(nil)), resource)
+	expect.OK(t, err)
+	_, err = v.Verify(t.Context(), sign(b.keys[0], jose.ES384, nil, claims(object{"iss": b.url})), resource)
+	expect.OK(t, err)
+	_, err = v.Verify(t.Context(), sign(a.keys[0], jose.ES256, nil, claims(object{"iss": b.url})), resource)
 	refusal(t, err)
 }
 

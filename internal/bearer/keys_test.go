@@ -225,9 +225,7 @@ func TestCloseEndsReads(t *testing.T) {
 		s.v.Close()
 		wg.Wait()
 		s.want(t, s.token, "unavailable")
-		if logs := s.logs(); len(logs) > 0 {
-			t.Errorf("the log is %q", logs)
-		}
+		expect.List(t, s.logs(), nil, "the log")
 	})
 }
 
@@ -246,9 +244,7 @@ func TestEditedIssuers(t *testing.T) {
 		s.want(t, fresh, "unavailable")
 		next(Issuer{URL: idpURL})
 		s.want(t, sign(s.key, jose.ES256, nil, claims(object{"jti": "2"})), "unavailable")
-		if len(s.v.known) != 1 {
-			t.Errorf("%d issuers are known", len(s.v.known))
-		}
+		expect.Equal(t, len(s.v.known), 1, "… issuers are known")
 		next(Issuer{URL: "https://other.example"})
 		s.want(t, s.token, "refused: its issuer is")
 		next()

@@ -160,9 +160,7 @@ func TestTurns(t *testing.T) {
 		s.want(t, s.token, "valid") // it is kept
 		time.AfterFunc(time.Second, func() { <-turns })
 		s.want(t, fresh, "valid")
-		if len(turns) != cap(turns)-1 {
-			t.Errorf("%d of %d turns are taken", len(turns), cap(turns))
-		}
+		expect.Equal(t, len(turns), cap(turns)-1, "… of %d turns are taken", cap(turns))
 	})
 }
 

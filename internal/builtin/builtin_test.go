@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -48,12 +46,8 @@ func answer[T any](t *testing.T, cs *mcp.ClientSession, tool, args string) T {
 		t.Fatalf("%s %s: %s", tool, args, text)
 	}
 	var fromText any
-	if err := json.Unmarshal([]byte(text), &fromText); err != nil {
-		t.Fatalf("%s: text is not JSON: %v: %s", tool, err, text)
-	}
-	if !reflect.DeepEqual(fromText, res.StructuredContent) {
-		t.Errorf("%s: text %s differs from structuredContent %v", tool, text, res.StructuredContent)
-	}
+	expect.OK(t, json.Unmarshal([]byte(text), &fromText), "%s: text is not JSON: %s", tool, text)
+	expect.Deep(t, fromText, res.StructuredContent, "%s: text %s differs from structuredContent", tool, text)
 	var out T
 	expect.OK(t, json.Unmarshal([]byte(text), &out))
 	return out
@@ -68,9 +62,7 @@ func refuse(t *testing.T, cs *mcp.ClientSession, tool, args string, words ...str
 		t.Errorf("%s %s: no error: %s", tool, args, text)
 	}
 	for _, w := range words {
-		if !strings.Contains(text, w) {
-			t.Errorf("%s %s: error %q does not say %q", tool, args, text, w)
-		}
+		expect.Contains(t, text, w, "%s %s: error", tool, args)
 	}
 }
 
@@ -99,9 +91,7 @@ func TestNewRefuses(t *testing.T) {
 		{"files", []string{t.TempDir() + "/missing"}, "missing"},
 	} {
 		_, err := New(test.name, test.args)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("New(%q, %q): %v; want an error with %q", test.name, test.args, err, test.want)
-		}
+		expect.Error(t, err, test.want, "New(%q, %q)", test.name, test.args)
 	}
 }
 

@@ -131,9 +131,7 @@ func TestReadFileInPages(t *testing.T) {
 		}
 		offset = *page.NextOffset
 	}
-	if got.String() != want {
-		t.Error("the pages do not make up the file")
-	}
+	expect.Equal(t, got.String(), want, "the pages do not make up the file")
 }
 
 // every calls all the tools with one path.

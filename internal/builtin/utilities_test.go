@@ -13,9 +13,7 @@ import (
 func TestUnitConvertTool(t *testing.T) {
 	cs := connect(t, "utilities")
 	got := answer[measure](t, cs, "unit_convert", `{"value":1,"from_unit":"Miles","to_unit":"KM"}`)
-	if want := (measure{1.609344, "Miles", "KM"}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	expect.Equal(t, got, (measure{1.609344, "Miles", "KM"}))
 	refuse(t, cs, "unit_convert", `{"value":1,"from_unit":"parsnip","to_unit":"km"}`, "parsnip", "length (nm", "temperature (C", "mass (µg")
 	refuse(t, cs, "unit_convert", `{"value":1,"from_unit":"kg","to_unit":"km"}`, "mass", "length", "mi")
 	refuse(t, cs, "unit_convert", `{"value":-274,"from_unit":"celsius","to_unit":"K"}`, "absolute zero")

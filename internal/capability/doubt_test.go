@@ -2,7 +2,6 @@ package capability
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -48,9 +47,7 @@ func TestDoubt(t *testing.T) {
 		{"assistant", "Post a message to a channel.", "post"},
 	} {
 		got := x.Doubt(readOnly(c.name, c.description))
-		if !strings.Contains(got, `("`+c.word+`")`) {
-			t.Errorf("%s, %q: %q, want the word %q", c.name, c.description, got, c.word)
-		}
+		expect.Contains(t, got, `("`+c.word+`")`, "%s, %q", c.name, c.description)
 	}
 	for _, c := range []struct{ name, description string }{
 		{"get_deleted_items", "Deleted items of a mailbox."},

@@ -52,18 +52,14 @@ func TestInfer(t *testing.T) {
 		}
 		schema, _ := json.Marshal(map[string]any{"type": "object", "properties": properties})
 		tags := x.Infer(registry.NormalizedTool{Server: test.server, Name: test.name, Description: test.description, InputSchema: schema})
-		if got := strings.Join(tags, " "); got != test.want {
-			t.Errorf("%s:%s %q: %s, want %s\n%v", test.server, test.name, test.description, got, test.want, tags)
-		}
+		expect.Equal(t, strings.Join(tags, " "), test.want, "%s:%s %q: %v", test.server, test.name, test.description, tags)
 	}
 }
 
 // A server that says that its tool only reads is believed.
 func TestInferReadOnly(t *testing.T) {
 	tool := registry.NormalizedTool{Server: "x", Name: "update_preview", Hints: registry.Hints{ReadOnly: new(true)}}
-	if got := NewTaxonomy(nil).Infer(tool); len(got) > 0 {
-		t.Errorf("got %v", got)
-	}
+	expect.List(t, NewTaxonomy(nil).Infer(tool), nil)
 }
 
 // So is one that says that its tool destroys, unless the taxonomy has no write.
@@ -73,9 +69,7 @@ func TestInferDestructive(t *testing.T) {
 		expect.Equal(t, strings.Join(NewTaxonomy(nil).Infer(tool), " "), want, "%s", name)
 	}
 	tool := registry.NormalizedTool{Server: "x", Name: "rotor", Hints: registry.Hints{Destructive: new(true)}}
-	if got := NewTaxonomy(map[string][]string{"write": nil}).Infer(tool); len(got) > 0 {
-		t.Errorf("got %v", got)
-	}
+	expect.List(t, NewTaxonomy(map[string][]string{"write": nil}).Infer(tool), nil)
 }
 
 func TestTaxonomyOverrides(t *testing.T) {
@@ -139,9 +133,7 @@ func TestStem(t *testing.T) {
 		"log logs logging", "delete deletes deleting", "pay pays paying", "log logged",
 	} {
 		words := stems(strings.Fields(family))
-		if len(slices.Compact(words)) != 1 {
-			t.Errorf("%s: %q", family, words)
-		}
+		expect.Equal(t, len(slices.Compact(words)), 1, "%s: %q", family, words)
 	}
 	for _, pair := range []string{"file fill", "news new", "document documentation", "thing th", "status statu", "test rest"} {
 		if words := stems(strings.Fields(pair)); words[0] == words[1] {

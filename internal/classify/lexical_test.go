@@ -150,9 +150,7 @@ func TestProbabilities(t *testing.T) {
 			if len(p) != len(tt.categories) {
 				t.Fatalf("got %v", p)
 			}
-			if slices.Index(p, slices.Max(p)) != tt.best {
-				t.Errorf("got %v, want the largest at %d", p, tt.best)
-			}
+			expect.Equal(t, slices.Index(p, slices.Max(p)), tt.best, "the largest of %v is at", p)
 			expect.List(t, p, trained(tt.categories).probabilities(tt.text), "then")
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/cluster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -46,9 +47,7 @@ func TestObserve(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	box.until(t, "rogue", func() bool { return len(box.Nodes()) >= 2 })
-	if len(box.Nodes()) != 2 { // it does not hear of ann
-		t.Errorf("%+v", box.Nodes())
-	}
+	expect.Equal(t, len(box.Nodes()), 2, "%+v", box.Nodes()) // it does not hear of ann
 }
 
 // A trusted node that does not trust us leaves our pings unanswered.

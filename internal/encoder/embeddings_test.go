@@ -33,9 +33,7 @@ func known(s *Store, texts []string) (n int) {
 func TestStoreKeepsVectors(t *testing.T) {
 	folder, all := t.TempDir(), texts(40)
 	s := OpenStore(Tool, folder)
-	if n := known(s, all); n != 0 {
-		t.Errorf("%d are known at first", n)
-	}
+	expect.Equal(t, known(s, all), 0, "… are known at first")
 	made := s.Vectors(t.Context(), all, 2, 0)
 	for i, v := range made {
 		if length := v.Dot(v); !(length > 0.99 && length < 1.01) || v.Dot(Embedded().Encode(all[i], Tool)) < 0.999 {

@@ -9,15 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // sample reads the model that tools/train/encoder made at random.
 func sample(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/model.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(b)
 }
 
@@ -25,22 +25,16 @@ func sample(t testing.TB) string {
 // numbers of the weights.
 func TestEncode(t *testing.T) {
 	m, err := Decode(sample(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	b, err := os.ReadFile("testdata/vectors.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for line := range strings.Lines(string(b)) {
 		var want struct {
 			Role   Role
 			Text   string
 			Vector []float32
 		}
-		if err := json.Unmarshal([]byte(line), &want); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(line), &want))
 		for i, x := range m.Encode(want.Text, want.Role) {
 			if math.Abs(float64(x-want.Vector[i])) > 1e-2 {
 				t.Errorf("%q: number %d is %v, want %v", want.Text, i, x, want.Vector[i])
@@ -137,9 +131,7 @@ func TestEncodeParts(t *testing.T) {
 		}
 	}
 	all = m.EncodeParts([]string{"mail ", strings.Repeat("mail ", mostTokens), "mail"}, Task)
-	if len(all) != 2 {
-		t.Errorf("%d vectors of a long text, want those of the text and of the part at its beginning", len(all))
-	}
+	expect.Equal(t, len(all), 2, "vectors of a long text, those of the text and of the part at its beginning")
 }
 
 func TestFunctions(t *testing.T) {

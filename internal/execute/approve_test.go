@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // What is approved is what is sent, and nothing is sent that was not approved.
@@ -130,7 +131,6 @@ func TestCancelledBeforeItIsSent(t *testing.T) {
 	if o, _ := OutcomeOf(r, err); err != left || o != Cancelled {
 		t.Errorf("%s, %v", o, err)
 	}
-	if _, err := e.Relay(ctx, "srv", session.Request{Method: "prompts/get"}); err != left {
-		t.Errorf("another request: %v", err)
-	}
+	_, err = e.Relay(ctx, "srv", session.Request{Method: "prompts/get"})
+	expect.Equal(t, err, left, "another request")
 }

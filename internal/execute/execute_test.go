@@ -133,9 +133,8 @@ func TestVersionOfRefusal(t *testing.T) {
 	r := registry.New()
 	strict := tool(`{"type":"object","required":["n"]}`)
 	strict.ID = "srv:renamed"
-	if _, err := r.Replace("srv", registry.Offer{Tools: []registry.NormalizedTool{*strict}, Version: "3.1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Replace("srv", registry.Offer{Tools: []registry.NormalizedTool{*strict}, Version: "3.1"})
+	expect.OK(t, err)
 	result, err := newExecutor(r, &stub{}).Execute(t.Context(), Call{Tool: strict})
 	if got, _ := wire.String(wire.Member(result.Meta(), "tool_version")); err != nil || !result.IsError || got != "3.1" {
 		t.Errorf("%s, %v", result.JSON, err)

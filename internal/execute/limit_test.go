@@ -253,9 +253,7 @@ func TestRetry(t *testing.T) {
 				if err != nil || !r.IsError || len(sent) != tc.want {
 					t.Errorf("sent %d times, want %d; %s, %v", len(sent), tc.want, r.JSON, err)
 				}
-				if unknown := strings.Contains(textOf(r), "is unknown"); unknown != (tc.want == 1) {
-					t.Errorf("it says %s", textOf(r))
-				}
+				expect.Equal(t, strings.Contains(textOf(r), "is unknown"), tc.want == 1, "it says %s", textOf(r))
 				for i := range slices.Clone(sent)[1:] {
 					if wait := sent[i+1].Sub(sent[i]); wait < retryPause<<i/2 || wait > retryPause<<i*3/2 {
 						t.Errorf("pause %d lasted %v", i, wait)

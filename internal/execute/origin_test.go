@@ -130,9 +130,7 @@ func TestGivenUp(t *testing.T) {
 		if _, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read", From: leaver{why: why}}); !errors.Is(err, why) {
 			t.Errorf("given up with %v: got %v", why, err)
 		}
-		if sent := len(s.requests) > 0; sent != (why == nil) {
-			t.Errorf("given up with %v: %d requests were sent", why, len(s.requests))
-		}
+		expect.Equal(t, len(s.requests) > 0, why == nil, "given up with %v: %d requests were sent", why, len(s.requests))
 	}
 }
 

@@ -74,9 +74,7 @@ func TestErrorThatDoesNotFit(t *testing.T) {
 		if err != nil || string(r.Structured()) != want || !strings.Contains(r.Text(), "the account is locked") {
 			t.Errorf("%s: %s, %v", result, r.JSON, err)
 		}
-		if r.IsError != (string(wire.Member(r.JSON, "isError")) == "true") {
-			t.Errorf("%s: %t, %s", result, r.IsError, r.JSON)
-		}
+		expect.Equal(t, r.IsError, string(wire.Member(r.JSON, "isError")) == "true", "%s: %s", result, r.JSON)
 	}
 }
 

@@ -149,9 +149,7 @@ func TestSpansOfRelay(t *testing.T) {
 			t.Errorf("got %s with %v", span.Name(), span.Attributes())
 		}
 	}
-	if attributeOf(spans[0], keyCode) != "-32002" {
-		t.Errorf("got %v", spans[0].Attributes())
-	}
+	expect.Equal(t, attributeOf(spans[0], keyCode), "-32002", "the attributes are %v", spans[0].Attributes())
 }
 
 // Without a tracer, what a client says of its trace is not touched, and costs nothing.

@@ -58,9 +58,7 @@ func TestExposedNames(t *testing.T) {
 				if hashed := strings.HasSuffix(want, "_"); got != want && !(hashed && regexp.MustCompile("^"+regexp.QuoteMeta(want)+"[0-9a-f]{8}$").MatchString(got)) {
 					t.Errorf("%s is exposed as %s, want %s", tools[i].ID, got, want)
 				}
-				if again := reversed.Exposed(tools[i]); again != got {
-					t.Errorf("%s is exposed as %s or %s, depending on the order", tools[i].ID, got, again)
-				}
+				expect.Equal(t, reversed.Exposed(tools[i]), got, "%s is exposed as … or …, depending on the order", tools[i].ID)
 			}
 		})
 	}

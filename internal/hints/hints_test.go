@@ -113,9 +113,7 @@ func TestConfirmWhatWasShown(t *testing.T) {
 	if want := (hints{"b": none, "c": none, "gone": none}); !reflect.DeepEqual(confirmed, want) || !slices.Equal(left, []string{"b", "gone"}) {
 		t.Errorf("confirmed %v, left %v", confirmed, left)
 	}
-	if len(o.Confirmed) != 4 {
-		t.Error("the offer was modified")
-	}
+	expect.Equal(t, len(o.Confirmed), 4, "the offer was modified")
 }
 
 // A server that has more tools go than are remembered can't have one of them believed: all
@@ -138,7 +136,5 @@ func TestConfirmedBounds(t *testing.T) {
 		t.Fatalf("%d are unconfirmed", len(all))
 	}
 	back.Confirmed, _ = Confirm(back, hints{last: reads})
-	if len(Unconfirmed(listing(back))) != 0 {
-		t.Error("it stays unconfirmed")
-	}
+	expect.Equal(t, len(Unconfirmed(listing(back))), 0, "it stays unconfirmed")
 }

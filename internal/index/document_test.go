@@ -91,9 +91,7 @@ func TestSame(t *testing.T) {
 	same := func(name, schema string) uint64 {
 		return newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: name, InputSchema: json.RawMessage(schema)}}, make(Stemmer)).Same
 	}
-	if same("read", `{"a":1,"b":2}`) != same("read", `{"b":2, "a":1}`) {
-		t.Error("equal tools differ")
-	}
+	expect.Equal(t, same("read", `{"a":1,"b":2}`), same("read", `{"b":2, "a":1}`), "equal tools differ")
 	if same("read", `{"a":1}`) == same("write", `{"a":1}`) || same("read", `{"a":1}`) == same("read", `{"a":2}`) {
 		t.Error("different tools are equal")
 	}

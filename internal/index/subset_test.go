@@ -108,9 +108,8 @@ func TestSubset(t *testing.T) {
 func TestSubsetAfterEdit(t *testing.T) {
 	r := open(t)
 	replace(t, r, "first", tool("first", "a", "nothing"))
-	if _, err := r.Tools(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Tools(t.Context())
+	expect.OK(t, err)
 	replace(t, r, "s", tool("s", "hidden", "copy"), tool("s", "shown", "copy"))
 	c, err := r.Tools(t.Context())
 	expect.OK(t, err)
@@ -140,14 +139,13 @@ func listed(hits []Hit) (lines []string) {
 // TestSubsetOfOthers has a filtered catalog of prompts and resources.
 func TestSubsetOfOthers(t *testing.T) {
 	r := open(t)
-	if _, err := r.Replace("s", registry.Offer{
+	_, err := r.Replace("s", registry.Offer{
 		Prompts:   []registry.Prompt{{ID: "s:a", Server: "s", Name: "a"}, {ID: "s:b", Server: "s", Name: "b"}},
 		Resources: []registry.Resource{{ID: "s:x:a", Server: "s", URI: "x:a", Name: "a"}, {ID: "s:x:b", Server: "s", URI: "x:b", Name: "b"}},
 		Templates: []registry.Template{{ID: "s:t:b", Server: "s", URI: "t:b", Name: "b"}},
 		Skills:    []registry.Skill{{ID: "s:k:b", Server: "s", URI: "k:b", Name: "b"}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	expect.OK(t, err)
 	c, err := r.Others(t.Context())
 	expect.OK(t, err)
 	within := c.Within(r.Snapshot().Filtered(named("b"), nil))

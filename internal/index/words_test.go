@@ -1,7 +1,6 @@
 package index
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -35,9 +34,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("getHTTPUrl 使用 don't \xff")
 	f.Fuzz(func(t *testing.T, text string) {
 		words := Words(text)
-		if !slices.Equal(words, Words(text)) {
-			t.Error("not the same twice")
-		}
+		expect.List(t, words, Words(text), "not the same twice")
 		for _, w := range words {
 			if w == "" || strings.ContainsAny(w, " \t\n") || utf8.ValidString(text) && !utf8.ValidString(w) {
 				t.Errorf("%q is not a word", w)

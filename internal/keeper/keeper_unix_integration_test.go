@@ -119,9 +119,8 @@ func (g testGuard) startAndKill(t *testing.T, number int64) {
 	if l.next(t).Kind != Started {
 		t.Fatal("the start is not reported")
 	}
-	if _, err := l.ours.Write([]byte{LinkKill}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.ours.Write([]byte{LinkKill})
+	expect.OK(t, err)
 	l.wantEnd(t)
 }
 
@@ -158,9 +157,8 @@ func (l *testLink) fill(t *testing.T) (n int) {
 // discard reads what fill wrote.
 func (l *testLink) discard(t *testing.T, n int) {
 	t.Helper()
-	if _, err := io.CopyN(io.Discard, l.buffered, int64(n)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.CopyN(io.Discard, l.buffered, int64(n))
+	expect.OK(t, err)
 }
 
 func (l *testLink) next(t *testing.T) Report {

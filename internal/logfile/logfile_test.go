@@ -34,9 +34,7 @@ func TestRotation(t *testing.T) {
 	for _, s := range []string{"one 456789", "two\n", "three\n", "four\n", "this is longer than a file\n", "six\n"} {
 		write(s)
 	}
-	if got, want := kept(), []string{"four\n", "this is longer than a file\n", "six\n"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.List(t, kept(), []string{"four\n", "this is longer than a file\n", "six\n"})
 
 	// Another program may move it away.
 	if runtime.GOOS != "windows" {

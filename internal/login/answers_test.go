@@ -76,9 +76,7 @@ func TestWrongAnswers(t *testing.T) {
 					t.Errorf("the login does not go on: %v", p.Wait(t.Context()))
 				}
 			case "nil":
-				if err := p.Wait(t.Context()); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, p.Wait(t.Context()))
 			default:
 				expect.Error(t, p.Wait(t.Context()), test.ends)
 				if saved, _ := f.logins.Source(f.server).saved(t.Context()); saved != nil {
@@ -124,9 +122,7 @@ func TestOtherPort(t *testing.T) {
 		t.Fatal("both come back to the same port")
 	}
 	resp, page := f.get(&there, func(r *http.Request) { r.Host = first.Host })
-	if resp.StatusCode != http.StatusNotFound {
-		t.Errorf("%d %s", resp.StatusCode, page)
-	}
+	expect.Equal(t, resp.StatusCode, http.StatusNotFound, "%s", page)
 }
 
 func TestPublic(t *testing.T) {

@@ -67,9 +67,7 @@ func TestMoreScopes(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read"}})
 	f.logIn(Request{})
 	first := f.begin(Request{Scopes: []string{"write"}})
-	if same := f.begin(Request{}); same != first {
-		t.Error("fewer scopes begin another login")
-	}
+	expect.Equal(t, f.begin(Request{}), first, "fewer scopes begin another login")
 	second := f.begin(Request{Scopes: []string{"delete"}})
 	if err := first.Wait(t.Context()); !errors.Is(err, errReplaced) {
 		t.Errorf("the first login: %v", err)
@@ -88,9 +86,8 @@ func TestMoreScopes(t *testing.T) {
 func TestFixedScopes(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read", "delete"}})
 	f.server.Settings.Scopes = []string{"read", "write"}
-	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, Scopes: []string{"delete"}}); err == nil || !strings.Contains(err.Error(), "oauth.scopes") {
-		t.Errorf("%v", err)
-	}
+	_, err := f.logins.Begin(t.Context(), Request{Server: f.server, Scopes: []string{"delete"}})
+	expect.Error(t, err, "oauth.scopes")
 	u, _ := url.Parse(f.begin(Request{Scopes: []string{"write"}}).URL)
 	expect.Equal(t, u.Query().Get("scope"), "read write", "scope")
 }
@@ -120,9 +117,7 @@ func TestOtherServerOfIssuer(t *testing.T) {
 		return u.Query().Get("client_id")
 	}
 	first := clientOf()
-	if again := clientOf(); again != first {
-		t.Error("the second login at a server registers again")
-	}
+	expect.Equal(t, clientOf(), first, "the second login at a server registers again")
 	home := f.server
 	f.server.URL = f.issuer.Protect(t, fakeissuer.Protection{}).URL
 	if other := clientOf(); other == first {
@@ -178,9 +173,8 @@ func TestLimits(t *testing.T) {
 	for i := range perMinute {
 		f.begin(Request{By: strconv.Itoa(i)})
 	}
-	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server}); err == nil || !strings.Contains(err.Error(), "last minute") {
-		t.Errorf("%v", err)
-	}
+	_, err := f.logins.Begin(t.Context(), Request{Server: f.server})
+	expect.Error(t, err, "last minute")
 	f.server.Name = "other"
 	f.begin(Request{})
 
@@ -190,9 +184,8 @@ func TestLimits(t *testing.T) {
 		f.logins.pending[loginKey{by: "other " + strconv.Itoa(i)}] = &Pending{}
 	}
 	f.logins.mu.Unlock()
-	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"}); err == nil || !strings.Contains(err.Error(), "200 logins wait") {
-		t.Errorf("%v", err)
-	}
+	_, err = f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"})
+	expect.Error(t, err, "200 logins wait")
 }
 
 func TestBeginErrors(t *testing.T) {
@@ -203,14 +196,11 @@ func TestBeginErrors(t *testing.T) {
 	}
 	contains(t, err.Error(), "far", f.issuer.URL, "clientId")
 	f.logins.mu.Lock()
-	if len(f.logins.pending) != 0 {
-		t.Errorf("a failed login is left: %v", f.logins.pending)
-	}
+	expect.Equal(t, len(f.logins.pending), 0, "a failed login is left: %v", f.logins.pending)
 	f.logins.mu.Unlock()
 	f.server.Settings.Grant = oauth.ClientCredentials
-	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server}); err == nil || !strings.Contains(err.Error(), "no login of a person") {
-		t.Errorf("%v", err)
-	}
+	_, err = f.logins.Begin(t.Context(), Request{Server: f.server})
+	expect.Error(t, err, "no login of a person")
 }
 
 // How a server answers requests without a token, and whether a login begins there. ISSUER stands

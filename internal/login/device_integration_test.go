@@ -2,7 +2,6 @@ package login
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -34,7 +33,6 @@ func TestDevice(t *testing.T) {
 
 	f.issuer.Change(func(o *fakeissuer.Options) { o.NoDevice = true })
 	f.server.Settings.Grant = ""
-	if _, err := f.router().Begin(t.Context(), Request{Server: f.server, Way: Device}); err == nil || !strings.Contains(err.Error(), "no logins by device code") {
-		t.Errorf("without the grant: %v", err)
-	}
+	_, err := f.router().Begin(t.Context(), Request{Server: f.server, Way: Device})
+	expect.Error(t, err, "no logins by device code", "without the grant")
 }

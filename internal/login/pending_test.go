@@ -125,9 +125,7 @@ func with(u *url.URL, pairs ...string) *url.URL {
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in: %s", part, text)
-		}
+		expect.Contains(t, text, part)
 	}
 }
 
@@ -176,9 +174,7 @@ func TestNoSecrets(t *testing.T) {
 			t.Errorf("the %s (%q) is in a log or page", name, secret)
 		}
 	}
-	if strings.Contains(p.URL, p.verifier) {
-		t.Error("the verifier is in the URL")
-	}
+	expect.Equal(t, strings.Contains(p.URL, p.verifier), false, "the verifier is in the URL")
 }
 
 func TestFinish(t *testing.T) {
@@ -211,14 +207,10 @@ func TestFinish(t *testing.T) {
 					t.Fatalf("%.80q is accepted", wrong)
 				}
 				contains(t, err.Error(), says, p.redirect)
-				if strings.Contains(err.Error(), u.Query().Get("code")) {
-					t.Errorf("the code is in the error: %v", err)
-				}
+				expect.Equal(t, strings.Contains(err.Error(), u.Query().Get("code")), false, "the code is in the error: %v", err)
 			}
 			expect.OK(t, p.Finish(t.Context(), paste(u)))
-			if err := p.Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, p.Wait(t.Context()))
 			f.mustWork(f.logins.Source(f.server))
 		})
 	}

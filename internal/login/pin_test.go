@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -27,9 +28,7 @@ func TestOtherIssuerOfClient(t *testing.T) {
 		}
 		contains(t, err.Error(), "far", "the server now names", first.URL, second.URL, "oauth.clientId", "metarouter logout far", "oauth.authServerMetadataUrl")
 	}
-	if n := second.Counts().TokenRequests; n != 0 {
-		t.Errorf("the other issuer got %d requests; the login %s", n, given)
-	}
+	expect.Equal(t, second.Counts().TokenRequests, 0, "requests to the other issuer; the login %s", given)
 	f.logins = f.router()
 	f.resource.Move(first)
 	f.logIn(Request{})
@@ -38,9 +37,7 @@ func TestOtherIssuerOfClient(t *testing.T) {
 		t.Fatal(was, err)
 	}
 	f.logIn(Request{})
-	if n := second.Counts().TokenRequests; n != 1 {
-		t.Errorf("the second issuer got %d requests", n)
-	}
+	expect.Equal(t, second.Counts().TokenRequests, 1, "requests to the second issuer")
 }
 
 // A login that has begun before another one finished at another issuer shows the secret to nobody.
@@ -80,9 +77,7 @@ func TestOtherIssuerOfMachine(t *testing.T) {
 			contains(t, err.Error(), "the server now names", first.URL, second.URL, "metarouter logout far", "oauth.authServerMetadataUrl")
 		}
 	}
-	if n := second.Counts().TokenRequests; n != 0 {
-		t.Errorf("the other issuer got %d requests", n)
-	}
+	expect.Equal(t, second.Counts().TokenRequests, 0, "requests to the other issuer")
 	named := f.server
 	named.Settings.AuthServerMetadataURL = second.URL + "/.well-known/oauth-authorization-server"
 	f.mustWork(f.logins.Source(named))

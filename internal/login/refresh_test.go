@@ -131,9 +131,8 @@ func TestNeverLoggedIn(t *testing.T) {
 	}
 	f.store(f.source()) // in another process
 	f.mustWork(s)
-	if _, err := f.source().forget(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.source().forget(t.Context())
+	expect.OK(t, err)
 	f.mustNeed(s, status.NeverLoggedIn)
 	if left, _ := filepath.Glob(filepath.Join(f.folder, "login-*")); len(left) != 0 {
 		t.Errorf("after the logout there is %q", left)
@@ -252,15 +251,12 @@ func TestUnreadable(t *testing.T) {
 	path := filepath.Join(f.folder, "logins.enc")
 	data, err := os.ReadFile(path)
 	expect.OK(t, err)
-	if strings.Contains(string(data), strings.TrimPrefix(f.resource.URL, "http://")) {
-		t.Error("the file tells the URL of the server")
-	}
+	expect.Equal(t, strings.Contains(string(data), strings.TrimPrefix(f.resource.URL, "http://")), false, "the file tells the URL of the server")
 	data[len(data)-10] ^= 1
 	expect.OK(t, os.WriteFile(path, data, 0o600))
 	s := f.source()
-	if _, err := s.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "log in again") {
-		t.Errorf("Token: %v", err)
-	}
+	_, err = s.Token(t.Context())
+	expect.Error(t, err, "log in again", "Token")
 	if err := s.save(t.Context(), storedLogin{}); err == nil {
 		t.Error("save overwrites a file that can't be read")
 	}

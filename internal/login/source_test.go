@@ -164,9 +164,7 @@ func TestAfterSleep(t *testing.T) {
 // stands still while the machine sleeps.
 func TestWallClock(t *testing.T) {
 	now := wall()
-	if strings.Contains(now.String(), " m=") {
-		t.Errorf("%v has a reading of the monotonic clock", now)
-	}
+	expect.Equal(t, strings.Contains(now.String(), " m="), false, "%v has a reading of the monotonic clock", now)
 	token := oauth.Token{Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}
 	for later, want := range map[time.Duration]age{0: young, 47 * time.Minute: young, 49 * time.Minute: old, 2 * time.Hour: tooOld} {
 		expect.Equal(t, ageOf(token, now.Add(later)), want, "after %v the age", later)
@@ -260,9 +258,7 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 				before := time.Now()
 				s.life.Close(errClosed)
 				s.life.Wait()
-				if took := time.Since(before); took != test.closes {
-					t.Errorf("close took %v, want %v", took, test.closes)
-				}
+				expect.Equal(t, time.Since(before), test.closes, "close took")
 				if saved, err := s.saved(t.Context()); err != nil || saved.Token.Access != test.token {
 					t.Errorf("in the store there is %v, %v", saved, err)
 				}
@@ -318,9 +314,8 @@ func TestChanged(t *testing.T) {
 		<-changed
 		wantToken(t, s, "token")
 		again := s.Changed(t.Context())
-		if _, err := other.forget(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := other.forget(t.Context())
+		expect.OK(t, err)
 		<-again
 	})
 }
@@ -343,9 +338,8 @@ func TestLoserDeletesNothing(t *testing.T) {
 	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
 	loser, err := s.read(t.Context(), true)
 	expect.OK(t, err)
-	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
-		t.Fatal(err)
-	}
+	_, err = s.refresh(t.Context(), loser)
+	expect.OK(t, err) // as another router does
 	_ = loginLost(t.Context(), s, loser, false, errors.New("invalid_grant"))
 	wantToken(t, s, "token-1")
 	if saved, err := s.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {

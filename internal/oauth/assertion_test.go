@@ -82,9 +82,8 @@ func TestAssertion(t *testing.T) {
 			g.Issuer.SigningAlgorithms = test.listed
 			g.Settings = Settings{PrivateKey: all[test.key].pem, Algorithm: test.wanted, KeyID: "k1"}
 			for range 2 {
-				if _, err := g.ClientCredentials(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
+				_, err := g.ClientCredentials(t.Context(), nil)
+				expect.OK(t, err)
 			}
 			form := asked.asked[0].form
 			if form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" || form.Get("client_id") != "me" || form.Has("client_secret") {
@@ -108,9 +107,7 @@ func checkAssertion(t *testing.T, text string, algorithm jose.SignatureAlgorithm
 	var raw map[string]any
 	expect.OK(t, token.Claims(key, &claims, &raw))
 	expect.OK(t, claims.Validate(jwt.Expected{Issuer: "me", Subject: "me", AnyAudience: []string{issuer}, Time: time.Now()}))
-	if raw["aud"] != issuer {
-		t.Errorf("the audience is %v, want the string %s", raw["aud"], issuer)
-	}
+	expect.Equal[any](t, raw["aud"], issuer, "the audience, a string")
 	expect.Equal(t, claims.Expiry.Time().Sub(claims.IssuedAt.Time()), time.Minute, "it lives for")
 	expect.Equal(t, token.Headers[0].KeyID, "k1", "its key")
 	return claims.ID
@@ -145,7 +142,6 @@ func TestKeysThatCanNotSign(t *testing.T) {
 			}
 		})
 	}
-	if _, err := parseKey(strings.ReplaceAll(good, "\n", `\n`)); err != nil {
-		t.Errorf("a key on one line: %v", err)
-	}
+	_, err := parseKey(strings.ReplaceAll(good, "\n", `\n`))
+	expect.OK(t, err, "a key on one line")
 }

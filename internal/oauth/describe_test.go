@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -70,9 +69,8 @@ func TestDescribeRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s.docs[rfc8414] = tt.doc
-			if _, err := describe(t, tt.id); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("the error is %v, not %q", err, tt.want)
-			}
+			_, err := describe(t, tt.id)
+			expect.Error(t, err, tt.want, "the error")
 		})
 	}
 	s.docs[rfc8414] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
@@ -87,9 +85,8 @@ func TestDescribePublicIssuer(t *testing.T) {
 	s := newSite(t)
 	s.docs[rfc8414] = issuerDoc(id, object{"jwks_uri": "https://10.0.0.1/keys"})
 	c := &http.Client{Transport: inMemory{s}}
-	if _, err := Describe(t.Context(), c, id); err == nil || !strings.Contains(err.Error(), "jwks_uri") {
-		t.Errorf("the error is %v", err)
-	}
+	_, err := Describe(t.Context(), c, id)
+	expect.Error(t, err, "jwks_uri", "the error")
 }
 
 // inMemory sends all requests to a handler.

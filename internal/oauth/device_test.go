@@ -3,7 +3,6 @@ package oauth
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,9 +38,7 @@ func TestStartDevice(t *testing.T) {
 				g, s := answers("200 " + test.answer)
 				d, err := g.StartDevice(t.Context(), []string{"a"})
 				if test.err != "" {
-					if err == nil || !strings.Contains(err.Error(), test.err) {
-						t.Errorf("error %v, want %q", err, test.err)
-					}
+					expect.Error(t, err, test.err)
 					return
 				}
 				expect.OK(t, err)

@@ -33,9 +33,7 @@ func TestAreaOf(t *testing.T) {
 			expect.Equal(t, areaOf(netip.MustParseAddr(ip)), want, "%s", ip)
 		}
 	}
-	if areaOf(netip.Addr{}) != nowhere {
-		t.Error("no address has an area")
-	}
+	expect.Equal(t, areaOf(netip.Addr{}), nowhere, "no address has an area")
 }
 
 // reachFrom returns the reach of a server. Names resolve to addresses, others to none.
@@ -128,9 +126,7 @@ func TestPermit(t *testing.T) {
 		}
 	}
 	r := reachOf(Server{URL: "https://8.8.8.8/mcp", Settings: Settings{AuthServerMetadataURL: "https://10.0.0.5/meta"}})
-	if err := r.permit(t.Context(), hop{host: "host"}, private); err != nil {
-		t.Errorf("an issuer of a private network that the configuration names: %v", err)
-	}
+	expect.OK(t, r.permit(t.Context(), hop{host: "host"}, private), "an issuer of a private network that the configuration names")
 }
 
 func TestCheck(t *testing.T) {
@@ -202,9 +198,7 @@ func TestDial(t *testing.T) {
 		c := clientOf(reachFrom(t, test.server, names), noProxy)
 		c.Transport.(*reach).transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 		resp, err := c.Get(test.to)
-		if (err == nil) != test.want {
-			t.Errorf("server %s, %s: %v", test.server, test.to, err)
-		}
+		expect.Equal(t, err == nil, test.want, "server %s, %s: %v", test.server, test.to, err)
 		if err == nil {
 			resp.Body.Close()
 			<-reached

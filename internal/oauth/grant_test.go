@@ -135,9 +135,7 @@ func TestAuthorizationURL(t *testing.T) {
 	}
 	for _, endpoint := range []string{"", "javascript:alert(1)", "data:text/html,x", "http://as.example/authorize", "https:///authorize", "https://user@as.example/", "file:///etc/passwd", "HTTP://127.0.0.1.example/"} {
 		g.Issuer.AuthorizationEndpoint = endpoint
-		if got := g.AuthorizationURL("S", verifier, "http://127.0.0.1:1/callback", nil); got != "" {
-			t.Errorf("%q: %s, want none", endpoint, got)
-		}
+		expect.Equal(t, g.AuthorizationURL("S", verifier, "http://127.0.0.1:1/callback", nil), "", "%q", endpoint)
 	}
 	for _, endpoint := range []string{"http://127.0.0.1:8/a", "http://[::1]:8/a", "http://localhost/a"} {
 		g.Issuer.AuthorizationEndpoint = endpoint
@@ -258,9 +256,8 @@ func TestTokenRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, asked := answers(ok)
 			g.Client = test.client
-			if _, err := test.ask(g); err != nil {
-				t.Fatal(err)
-			}
+			_, err := test.ask(g)
+			expect.OK(t, err)
 			want := request{"/token", test.form, nil, test.user, test.pass, "application/json"}
 			if got := asked.asked[0]; len(asked.asked) != 1 || !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v, want %+v", got, want)
@@ -325,9 +322,7 @@ func TestTokenAnswers(t *testing.T) {
 			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "token R ") || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("the error has a secret or lines: %v", err)
 			}
-			if len(asked.asked) != 1 {
-				t.Errorf("the issuer was asked %d times", len(asked.asked))
-			}
+			expect.Equal(t, len(asked.asked), 1, "the issuer was asked … times")
 			switch {
 			case test.refusal != "":
 				if !refused || refusal.Code != test.refusal {
@@ -418,13 +413,9 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		`"resource": false`:   newRefusal("invalid_request", "AADSTS901002: The 'resource' request parameter is not supported.", 400, nil),
 		`{"scopes": […]}`:     newRefusal("invalid_scope", "", 400, nil),
 	} {
-		if !strings.Contains(refusal.Error(), want) {
-			t.Errorf("%v, want %s in it", refusal, want)
-		}
+		expect.Contains(t, refusal.Error(), want)
 	}
-	if got, want := newRefusal("invalid_grant", "gone", 400, nil).Error(), "the issuer refuses: invalid_grant (gone)"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	expect.Equal(t, newRefusal("invalid_grant", "gone", 400, nil).Error(), "the issuer refuses: invalid_grant (gone)")
 }
 
 func TestNetworkErrorsHaveNoQuery(t *testing.T) {
@@ -487,9 +478,7 @@ func TestRevoke(t *testing.T) {
 	for _, r := range asked.asked {
 		order = append(order, r.path+" "+r.form.Get("token_type_hint")+" "+r.form.Get("token")+" "+r.user)
 	}
-	if want := []string{"/revoke refresh_token R me", "/revoke access_token A me"}; !slices.Equal(order, want) {
-		t.Errorf("asked %q, want %q", order, want)
-	}
+	expect.List(t, order, []string{"/revoke refresh_token R me", "/revoke access_token A me"}, "asked")
 
 	g, _ = answers(`200 `, `400 {"error":"invalid_token"}`)
 	expect.OK(t, g.Revoke(t.Context(), token)) // the access token has ended with the refresh token

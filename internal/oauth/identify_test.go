@@ -59,9 +59,7 @@ func TestIdentifyOrder(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, test.want) {
 				t.Errorf("%+v with secret %q (%v), want %+v", got, got.Secret, err, test.want)
 			}
-			if registered := len(asked.asked) > 0; registered != (test.want.ID == "new") {
-				t.Errorf("registered: %t", registered)
-			}
+			expect.Equal(t, len(asked.asked) > 0, test.want.ID == "new", "registered")
 		})
 	}
 }
@@ -93,12 +91,9 @@ func TestRegistration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			issuer, asked, client := registrar(`201 {"client_id": "new", "client_secret": "s"}`)
 			test.change(&issuer)
-			if _, err := Identify(t.Context(), client, Server{Settings: test.settings}, issuer, test.redirect, nil); err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(asked.asked[0].json, test.want) {
-				t.Errorf("registered %v,\nwant %v", asked.asked[0].json, test.want)
-			}
+			_, err := Identify(t.Context(), client, Server{Settings: test.settings}, issuer, test.redirect, nil)
+			expect.OK(t, err)
+			expect.Deep(t, asked.asked[0].json, test.want, "registered")
 		})
 	}
 }
@@ -151,9 +146,7 @@ func TestIdentifySaysWhatToDo(t *testing.T) {
 	issuer := Issuer{ID: "https://as.example"}
 	_, err := Identify(t.Context(), http.DefaultClient, Server{}, issuer, Redirect{URI: home}, nil)
 	for _, part := range []string{"https://as.example", "http://localhost:1234/callback", `"oauth": {"clientId": "…", "callbackPort": 1234}`} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("error %v, want %q in it", err, part)
-		}
+		expect.Error(t, err, part)
 	}
 	_, err = Identify(t.Context(), http.DefaultClient, Server{Settings: Settings{Grant: ClientCredentials}}, issuer, Redirect{}, nil)
 	expect.Error(t, err, "clientSecret", "client_credentials without a client")
@@ -170,9 +163,7 @@ func TestEndpointsAreChecked(t *testing.T) {
 		if endpoint != "" {
 			errs = append(errs, g.Revoke(t.Context(), Token{Access: "A"}))
 		}
-		if slices.Contains(errs, nil) {
-			t.Errorf("%q: %v", endpoint, errs)
-		}
+		expect.Equal(t, slices.Contains(errs, nil), false, "%q: %v", endpoint, errs)
 	}
 }
 

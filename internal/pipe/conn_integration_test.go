@@ -52,9 +52,7 @@ func TestConn(t *testing.T) {
 		t.Errorf("wrote %d bytes, %v", len(got), err)
 	}
 	for range 2 {
-		if err := <-sent; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-sent)
 	}
 }
 

@@ -57,13 +57,9 @@ func TestPerson(t *testing.T) {
 func TestManySequences(t *testing.T) {
 	for _, start := range []string{"\x1b]", "\u0090", "\u0098", "\u009d", "\u009e", "\u009f"} {
 		text := strings.Repeat(start, 100)
-		if n := sequence(text); n != len(start) {
-			t.Errorf("%q: the first sequence has %d bytes", text[:20], n)
-		}
+		expect.Equal(t, sequence(text), len(start), "%q: the first sequence has … bytes", text[:20])
 	}
-	if n := sequence("\u009dabc\u009dabc"); n != len("\u009dabc") {
-		t.Errorf("the first sequence has %d bytes", n)
-	}
+	expect.Equal(t, sequence("\u009dabc\u009dabc"), len("\u009dabc"), "the first sequence has … bytes")
 }
 
 func TestVisible(t *testing.T) {
@@ -89,9 +85,7 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil || len(got) != 1 || got[0] != value {
 		t.Errorf("%s is %q, %v", out, got, err)
 	}
-	if want := "[\n  \"a\\u001b\\u009b\\u202e\\udb40\\udc41\\u200b\\u007f\\u2028 é 👨\u200d👩\"\n]\n"; string(out) != want {
-		t.Errorf("%q, want %q", out, want)
-	}
+	expect.Equal(t, string(out), "[\n  \"a\\u001b\\u009b\\u202e\\udb40\\udc41\\u200b\\u007f\\u2028 é 👨\u200d👩\"\n]\n", "%q", out)
 	expect.Equal(t, string(JSON([]byte("a\xffb"))), `a\ufffdb`, "a byte that is not UTF-8")
 }
 
@@ -109,9 +103,7 @@ func TestWriter(t *testing.T) {
 	}
 	out.Reset()
 	NewEscaper(&out).Write([]byte("log \x1b[2J {\"name\":\"\u202e\"}\n"))
-	if got, want := out.String(), "log \\u001b[2J {\"name\":\"\\u202e\"}\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	expect.Equal(t, out.String(), "log \\u001b[2J {\"name\":\"\\u202e\"}\n")
 }
 
 func FuzzClean(f *testing.F) {

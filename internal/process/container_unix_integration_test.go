@@ -51,9 +51,7 @@ esac
 			p.Stdout.Close()
 			p.Stderr.Close()
 			said, _ := os.ReadFile(filepath.Join(dir, "said"))
-			if want := "here stop " + id + "\nhere rm " + id + "\n"; string(said) != want {
-				t.Errorf("the engine was asked %q, want %q", said, want)
-			}
+			expect.Equal(t, string(said), "here stop "+id+"\nhere rm "+id+"\n", "the engine was asked")
 			if _, err := os.Stat(file); err == nil {
 				t.Error("the file is left")
 			}

@@ -109,9 +109,7 @@ func (s stage) starter() (starter *Starter, end func()) {
 	s.Helper()
 	ending := make(chan struct{})
 	starter = NewStarter(guardCommand(), ending, zap.NewNop())
-	if err := starter.Open(); err != nil {
-		s.Fatal(err)
-	}
+	expect.OK(s, starter.Open())
 	return starter, func() { close(ending); starter.Close() }
 }
 
@@ -123,9 +121,7 @@ func (s stage) start(starter *Starter, c Command, args ...string) *Process {
 		c.Env = os.Environ()
 	}
 	p, err := starter.Start(c)
-	if err != nil {
-		s.Fatal(err)
-	}
+	expect.OK(s, err)
 	s.pid("server")
 	return p
 }
@@ -293,12 +289,8 @@ func (s stage) fakeOpen() []string {
 	s.Helper()
 	bin := filepath.Join(s.folder, "bin")
 	script := fmt.Sprintf("#!/bin/sh\nexport OPENED=$1 INHERITED=$%s\nsetsid %s play sleeper $1 page &\n", MarkVariable, guardCommand()[0])
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		s.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755); err != nil {
-		s.Fatal(err)
-	}
+	expect.OK(s, os.MkdirAll(bin, 0o755))
+	expect.OK(s, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755))
 	return append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
@@ -344,9 +336,8 @@ func TestOpenerIsRemoved(t *testing.T) {
 	o, err := newOpener(guardCommand()[0])
 	expect.OK(t, err)
 	o.environment(s.fakeOpen())
-	if _, err := os.Readlink(filepath.Join(o.bin(), "xdg-open")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Readlink(filepath.Join(o.bin(), "xdg-open"))
+	expect.OK(t, err)
 	var before unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &before)
 	unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})

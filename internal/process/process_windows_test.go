@@ -45,9 +45,7 @@ func TestCloseLeavesTheJob(t *testing.T) {
 	out, err := exec.Command(self, "router").Output()
 	expect.OK(t, err)
 	pid, err := strconv.Atoi(string(out[:len(out)-1]))
-	if err != nil {
-		t.Fatalf("%q", out)
-	}
+	expect.OK(t, err, "%q", out)
 	if !mcptest.Alive(pid) {
 		t.Fatal("the process has ended with the router")
 	}

@@ -78,9 +78,7 @@ func TestSettle(t *testing.T) {
 		said, _ := os.ReadFile(asked)
 		return strings.Count(string(said), "x")
 	}
-	if times() != 2 { // at first, and by the second client for a variable that is not remembered
-		t.Errorf("the shell was asked %d times", times())
-	}
+	expect.Equal(t, times(), 2, "the shell was asked … times") // at first, and by the second client for a variable that is not remembered
 	if said, err := os.ReadFile(filepath.Join(data, "environment.json")); err != nil || strings.Contains(string(said), "lines") {
 		t.Errorf("what no server gets is remembered: %s, %v", said, err)
 	}
@@ -119,9 +117,7 @@ func TestSettle(t *testing.T) {
 		}
 		os.Remove(busy)
 	}
-	if times() != 6 {
-		t.Errorf("the shell was asked %d times", times())
-	}
+	expect.Equal(t, times(), 6, "the shell was asked … times")
 	setEnviron(t, terminal)
 	if Settle(t.Context(), data, false); os.Getenv("LC_NAME") != "de" {
 		t.Error("a router that no client has started has lost its own locale")

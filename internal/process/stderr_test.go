@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // What is read of stderr goes into errors, which clients, logs and terminals show.
@@ -23,9 +24,7 @@ func TestTailIsPlain(t *testing.T) {
 	}
 	words = NewTail(launch.Concealer())
 	words.Copy(strings.NewReader("\x1b[31mbad\x1b[0m token /s3\x1b[1mcret\x1b[0m\n\x1b]52;c;aGk=\x07key hunter3\ta\u202eb\n"), NewLogFile("", "s"))
-	if got, want := words.Reason(), "; its last lines on stderr: bad token ${API_TOKEN} | key … ab"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	expect.Equal(t, words.Reason(), "; its last lines on stderr: bad token ${API_TOKEN} | key … ab")
 }
 
 // The file gets each line before the next one is complete.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Rules that another node has read allow the same there as here.
@@ -39,9 +40,7 @@ func TestEncode(t *testing.T) {
 			continue
 		}
 		for _, tool := range tools {
-			if got, want := there.Tool(tool), here.Tool(tool); got != want {
-				t.Errorf("%q: %s allows %s: %v, want %v", chosen, text, tool.ID, got, want)
-			}
+			expect.Equal(t, there.Tool(tool), here.Tool(tool), "%q: %s allows %s", chosen, text, tool.ID)
 			if got, want := there.URI(tool.Server, "file:///"+tool.Name), here.URI(tool.Server, "file:///"+tool.Name); got != want {
 				t.Errorf("%q: %s allows to read %s: %v, want %v", chosen, text, tool.ID, got, want)
 			}

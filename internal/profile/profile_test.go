@@ -51,9 +51,7 @@ func TestServer(t *testing.T) {
 				if r.Server(s) {
 					allowed = append(allowed, s)
 				}
-				if r.Tool(tool(s, "x")) != r.Server(s) {
-					t.Errorf("a tool of %s is not as its server", s)
-				}
+				expect.Equal(t, r.Tool(tool(s, "x")), r.Server(s), "a tool of %s is not as its server", s)
 			}
 			expect.List(t, allowed, test.allowed, "allowed")
 		})
@@ -235,9 +233,7 @@ func TestChosen(t *testing.T) {
 				}
 			}
 			expect.List(t, tools, test.tools, "allowed")
-			if whole := len(tools) == 3; r.Everything() != whole {
-				t.Errorf("Everything: %t, want %t", r.Everything(), whole)
-			}
+			expect.Equal(t, r.Everything(), len(tools) == 3, "Everything")
 		})
 	}
 }

@@ -54,16 +54,10 @@ func TestExists(t *testing.T) {
 		{"dev|gone ops", []string{"dev|gone", "ops"}, []string{"dev", "ops"}},
 	} {
 		chosen := strings.Fields(test.chosen)
-		if got := Applying(all, chosen); !slices.Equal(got, test.applying) {
-			t.Errorf("%q: %q apply, want %q", test.chosen, got, test.applying)
-		}
-		if got := slices.Sorted(maps.Keys(Existing(all, chosen))); !slices.Equal(got, test.existing) {
-			t.Errorf("%q: %q exist, want %q", test.chosen, got, test.existing)
-		}
+		expect.List(t, Applying(all, chosen), test.applying, "%q: … apply", test.chosen)
+		expect.List(t, slices.Sorted(maps.Keys(Existing(all, chosen))), test.existing, "%q: … exist", test.chosen)
 	}
-	if got := Applying(profiles{"dev": {}}, []string{ReadOnly}); !slices.Equal(got, []string{ReadOnly}) {
-		t.Errorf("without a default, %q apply", got)
-	}
+	expect.List(t, Applying(profiles{"dev": {}}, []string{ReadOnly}), []string{ReadOnly}, "without a default, … apply")
 }
 
 // unionProfiles are profiles with one rule each.
@@ -235,14 +229,10 @@ func TestUnionAsAWhole(t *testing.T) {
 	seen := make(map[string]string)
 	for _, chosen := range []string{"open", "open|shut", "open shut", "open|gone", "open|shut|asks", "open|shut asks", "open asks|shut", ReadOnly, "open @read", "open|@read"} {
 		id := Of(all, strings.Fields(chosen)...).Identity()
-		if other := seen[id]; other != "" {
-			t.Errorf("%q and %q have the same identity", chosen, other)
-		}
+		expect.Equal(t, seen[id], "", "%q and … have the same identity", chosen)
 		seen[id] = chosen
 	}
-	if Of(all, "open|shut").Identity() != Of(all, "shut|open|shut").Identity() {
-		t.Error("the identity of a union depends on the order of its profiles")
-	}
+	expect.Equal(t, Of(all, "open|shut").Identity(), Of(all, "shut|open|shut").Identity(), "the identity of a union depends on the order of its profiles")
 }
 
 func TestUnionRefusal(t *testing.T) {

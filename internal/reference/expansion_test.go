@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -47,9 +46,7 @@ func TestExpand(t *testing.T) {
 	} {
 		got, x := recorded(tt.in, vars)
 		expect.Equal(t, got, tt.want, "%q", tt.in)
-		if want := (record{tt.unset, tt.secrets, tt.endless}); !reflect.DeepEqual(x, want) {
-			t.Errorf("%q: found %+v, want %+v", tt.in, x, want)
-		}
+		expect.Deep(t, x, (record{tt.unset, tt.secrets, tt.endless}), "%q: found", tt.in)
 	}
 }
 
@@ -78,9 +75,7 @@ func FuzzExpand(f *testing.F) {
 			t.Errorf("%q became %q", s, got)
 		}
 		for _, name := range found.unset {
-			if !strings.Contains(s, name) {
-				t.Errorf("%q is not in %q", name, s)
-			}
+			expect.Contains(t, s, name)
 		}
 	})
 }

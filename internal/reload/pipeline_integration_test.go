@@ -11,25 +11,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
-func TestWatchWrite(t *testing.T) {
+// Some editors write into the file, others put a new one in its place.
+func TestWatchEdit(t *testing.T) {
 	layer.Integration(t)
-	w := start(t)
-	write(t, w.file, command("second"))
-	w.expect("second")
-	write(t, w.file, command("third"))
-	w.expect("third")
-}
-
-func TestWatchRename(t *testing.T) {
-	layer.Integration(t)
-	w := start(t)
-	rename(t, w.file, command("second"))
-	w.expect("second")
-	rename(t, w.file, command("third"))
-	w.expect("third")
+	for _, save := range []func(*testing.T, string, string){write, rename} {
+		w := start(t)
+		save(t, w.file, command("second"))
+		w.expect("second")
+		save(t, w.file, command("third"))
+		w.expect("third")
+	}
 }
 
 func TestWatchEditSinceLoad(t *testing.T) {
@@ -37,18 +32,14 @@ func TestWatchEditSinceLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	write(t, file, command("first"))
 	initial, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	write(t, file, command("second"))
 	ctx, cancel := context.WithCancel(t.Context())
 	out, done := make(chan config.Config), make(chan error, 1)
 	go func() { done <- Pipeline{Watch: true}.Run(ctx, initial, out) }()
 	watched{T: t, out: out}.expect("second")
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 }
 
 func TestWatchBadEdit(t *testing.T) {
@@ -63,9 +54,7 @@ func TestWatchBadEdit(t *testing.T) {
 func TestWatchMissing(t *testing.T) {
 	layer.Integration(t)
 	w := start(t)
-	if err := os.Remove(w.file); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Remove(w.file))
 	w.expectLog(1, "error", "read config")
 	write(t, w.file, command("second"))
 	w.expect("second")
@@ -75,14 +64,10 @@ func TestWatchMissing(t *testing.T) {
 func TestWatchFromNothing(t *testing.T) {
 	layer.Integration(t)
 	initial, err := config.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	initial.Files = []string{filepath.Join(t.TempDir(), "new", "mcp.json")}
 	w := watchFrom(t, initial)
-	if err := os.Mkdir(filepath.Dir(w.file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(filepath.Dir(w.file), 0o700))
 	write(t, w.file, command("first"))
 	w.expect("first")
 	if n := w.logs.FilterLevelExact(zap.WarnLevel).Len(); n > 0 {
@@ -93,20 +78,14 @@ func TestWatchFromNothing(t *testing.T) {
 func TestWatchFolderReplaced(t *testing.T) {
 	layer.Integration(t)
 	folder := filepath.Join(t.TempDir(), "a", "b")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(folder, 0o700))
 	file := filepath.Join(folder, "mcp.json")
 	write(t, file, command("first"))
 	w := watch(t, file)
 	for i, next := range []string{"second", "third"} {
-		if err := os.RemoveAll(filepath.Dir(folder)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.RemoveAll(filepath.Dir(folder)))
 		w.expectLog(i+1, "error", "read config")
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(folder, 0o700))
 		write(t, file, command(next))
 		w.expect(next)
 	}
@@ -189,23 +168,17 @@ func TestWatchKubernetes(t *testing.T) {
 	mount := t.TempDir()
 	publish := func(version, text string) {
 		t.Helper()
-		if err := os.Mkdir(filepath.Join(mount, version), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Mkdir(filepath.Join(mount, version), 0o700))
 		write(t, filepath.Join(mount, version, "mcp.json"), text)
 		symlink(t, version, filepath.Join(mount, "..data_tmp"))
-		if err := os.Rename(filepath.Join(mount, "..data_tmp"), filepath.Join(mount, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Rename(filepath.Join(mount, "..data_tmp"), filepath.Join(mount, "..data")))
 	}
 	publish("..1", command("first"))
 	file := filepath.Join(mount, "mcp.json")
 	symlink(t, filepath.Join("..data", "mcp.json"), file)
 	w := watch(t, file)
 	publish("..2", command("second"))
-	if err := os.RemoveAll(filepath.Join(mount, "..1")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.RemoveAll(filepath.Join(mount, "..1")))
 	w.expect("second")
 	publish("..3", command("third"))
 	w.expect("third")

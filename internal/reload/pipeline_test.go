@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func command(name string) string { return `{"mcpServers": {"a": {"command": "` + name + `"}}}` }
@@ -35,9 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // watch begins with the files as they are, and ends with the test.
 func watch(t *testing.T, files ...string) watched {
 	initial, err := config.Load(files...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	w := watchFrom(t, initial)
 	w.expectLog(1, "servers", "") // it reads the files when it has begun to watch
 	return w
@@ -119,9 +118,7 @@ func (w watched) expectLog(times int, field string, value any) {
 func rename(t *testing.T, file, text string) {
 	t.Helper()
 	write(t, file+".tmp", text)
-	if err := os.Rename(file+".tmp", file); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Rename(file+".tmp", file))
 }
 
 func start(t *testing.T) watched {
@@ -133,9 +130,7 @@ func start(t *testing.T) watched {
 // A broken file that is deleted again is complained about no more.
 func TestPipelineBackToNothing(t *testing.T) {
 	first, err := config.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	first.Files = []string{file}
 	reload, judged := make(chan os.Signal), make(chan error, 9)
@@ -152,16 +147,12 @@ func TestPipelineBackToNothing(t *testing.T) {
 	if err := <-judged; err == nil {
 		t.Error("a broken file is not refused")
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Remove(file))
 	reload <- os.Interrupt
 	reload <- os.Interrupt // taken once the one before is done
 	select {
 	case err := <-judged:
-		if err != nil {
-			t.Errorf("the deleted file is refused: %v", err)
-		}
+		expect.OK(t, err, "the deleted file")
 	default:
 		t.Error("the verdict on the deleted file stays")
 	}
@@ -169,9 +160,7 @@ func TestPipelineBackToNothing(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func symlink(t *testing.T, target, link string) {
@@ -190,9 +179,7 @@ func TestPipelineStages(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	write(t, file, command("first"))
 	first, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	core, logs := observer.New(zap.DebugLevel)
 	w := watched{t, file, make(chan config.Config), logs}
 	reload, judged, sent := make(chan os.Signal), make(chan error, 9), make(chan config.Config, 9)
@@ -204,9 +191,7 @@ func TestPipelineStages(t *testing.T) {
 			return c
 		},
 		Trusted: func(c config.Config) error {
-			if got := c.Servers[0].Command; got != "${NOT_SET:-second}" {
-				t.Errorf("%q is to be trusted: it was expanded before", got)
-			}
+			expect.Equal(t, c.Servers[0].Command, "${NOT_SET:-second}", "… is to be trusted: it was expanded before")
 			if !trusted.Load() {
 				return &trustfile.Untrusted{Text: c.Text}
 			}
@@ -228,9 +213,7 @@ func TestPipelineStages(t *testing.T) {
 	}()
 
 	reload <- os.Interrupt // the same text
-	if err := <-judged; err != nil {
-		t.Errorf("the files as they were are refused: %v", err)
-	}
+	expect.OK(t, <-judged, "the files as they were")
 	w.expectNothing()
 
 	write(t, file, "{")
@@ -252,9 +235,7 @@ func TestPipelineStages(t *testing.T) {
 	w.expectNothing()
 	trusted.Store(true) // and the file is not saved again
 	w.expect("second")
-	if err := <-judged; err != nil {
-		t.Errorf("the trusted edit is refused: %v", err)
-	}
+	expect.OK(t, <-judged, "the trusted edit")
 	if c := <-sent; c.Router.Mode != "search" {
 		t.Errorf("it was sent in mode %q", c.Router.Mode)
 	}

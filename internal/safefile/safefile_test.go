@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -18,12 +17,10 @@ func TestRead(t *testing.T) {
 	if got, err := Read(path, 5); err != nil || string(got) != "12345" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := Read(path, 4); err == nil || !strings.Contains(err.Error(), "larger than 4 bytes") {
-		t.Errorf("too large: %v", err)
-	}
-	if _, err := Read(dir, 5); err == nil || !strings.Contains(err.Error(), "folder") {
-		t.Errorf("a folder: %v", err)
-	}
+	_, err := Read(path, 4)
+	expect.Error(t, err, "larger than 4 bytes", "too large")
+	_, err = Read(dir, 5)
+	expect.Error(t, err, "folder", "a folder")
 	if _, err := Read(filepath.Join(dir, "none"), 5); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}

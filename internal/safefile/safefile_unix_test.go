@@ -91,7 +91,5 @@ func TestOwned(t *testing.T) {
 	if err := OwnersOnly(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if got, want := quoted("/it's"), `'/it'\''s'`; got != want {
-		t.Errorf("quoted: %s, want %s", got, want)
-	}
+	expect.Equal(t, quoted("/it's"), `'/it'\''s'`, "quoted")
 }

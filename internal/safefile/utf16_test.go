@@ -18,9 +18,7 @@ func TestUTF8(t *testing.T) {
 		"":                                      "",
 	} {
 		got := UTF8([]byte(content))
-		if string(got) != want {
-			t.Errorf("%q is read as %q, want %q", content, got, want)
-		}
+		expect.Equal(t, string(got), want, "%q is read as %q", content, got)
 		if back := Like([]byte(content), got); string(back) != content {
 			t.Errorf("%q is written as %q", content, back)
 		}

@@ -11,9 +11,7 @@ import (
 
 func TestRepairNamesPlaces(t *testing.T) {
 	s, err := Compile([]byte(`{"properties":{"list":{"items":{"type":"array"}},"n":{"type":"integer"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got, how := s.Repair(t.Context(), []byte(`{"list":["[1]","[]","[]","[]","[]","[]","[]"],"n":"7"}`))
 	if string(got) != `{"list":[[1],[],[],[],[],[],[]],"n":"7"}` || !strings.Contains(how, "list.0") || !strings.HasSuffix(how, " and 2 more") {
 		t.Errorf("%s: %s", got, how)

@@ -122,9 +122,7 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Compile(json.RawMessage(tc.schema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if faults, err := s.Validate(t.Context(), "arguments", json.RawMessage(tc.value)); !errors.Is(err, ErrCostly) || faults != nil {
 				t.Errorf("faults %.200q, error %v", faults, err)
 			}
@@ -180,9 +178,7 @@ func TestExcused(t *testing.T) {
 // TestContext checks that a comparison ends with its context, before its steps are spent.
 func TestContext(t *testing.T) {
 	s, err := Compile(json.RawMessage(`{"items":{"type":"integer"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("the client is gone")
 	cancel(gone)
@@ -194,18 +190,14 @@ func TestContext(t *testing.T) {
 // TestFaults checks that faults are few and short, and name the place.
 func TestFaults(t *testing.T) {
 	s, err := Compile(json.RawMessage(`{"items":{"enum":["` + strings.Repeat("é", maxFault) + `"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	faults, err := s.Validate(t.Context(), "arguments", json.RawMessage(`[`+many(100, "#n")+`]`))
 	if err != nil || len(faults) != maxFaults || !strings.HasPrefix(faults[9], "arguments.9: value must be") || len(faults[9]) > maxFault+10 {
 		t.Errorf("%d faults, the last %.100q, error %v", len(faults), faults[len(faults)-1], err)
 	}
 	const sorted = "arguments: additional properties 'a', 'b', 'c', 'd', 'e' not allowed"
 	s, err = Compile(json.RawMessage(`{"additionalProperties":false}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if faults, err := s.Validate(t.Context(), "arguments", json.RawMessage(`{"e":1,"b":1,"d":1,"a":1,"c":1}`)); err != nil || len(faults) != 1 || faults[0] != sorted {
 		t.Errorf("%q, %v", faults, err)
 	}
@@ -216,9 +208,7 @@ func BenchmarkValidate(b *testing.B) {
 	s, err := Compile(json.RawMessage(`{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string","minLength":1},"page":{"type":"integer","minimum":1},
 		"labels":{"type":"array","items":{"type":"string"}},"state":{"enum":["open","closed","all"]},"when":{"anyOf":[{"type":"string"},{"type":"null"}]}},
 		"required":["owner","repo"],"additionalProperties":false}`))
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	args := json.RawMessage(`{"owner":"octo","repo":"hello","page":2,"labels":["bug","help wanted"],"state":"open","when":null}`)
 	b.ReportAllocs()
 	for b.Loop() {

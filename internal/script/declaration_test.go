@@ -57,9 +57,7 @@ func TestTypes(t *testing.T) {
 		w := &writer{Detail: Full, left: Full.Size, work: maxWork}
 		got := w.of([]byte(schema))
 		expect.Equal(t, got, want, "%s", schema)
-		if err := parse("declare function call(tool: \"x\", args: " + got + "): Promise<any>;"); err != nil {
-			t.Errorf("%s: %s: %v", schema, got, err)
-		}
+		expect.OK(t, parse("declare function call(tool: \"x\", args: "+got+"): Promise<any>;"), "%s: %s", schema, got)
 	}
 }
 
@@ -94,9 +92,7 @@ func TestDeclarations(t *testing.T) {
 	for _, r := range recorded {
 		got := Declare(r.tool, Full)
 		expect.Equal(t, got, r.want)
-		if err := parse(got); err != nil {
-			t.Errorf("%s: %v", got, err)
-		}
+		expect.OK(t, parse(got), "%s", got)
 	}
 }
 

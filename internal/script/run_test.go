@@ -204,9 +204,7 @@ func TestMemoryWhileWaiting(t *testing.T) {
 	<-waits
 	for _, fits := range []bool{false, true} {
 		other := e.Run(t.Context(), Script{Code: strings.Replace(fill, "s:asks", "s:t", 1)}, host, Options{Limits: Limits{Memory: memory}})
-		if (other.Err == nil) != fits {
-			t.Errorf("the other one: %v, want that it fits: %v", other.Err, fits)
-		}
+		expect.Equal(t, other.Err == nil, fits, "the other one fits: %v", other.Err)
 		cancel()
 		waiting.Wait()
 	}

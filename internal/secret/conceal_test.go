@@ -46,13 +46,9 @@ func TestMasked(t *testing.T) {
 		"https://u:four@h/mcp?k=five&l=six", "sk0123abcd4567EFGHijklmnop", "TOKEN=seven run", "--tokens", "/a/long/path/that/is/0123456789/no/secret", `C:\key\path`,
 	}
 	want := "npx|-y|@scope/pkg@1.2.3|--api-key|…|--token=…|--header|Authorization: …|https://…@h/mcp?k=…&l=…|…|TOKEN=…|--tokens|…|C:\\key\\path"
-	if got := strings.Join(Words(words, "…"), "|"); got != want {
-		t.Errorf("masked\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, strings.Join(Words(words, "…"), "|"), want, "masked")
 	if got := strings.Join(Words([]string{"-c", "export API_KEY='x y' MY_TOKEN=abc; run"}, "…"), "|"); strings.Contains(got, "abc") || !strings.Contains(got, "run") {
 		t.Errorf("a script is shown as %q", got)
 	}
-	if got, want := URL("https://h/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp", "…"), "https://h/s/…/mcp"; got != want {
-		t.Errorf("url %q, want %q", got, want)
-	}
+	expect.Equal(t, URL("https://h/s/NzE0ZmQ1ODItNDg1Yy00YjM2LWE4/mcp", "…"), "https://h/s/…/mcp", "url")
 }

@@ -19,9 +19,7 @@ func TestNamed(t *testing.T) {
 		"": false, "token_count": false, "tokenizer": false, "author": false, "authority": false, "keyboard": false, "monkey": false, "key": false, "spin": false,
 		"email": false, "account": false, "session": false, "-u": false, "key_path": false, "compass": false, "bypass": false, "shipping": false, "name": false, "3": false, "é": false,
 	} {
-		if Named(name) != want {
-			t.Errorf("%q is the name of a secret: %v", name, !want)
-		}
+		expect.Equal(t, Named(name), want, "%q is the name of a secret", name)
 	}
 }
 
@@ -61,9 +59,7 @@ func TestHide(t *testing.T) {
 		{"Basic English", "Basic English"}, {"author: me, key: b", "author: me, key: b"}, {"token_count=3", "token_count=3"}, {"https://h/?q=x", "https://h/?q=x"},
 	} {
 		expect.Equal(t, Hide(tt[0], "***"), tt[1], "%s", tt[0])
-		if got := Hide(tt[1], "***"); got != tt[1] {
-			t.Errorf("%s is hidden again: %s", tt[1], got)
-		}
+		expect.Equal(t, Hide(tt[1], "***"), tt[1], "… is hidden again")
 	}
 	expect.Equal(t, Hide("https://a:b@c password=d", "$1"), "https://$1@c password=$1")
 }
@@ -101,9 +97,7 @@ func TestMaybe(t *testing.T) {
 		"password": true, "email": true, "accountId": true, "author": true, "token_count": true, "session-name": true, "key": true, "x-key-1": true, "sshKeys": true, "GITHUB_PAT": true, "pass.x": true, "-u": true, "--user": true, "sig": true,
 		"": false, "-": false, "u": false, "user": false, "--username": false, "path": false, "pattern": false, "keyboard": false, "monkey": false, "passive": false, "level": false, "\xff": false,
 	} {
-		if Maybe(name) != want {
-			t.Errorf("%q may be the name of a secret: %v", name, !want)
-		}
+		expect.Equal(t, Maybe(name), want, "%q may be the name of a secret", name)
 	}
 }
 

@@ -40,9 +40,7 @@ func TestTraceIn(t *testing.T) {
 	} {
 		expect.Equal(t, TraceIn(json.RawMessage(tt.meta)), tt.want, "%s", tt.meta)
 	}
-	if got := (TraceContext{Parent: parent}).ID(); got != traceID {
-		t.Errorf("got the id %q, want %q", got, traceID)
-	}
+	expect.Equal(t, (TraceContext{Parent: parent}).ID(), traceID, "the id")
 }
 
 // A tracestate stays with its traceparent; the client's other members remain.

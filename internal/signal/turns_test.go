@@ -3,10 +3,11 @@ package signal
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A crowd notes in which order its members get turns.
@@ -45,9 +46,7 @@ func (c *crowd) leave(name string) {
 
 func (c *crowd) expect(names ...string) {
 	c.t.Helper()
-	if !slices.Equal(c.got, names) {
-		c.t.Errorf("turns went to %v, want %v", c.got, names)
-	}
+	expect.List(c.t, c.got, names, "turns went to")
 	c.got = nil
 }
 
@@ -74,9 +73,7 @@ func TestTurnsOfWantedOnes(t *testing.T) {
 		for _, name := range []string{"c", "d", "f"} {
 			c.leave(name)
 		}
-		if len(c.regular)+len(c.extra) != 0 {
-			t.Errorf("at the end %d and %d turns are held", len(c.regular), len(c.extra))
-		}
+		expect.Equal(t, len(c.regular)+len(c.extra), 0, "at the end %d and %d turns are held", len(c.regular), len(c.extra))
 	})
 }
 

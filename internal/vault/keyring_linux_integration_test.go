@@ -53,9 +53,8 @@ exit $status`, os.Args[0])
 	if _, err := os.Stat(New(folder).path(".key")); err == nil {
 		t.Error("the key is in a file too")
 	}
-	if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "keyring of a desktop") {
-		t.Errorf("outside of the session: %v", err)
-	}
+	_, err = New(folder).Get(t.Context(), "A")
+	expect.Error(t, err, "keyring of a desktop", "outside of the session")
 }
 
 // useService is the part of [TestSecretService] inside the session of the bus.

@@ -87,9 +87,8 @@ func with(folder string, k keyring) *Vault {
 
 func mustSet(t *testing.T, v *Vault, name, value string) {
 	t.Helper()
-	if _, err := v.Set(t.Context(), name, value); err != nil {
-		t.Fatal(err)
-	}
+	_, err := v.Set(t.Context(), name, value)
+	expect.OK(t, err)
 }
 
 func TestVault(t *testing.T) {
@@ -130,9 +129,7 @@ func TestVault(t *testing.T) {
 			if value, err := open().Get(t.Context(), "A"); err != nil || value != "hunter1" {
 				t.Errorf("%q, %v", value, err)
 			}
-			if err := open().Remove(t.Context(), "A"); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, open().Remove(t.Context(), "A"))
 			if err := open().Remove(t.Context(), "A"); !errors.As(err, new(*MissingError)) {
 				t.Errorf("again: %v", err)
 			}
@@ -143,9 +140,7 @@ func TestVault(t *testing.T) {
 			if place == "keyring" {
 				want = 1
 			}
-			if len(ring.texts) != want {
-				t.Errorf("the keyring has %d keys", len(ring.texts))
-			}
+			expect.Equal(t, len(ring.texts), want, "the keyring has … keys")
 		})
 	}
 }
@@ -249,15 +244,13 @@ func TestPermissions(t *testing.T) {
 			continue
 		}
 		expect.OK(t, os.Chmod(path, 0o644))
-		if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("%s is readable by others: %v", name, err)
-		}
+		_, err := New(folder).Get(t.Context(), "A")
+		expect.Error(t, err, "chmod 600", "%s is readable by others", name)
 		os.Chmod(path, 0o600)
 	}
 	os.Chmod(folder, 0o777)
-	if _, err := New(folder).Get(t.Context(), "A"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
-		t.Errorf("others can write to the folder: %v", err)
-	}
+	_, err := New(folder).Get(t.Context(), "A")
+	expect.Error(t, err, "chmod go-w", "others can write to the folder")
 }
 
 // A keyring that hangs does not hang the caller, and its late answer serves the next one.

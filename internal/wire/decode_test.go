@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func FuzzDecode(f *testing.F) {
@@ -35,8 +37,7 @@ func BenchmarkDecode(b *testing.B) {
 	text := []byte(`{"path":"docs/a.md","limit":10,"tags":["x","y"],"deep":{"a":true}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Decode(text); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Decode(text)
+		expect.OK(b, err)
 	}
 }

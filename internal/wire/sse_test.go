@@ -3,6 +3,8 @@ package wire
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestEvents(t *testing.T) {
@@ -40,9 +42,7 @@ func TestEvents(t *testing.T) {
 			}
 			got = append(got, s+string(ev.Data))
 		}
-		if s := strings.Join(got, "|"); s != want {
-			t.Errorf("%q\nread as %q, want %q", in, s, want)
-		}
+		expect.Equal(t, strings.Join(got, "|"), want, "%q is read as", in)
 	}
 }
 

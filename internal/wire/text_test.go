@@ -44,9 +44,7 @@ func TestParseFaults(t *testing.T) {
 		if tc.want == "" {
 			tc.want = tc.line
 		}
-		if string(line) != tc.want {
-			t.Errorf("%q became %q, want %q", tc.line, line, tc.want)
-		}
+		expect.Equal(t, string(line), tc.want, "%q became %q", tc.line, line)
 	}
 	if m, _ := Parse([]byte("{\"id\":\"\xff\",\"method\":\"x\"}")); m.ID != nil {
 		t.Errorf("an id that is not UTF-8 is kept: %q", m.ID)
@@ -108,8 +106,7 @@ func TestSkipped(t *testing.T) {
 		if next, err := r.Next(); string(next) != "next" || err != nil {
 			t.Errorf("then %q, %v", next, err)
 		}
-		if _, err := r.Next(); err != io.EOF {
-			t.Error(err)
-		}
+		_, err := r.Next()
+		expect.Equal(t, err, io.EOF)
 	}
 }

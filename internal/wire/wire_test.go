@@ -38,9 +38,7 @@ func TestParse(t *testing.T) {
 	} {
 		m, err := Parse([]byte(tc.line))
 		if tc.err != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("Parse(%.60s): error %v, want one with %q", tc.line, err, tc.err)
-			}
+			expect.Error(t, err, tc.err, "Parse(%.60s)", tc.line)
 			continue
 		}
 		if err != nil || string(m.ID) != tc.id || m.Method != tc.method || string(m.Params) != tc.params || string(m.Result) != tc.result {
@@ -83,12 +81,8 @@ func TestSetMember(t *testing.T) {
 func TestAppend(t *testing.T) {
 	params, _ := ParseObject([]byte(`{"x":1}`))
 	got := string(AppendRequest(nil, 3, "a\"b", params))
-	if want := `{"jsonrpc":"2.0","id":3,"method":"a\"b","params":{"x":1}}` + "\n"; got != want {
-		t.Errorf("AppendRequest = %s, want %s", got, want)
-	}
-	if got, want := string(AppendError(nil, nil, []byte(`{}`))), `{"jsonrpc":"2.0","id":null,"error":{}}`+"\n"; got != want {
-		t.Errorf("AppendError = %s, want %s", got, want)
-	}
+	expect.Equal(t, got, `{"jsonrpc":"2.0","id":3,"method":"a\"b","params":{"x":1}}`+"\n", "AppendRequest")
+	expect.Equal(t, string(AppendError(nil, nil, []byte(`{}`))), `{"jsonrpc":"2.0","id":null,"error":{}}`+"\n", "AppendError")
 }
 
 func TestReader(t *testing.T) {
@@ -115,9 +109,7 @@ func TestReader(t *testing.T) {
 			}
 			got = append(got, string(line))
 		}
-		if strings.Join(got, "|") != strings.Join(want, "|") {
-			t.Errorf("%s: got %d lines of lengths %v", name, len(got), lengths(got))
-		}
+		expect.Equal(t, strings.Join(got, "|"), strings.Join(want, "|"), "%s: %d lines of lengths %v", name, len(got), lengths(got))
 	}
 }
 
@@ -170,9 +162,8 @@ func BenchmarkParse(b *testing.B) {
 	line := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":` + string(payload) + `}]}}`)
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {
-		if _, err := Parse(line); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Parse(line)
+		expect.OK(b, err)
 	}
 }
 

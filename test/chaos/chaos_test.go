@@ -112,9 +112,7 @@ func TestLedger(t *testing.T) {
 
 func TestOrphans(t *testing.T) {
 	server, child := process{pid: 7, role: servers, server: "s01"}, process{pid: 8, role: kids, server: childOf + "7"}
-	if left := orphans([]process{server, child}); len(left) > 0 {
-		t.Errorf("the child of a server that runs is an orphan: %v", left)
-	}
+	expect.List(t, orphans([]process{server, child}), nil, "the child of a server that runs is an orphan")
 	if left := orphans([]process{{pid: 9, role: servers}, child}); len(left) != 1 || left[0] != child {
 		t.Errorf("orphans are %v, want %v", left, child)
 	}

@@ -135,11 +135,10 @@ func (w way) run(t *testing.T, bin string, lasts time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := client.(interface {
+	_, err = client.(interface {
 		Initialize(context.Context) (json.RawMessage, error)
-	}).Initialize(ctx); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, process.Stderr())
-	}
+	}).Initialize(ctx)
+	expect.OK(t, err, "initialize: %s", process.Stderr())
 	end := time.Now().Add(lasts)
 	stop := make(chan struct{})
 	var shaking sync.WaitGroup

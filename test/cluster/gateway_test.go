@@ -134,9 +134,8 @@ func modernClient(t testing.TB, url string) *mcptest.HTTPClient {
 	t.Helper()
 	c := mcptest.NewHTTPClient(t, url)
 	c.Declare(`{"elicitation":{"form":{}}}`)
-	if _, err := c.Discover(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Discover(within(t))
+	expect.OK(t, err)
 	return c
 }
 
@@ -155,9 +154,7 @@ func TestGateways(t *testing.T) {
 		if err := answered(within(t), client, other, name); !isInvalid(err, "not valid for this request") {
 			t.Errorf("the state of another call: %v", err)
 		}
-		if err := answered(within(t), client, params, name); err != nil {
-			t.Errorf("the answer: %v", err)
-		}
+		expect.OK(t, answered(within(t), client, params, name), "the answer")
 		if err := answered(within(t), client, params, name); !isInvalid(err, "not valid for this request") {
 			t.Errorf("the answer again: %v", err)
 		}
@@ -171,9 +168,8 @@ func TestGateways(t *testing.T) {
 	}
 	begin := func() {
 		t.Helper()
-		if _, err := legacy.Initialize(within(t)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := legacy.Initialize(within(t))
+		expect.OK(t, err)
 		expect.OK(t, echoes())
 	}
 	begin()

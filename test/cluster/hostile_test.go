@@ -68,9 +68,7 @@ func TestReplay(t *testing.T) {
 		rand.Shuffle(len(frames), func(i, j int) { frames[i], frames[j] = frames[j], frames[i] })
 	}
 	time.Sleep(late)
-	if after := count(readLedger(t, ledger)); after != before {
-		t.Errorf("%d executions before the frames came again, %d after", before, after)
-	}
+	expect.Equal(t, count(readLedger(t, ledger)), before, "executions after the frames came again")
 	callAll(1)
 	overwrite(t, stranger, b.key)
 	time.Sleep(late)
@@ -118,9 +116,8 @@ func overwrite(t *testing.T, c *nats.Conn, key string) {
 	count := 0
 	for name := range names.Keys() {
 		count++
-		if _, err := bucket.PutString(within(t), name, `{"servers":[]}`); err != nil {
-			t.Fatal(err)
-		}
+		_, err := bucket.PutString(within(t), name, `{"servers":[]}`)
+		expect.OK(t, err)
 		expect.OK(t, bucket.Delete(within(t), name))
 	}
 	if count < 3 { // an announcement, definitions and a load

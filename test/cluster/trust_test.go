@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -98,7 +99,5 @@ func TestStranger(t *testing.T) {
 	if lines := readLedger(t, stolen); slices.ContainsFunc(lines, func(l fakeserver.LedgerLine) bool { return l.ID == "c" }) {
 		t.Errorf("the strangers ran %+v", lines)
 	}
-	if after := len(readLedger(t, honest)); after != before {
-		t.Errorf("the strangers' calls have run: %d lines of the ledger before, %d after", before, after)
-	}
+	expect.Equal(t, len(readLedger(t, honest)), before, "the strangers' calls have run: lines of the ledger")
 }

@@ -64,9 +64,8 @@ func TestAskingRouterIsKilled(t *testing.T) {
 		s.kill(syscall.SIGKILL)
 		return json.RawMessage(`{"action":"accept"}`), nil
 	})
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Initialize(within(t))
+	expect.OK(t, err)
 	result, err := c.Call(within(t), "s__echo", json.RawMessage(hello))
 	expect.OK(t, err)
 	if text, ran := outcome(t, result); ran || !strings.Contains(text, "declined") || questions.Load() != 2 {

@@ -135,9 +135,7 @@ func TestAuthConformanceDriver(t *testing.T) {
 		ctx: within(t), setup: s, router: router,
 		session: open(t, router, router.Notifications, os.Getenv(eraVariable), `{}`, nil),
 	}
-	if err := authScenarios[scenario].drive(d); err != nil {
-		t.Errorf("%v\n%s", err, router.Stderr())
-	}
+	expect.OK(t, authScenarios[scenario].drive(d), "%s", router.Stderr())
 	expect.OK(t, router.Close())
 }
 

@@ -84,9 +84,8 @@ func (c *cell) open(t *testing.T, s *setup) {
 	}
 	opened, raw := begin(declared)
 	if c.session = opened; c.clientEra == "legacy" {
-		if _, err := raw.Open(t.Context()); err != nil {
-			t.Fatalf("open the GET stream: %v", err)
-		}
+		_, err := raw.Open(t.Context())
+		expect.OK(t, err, "open the GET stream")
 	}
 }
 
@@ -188,9 +187,7 @@ func (c *cell) question(t *testing.T, method, params string) string {
 	if params != "" {
 		arguments["params"] = json.RawMessage(params)
 	}
-	if got := c.text(t, "ask", arguments); got != answers[method] {
-		t.Errorf("the server received %s, the client answered %s", got, answers[method])
-	}
+	expect.Equal(t, c.text(t, "ask", arguments), answers[method], "the server received")
 	select {
 	case p := <-asked:
 		return p

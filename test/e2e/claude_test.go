@@ -35,9 +35,7 @@ func testClaude(t *testing.T, claude []string) {
 		u, _ := newClaude(t, "auto")
 		u.run(metarouter, "install", "claude-code", "--write")
 		connected(t, u)
-		if log := u.claudeLog(); !strings.Contains(log, `\"negotiatedProtocolVersion\":\"2026-07-28\"`) {
-			t.Errorf("Claude Code logs\n%s", log)
-		}
+		expect.Contains(t, u.claudeLog(), `\"negotiatedProtocolVersion\":\"2026-07-28\"`, "Claude Code logs")
 	})
 	// The model sees the search tools at once, finds a tool and calls it.
 	t.Run("search", func(t *testing.T) {
@@ -52,9 +50,7 @@ func testClaude(t *testing.T, claude []string) {
 			lastWord)
 		u.run(metarouter, "install", "claude-code", "--write")
 		out := u.use("-p", "say hello", "--allowedTools", "mcp__metarouter")
-		if out != "{\"message\":\"hello\"}\n" {
-			t.Errorf("the session ends with\n%s", out)
-		}
+		expect.Equal(t, out, "{\"message\":\"hello\"}\n", "the output of the session")
 		for _, tool := range []string{"find_tools", "describe_tools", "call_tool", "call_read_only_tool", "route_task"} {
 			if first := m.asked()[0]; !slices.Contains(first.tools, "mcp__metarouter__"+tool) {
 				t.Errorf("the model is not offered %s, but %q", tool, first.tools)
@@ -80,7 +76,7 @@ func testClaude(t *testing.T, claude []string) {
 		u.write(entries{"work": fake("-tools", "echo,pid")}, map[string]any{"toolBudget": 1})
 		u.env = append(u.env, "ENABLE_TOOL_SEARCH=true")
 		u.run(metarouter, "install", "claude-code", "--write")
-		expect.Equal(t, u.use("-p", "say hello", "--allowedTools", "mcp__metarouter"), "{\"message\":\"hello\"}\n", "the session ends with")
+		expect.Equal(t, u.use("-p", "say hello", "--allowedTools", "mcp__metarouter"), "{\"message\":\"hello\"}\n", "the output of the session")
 		if first := m.asked()[0].tools; !slices.Contains(first, "mcp__metarouter__find_tools") || slices.Contains(first, "mcp__metarouter__work__echo") {
 			t.Errorf("the model is offered %q", first)
 		}
@@ -99,9 +95,7 @@ func testClaude(t *testing.T, claude []string) {
 		u.run(metarouter, "install", "claude-code", "--write")
 		out := u.use("-p", "add it up", "--allowedTools", "mcp__metarouter")
 		for _, want := range []string{"call work:add on line 3 needs approval", "closed the question", "No call succeeded that may change something."} {
-			if !strings.Contains(out, want) {
-				t.Errorf("the session ends with\n%s\nwant %s", out, want)
-			}
+			expect.Contains(t, out, want, "the output of the session")
 		}
 		for _, own := range []string{"find_tools", "describe_tools", "run_script", "read_result"} {
 			if tools := m.asked()[0].tools; !slices.Contains(tools, "mcp__metarouter__"+own) {
@@ -145,9 +139,7 @@ func testClaude(t *testing.T, claude []string) {
 		m.play(turns)
 		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false")
 		u.run(metarouter, "install", "claude-code", "--write")
-		if out := u.use("-p", "wait for it", "--allowedTools", "mcp__metarouter"); out != "it is there\n" {
-			t.Errorf("the session ends with\n%s", out)
-		}
+		expect.Equal(t, u.use("-p", "wait for it", "--allowedTools", "mcp__metarouter"), "it is there\n", "the output of the session")
 	})
 }
 

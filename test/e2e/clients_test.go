@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -51,9 +52,8 @@ func open(t *testing.T, c client, notifications <-chan mcptest.Notification, era
 	if s.modern {
 		begin = c.Discover
 	}
-	if _, err := begin(within(t)); err != nil {
-		t.Fatalf("open a session of the %s era: %v", era, err)
-	}
+	_, err := begin(within(t))
+	expect.OK(t, err, "open a session of the %s era", era)
 	return s
 }
 

@@ -193,9 +193,7 @@ func TestContainersOfPodman(t *testing.T) {
 				slices.Sort(ours)
 				return strings.Join(ours, ", ")
 			}
-			if got, want := states(), "kept-"+kept+" Up, removed-"+kept+" Up"; got != want {
-				t.Errorf("the containers are %q, want %q", got, want)
-			}
+			expect.Equal(t, states(), "kept-"+kept+" Up, removed-"+kept+" Up", "the containers")
 			stop(c)
 			mcptest.WaitFor(t, "the end of the containers", func() bool { return states() == "kept-"+kept+" Exited" })
 		})

@@ -103,9 +103,7 @@ func TestDoctor(t *testing.T) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "SHELL=/bin/false", "PATH="+filepath.Join(dir, "bin")+":/usr/bin:/bin")
 	out, err := cmd.Output()
-	if cmd.ProcessState.ExitCode() != 1 {
-		t.Errorf("it exits with %d: %v", cmd.ProcessState.ExitCode(), err)
-	}
+	expect.Equal(t, cmd.ProcessState.ExitCode(), 1, "it exits with …: %v", err)
 	got := steady(string(out), dir, site.URL)
 	golden := filepath.Join("testdata", "doctor.golden")
 	if *update {
@@ -113,9 +111,7 @@ func TestDoctor(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	expect.OK(t, err)
-	if got != string(want) {
-		t.Errorf("the doctor says\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, got, string(want), "the doctor says")
 }
 
 var (
@@ -141,9 +137,7 @@ func (s *setup) diagnose(args ...string) (findings map[string][]string, ok bool,
 		OK       bool
 		Findings []struct{ Server, Problem, Fix string }
 	}
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
-		s.t.Fatalf("%v\n%s%s", err, stdout, stderr)
-	}
+	expect.OK(s.t, json.Unmarshal([]byte(stdout), &d), "%s%s", stdout, stderr)
 	findings = make(map[string][]string)
 	for _, f := range d.Findings {
 		findings[f.Server] = append(findings[f.Server], f.Problem+" → "+f.Fix)
@@ -175,9 +169,7 @@ func TestDoctorNPX(t *testing.T) {
 		}
 	}
 	for _, f := range findings["good"] {
-		if !strings.Contains(f, "to start") { // on a busy machine it takes long
-			t.Errorf("good: %s", f)
-		}
+		expect.Contains(t, f, "to start", "good") // on a busy machine it takes long
 	}
 	stdout, stderr, _ := s.run("doctor", "--pin") // the version of what runs
 	if !regexp.MustCompile(`(?m)^\+.*"fake-0@[0-9]+\.[0-9]+\.[0-9]+"`).MatchString(stdout) || !strings.Contains(stderr, "not pinned: nowhere: ") || !strings.Contains(stderr, "nothing was written; add --write") {
@@ -203,10 +195,6 @@ func TestWarningsAreLoggedOnce(t *testing.T) {
 	s.write(entries{"one": odd("flavour"), "two": odd("odour")}, nil)
 	mcptest.WaitFor(t, "the last edit's warning", func() bool { return strings.Contains(c.Stderr(), `the key "odour" is not known`) })
 	said := c.Stderr()
-	if n := strings.Count(said, `the key "colour"`); n != 1 {
-		t.Errorf("the first warning is logged %d times:\n%s", n, said)
-	}
-	if n := strings.Count(said, `the key "flavour"`); n != 2 { // with its edit and with the next one
-		t.Errorf("the edit's warning is logged %d times:\n%s", n, said)
-	}
+	expect.Equal(t, strings.Count(said, `the key "colour"`), 1, "the first warning is logged … times:\n%s", said)
+	expect.Equal(t, strings.Count(said, `the key "flavour"`), 2, "the edit's warning is logged … times:\n%s", said) // with its edit and with the next one
 }

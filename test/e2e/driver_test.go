@@ -98,9 +98,7 @@ func TestConformanceDriver(t *testing.T) {
 		ctx:     within(t),
 		session: open(t, router, router.Notifications, os.Getenv(eraVariable), `{"elicitation":{},"roots":{}}`, answerElicitation),
 	}
-	if err := clientScenarios[scenario].drive(d); err != nil {
-		t.Errorf("%v\n%s", err, router.Stderr())
-	}
+	expect.OK(t, clientScenarios[scenario].drive(d), "%s", router.Stderr())
 	expect.OK(t, router.Close())
 }
 

@@ -117,9 +117,8 @@ func (s *setup) command(args ...string) []string {
 func (s *setup) serve(args ...string) *mcptest.Client {
 	s.t.Helper()
 	c := s.start(args...)
-	if _, err := c.Initialize(within(s.t)); err != nil {
-		s.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-	}
+	_, err := c.Initialize(within(s.t))
+	expect.OK(s.t, err, "initialize: %s", c.Stderr())
 	return c
 }
 
@@ -154,9 +153,7 @@ func (s *setup) start(args ...string) *mcptest.Client {
 	s.t.Helper()
 	c := mcptest.Start(s.t, metarouter, s.command(append([]string{"serve"}, args...)...), s.dir, s.environment())
 	s.t.Cleanup(func() {
-		if strings.Contains(c.Stderr(), "DATA RACE") {
-			s.t.Errorf("the router has a data race:\n%s", c.Stderr())
-		}
+		expect.Equal(s.t, strings.Contains(c.Stderr(), "DATA RACE"), false, "the router has a data race:\n%s", c.Stderr())
 		if crash, _ := os.ReadFile(filepath.Join(s.dir, "data", "crashes.log")); len(crash) > 0 {
 			s.t.Errorf("the shared router has crashed:\n%s", crash)
 		}
@@ -248,9 +245,7 @@ func (r result) text() string {
 func call(t *testing.T, c *mcptest.Client, tool, arguments string) result {
 	t.Helper()
 	raw, err := c.Call(within(t), tool, json.RawMessage(arguments))
-	if err != nil {
-		t.Fatalf("call %s: %v\n%s", tool, err, c.Stderr())
-	}
+	expect.OK(t, err, "call %s: %s", tool, c.Stderr())
 	return decode(t, raw)
 }
 

@@ -106,9 +106,7 @@ func TestHotReload(t *testing.T) {
 	changed("it was removed", "[stays__pid]")
 	expect.OK(t, writeFile(s.config, `{"mcpServers": {`))
 	mcptest.WaitFor(t, "the bad edit to be reported", func() bool { return strings.Contains(c.Stderr(), "mcp.json:1:") })
-	if again := mustCall(t, c, "stays__pid", "{}").text(); again != pid {
-		t.Error("the server that was not edited was restarted")
-	}
+	expect.Equal(t, mustCall(t, c, "stays__pid", "{}").text(), pid, "the server that was not edited was restarted")
 }
 
 // Commands ask the router that runs with the same configuration.
@@ -169,15 +167,12 @@ func TestEditOfAFoundFile(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c := mcptest.Start(t, metarouter, []string{"serve", "--mode", "direct", "--data", data}, s.dir, nil)
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Initialize(within(t))
+	expect.OK(t, err)
 	mustCall(t, c, "one__echo", "{}")
 	s.write(entries{"one": fake("-tools", "echo"), "two": fake("-tools", "echo")}, nil)
 	mcptest.WaitFor(t, "the edit to be refused", func() bool { return strings.Contains(c.Stderr(), "not trusted") })
-	if got := fmt.Sprint(names(t, c)); got != "[one__echo]" {
-		t.Errorf("listed %s before the edit was trusted", got)
-	}
+	expect.Equal(t, fmt.Sprint(names(t, c)), "[one__echo]", "listed … before the edit was trusted")
 	if out, err := metarouterIn("trust"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -35,9 +35,7 @@ func testGemini(t *testing.T, gemini []string) {
 
 	says := func(t *testing.T, u *user, want string) {
 		// Another model than a named one is chosen by a model.
-		if out := u.use("--model", "gemini-2.5-flash", "--yolo", "-p", "say hello"); !strings.Contains(out, "\n"+want+"\n") {
-			t.Errorf("the session ends with\n%s", out)
-		}
+		expect.Contains(t, u.use("--model", "gemini-2.5-flash", "--yolo", "-p", "say hello"), "\n"+want+"\n", "the output of the session")
 	}
 
 	// The entry that install writes works. The model finds a tool and calls it.

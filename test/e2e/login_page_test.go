@@ -49,9 +49,7 @@ func TestLoginOnPage(t *testing.T) {
 	runPage(t, "login.mjs", map[string]any{"url": strings.TrimSuffix(url, "/mcp"), "guarded": guarded, "token": token, "issuer": issuer.URL, "shots": shots})
 	for _, router := range []*mcptest.Client{open, process} {
 		for _, secret := range []string{"code=", "state=", "code-"} {
-			if strings.Contains(router.Stderr(), secret) {
-				t.Errorf("the log has %s:\n%s", secret, router.Stderr())
-			}
+			expect.Equal(t, strings.Contains(router.Stderr(), secret), false, "the log has %s:\n%s", secret, router.Stderr())
 		}
 	}
 	expect.Equal(t, issuer.Counts().Authorizations, 2, "logins")

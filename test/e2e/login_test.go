@@ -79,9 +79,7 @@ func TestLogin(t *testing.T) {
 		stdout, stderr, _ = s.run("servers")
 		return strings.Contains(stdout, "ready")
 	})
-	if strings.Contains(stdout, "nobody") {
-		t.Errorf("after the login:\n%s", stdout)
-	}
+	expect.Equal(t, strings.Contains(stdout, "nobody"), false, "after the login:\n%s", stdout)
 	stdout, _, _ = s.run("servers", "remote")
 	wantText(t, "servers remote", stdout, `login +logged in at `+regexp.QuoteMeta(issuer.URL)+`; renews itself`)
 	if stdout, _, code = s.run("call", "remote:look"); code != 0 {
@@ -134,9 +132,7 @@ func TestLoginOnTerminal(t *testing.T) {
 	var page []byte
 	mcptest.WaitFor(t, "the browser", func() (ok bool) { page, _ = os.ReadFile(seen); return len(page) > 0 })
 	follow(t, string(page))
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, p.shown())
-	}
+	expect.OK(t, cmd.Wait(), "%s", p.shown())
 	found("it has 2 tools")
 	wantText(t, "with a browser", p.shown(), "Your browser opens it now")
 
@@ -156,9 +152,7 @@ func TestLoginOnTerminal(t *testing.T) {
 		return strings.Contains(p.shown(), "does not complete the login")
 	})
 	io.WriteString(p.master, to+"\n")
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, p.shown())
-	}
+	expect.OK(t, cmd.Wait(), "%s", p.shown())
 	found("it has 2 tools")
 
 	p = openPTY(t, 1000, 24)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -91,9 +92,7 @@ func TestTwoHundredServers(t *testing.T) {
 	if slices.Contains(after, "") || len(slices.Compact(slices.Sorted(slices.Values(after)))) != all {
 		t.Errorf("some servers share a process: %s", strings.Join(after, " "))
 	}
-	if err := c.Close(); err != nil {
-		t.Errorf("%v\n%s", err, c.Stderr())
-	}
+	expect.OK(t, c.Close(), "%s", c.Stderr())
 }
 
 // lightServer builds a program that plays the fake server, as this test binary does, but without the

@@ -56,9 +56,7 @@ func asMCPGo(t *testing.T, program string, target []string) {
 	var categories, class, fed result
 	answers := json.NewDecoder(bytes.NewReader(out))
 	for _, into := range []any{&begun, &list, &categories, &class, &fed} {
-		if err := answers.Decode(into); err != nil {
-			t.Fatalf("%v:\n%s", err, out)
-		}
+		expect.OK(t, answers.Decode(into), "%s", out)
 	}
 	if begun.ProtocolVersion != "2025-03-26" || len(list.Tools) != 3 {
 		t.Errorf("%+v\n%+v", begun, list)

@@ -103,9 +103,7 @@ func TestNodes(t *testing.T) {
 	if out := shown(); strings.Contains(out, "notes@box") {
 		t.Errorf("without trust, the tools are\n%s", out)
 	}
-	if strings.Contains(router.Stderr(), "joins no cluster;") {
-		t.Errorf("the router says\n%s", router.Stderr())
-	}
+	expect.Equal(t, strings.Contains(router.Stderr(), "joins no cluster;"), false, "the router says\n%s", router.Stderr())
 }
 
 // TestNodesSeen looks at servers of another node with the commands, with and without a router that

@@ -72,9 +72,7 @@ func TestNPXInProject(t *testing.T) {
 		}
 		parents[said[0]] = true
 	}
-	if len(parents) != 1 { // the router
-		t.Errorf("they are children of %v", parents)
-	}
+	expect.Equal(t, len(parents), 1, "they are children of %v", parents) // the router
 	expect.Contains(t, mustCall(t, c, "mcp-server-everything:echo", `{"message":"hello"}`).text(), "hello", "echo says")
 	expect.OK(t, c.Close())
 }

@@ -76,8 +76,6 @@ func (m *team) runSDK(t *testing.T, user string, args ...string) (last string) {
 		}
 		fmt.Fprintln(stdin, end)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("oauth.mjs: %v\n%s\n%s", err, stderr.Bytes(), m.router.Stderr())
-	}
+	expect.OK(t, cmd.Wait(), "oauth.mjs: %s\n%s", stderr.Bytes(), m.router.Stderr())
 	return last
 }

@@ -188,9 +188,7 @@ func TestOAuth(t *testing.T) {
 			}
 			for _, tool := range both {
 				result, err := c.call(within(t), tool, map[string]any{"message": "hello"})
-				if slices.Contains(user.sees, tool) != (err == nil) {
-					t.Errorf("%s, %s: call of %s: %s, %v", user.who, era, tool, result, err)
-				}
+				expect.Equal(t, slices.Contains(user.sees, tool), err == nil, "%s, %s: call of %s: %s, %v", user.who, era, tool, result, err)
 			}
 		}
 		response, body := m.list("", user.token)
@@ -201,9 +199,7 @@ func TestOAuth(t *testing.T) {
 			t.Errorf("%s, metrics: %s", user.who, response.Status)
 		}
 		_, scan := m.send(http.MethodGet, m.origin+"/v1/mesh_scan", bearer(user.token), "")
-		if shows := regexp.MustCompile(`"pid":[1-9]`).MatchString(scan); shows != user.admin {
-			t.Errorf("%s, mesh_scan: %s", user.who, scan)
-		}
+		expect.Equal(t, regexp.MustCompile(`"pid":[1-9]`).MatchString(scan), user.admin, "%s, mesh_scan: %s", user.who, scan)
 	}
 	for token, status := range map[string]int{"": 401, "abc": 401, m.token("ann", "exp", 1): 401, m.token("cid"): 403} {
 		for _, era := range []string{"legacy", "modern"} {

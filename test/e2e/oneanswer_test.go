@@ -110,9 +110,7 @@ func TestOneAnswer(t *testing.T) {
 	}
 	expect.OK(t, process.Wait())
 	for id := range requests {
-		if n := count[fmt.Sprint(id)]; n != 1 {
-			t.Errorf("%d answers to request %d", n, id)
-		}
+		expect.Equal(t, count[fmt.Sprint(id)], 1, "… answers to request %d", id)
 	}
 	charged := make(map[string]int)
 	text, _ := os.ReadFile(ledger)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -60,9 +61,7 @@ func TestHostileText(t *testing.T) {
 					args = append(args, "--json")
 				}
 				stdout, stderr, _ := s.run(args...)
-				if found := unseen(stdout + stderr); found != "" {
-					t.Errorf("%s, %s prints %s:\n%q\n%q", how, args[0], found, stdout, stderr)
-				}
+				expect.Equal(t, unseen(stdout+stderr), "", "%s, %s prints …:\n%q\n%q", how, args[0], stdout, stderr)
 				if strings.Contains("\n"+stdout+"\n"+stderr, "\nmetarouter: all is well") {
 					t.Errorf("%s, %q: a stranger has added a line:\n%s%s", how, args, stdout, stderr)
 				}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -36,9 +37,7 @@ func (p project) save(names ...string) {
 	if err == nil {
 		err = os.Rename(file+".new", file)
 	}
-	if err != nil {
-		p.Fatal(err)
-	}
+	expect.OK(p, err)
 }
 
 // serveHTTP serves the file, which is approved, over HTTP until the test ends. It returns the
@@ -50,9 +49,7 @@ func (p project) serveHTTP() string {
 	}
 	address := mcptest.FreeAddress(p.T)
 	router := p.command("serve", "--http", address)
-	if err := router.Start(); err != nil {
-		p.Fatal(err)
-	}
+	expect.OK(p, router.Start())
 	p.Cleanup(func() {
 		router.Process.Signal(os.Interrupt)
 		router.Wait()

@@ -57,9 +57,8 @@ func TestRealServers(t *testing.T) {
 			if server.Modern {
 				open = direct.Discover
 			}
-			if _, err := open(within(t)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := open(within(t))
+			expect.OK(t, err)
 			own, err := mcptest.Tools(within(t), direct)
 			if err != nil || len(own) == 0 {
 				t.Fatalf("the server itself lists %d tools, %v", len(own), err)
@@ -86,9 +85,7 @@ func TestRealServers(t *testing.T) {
 			want, err := direct.Call(within(t), server.Call.Tool, server.Call.Arguments)
 			expect.OK(t, err, "the direct call")
 			got := call(t, c, server.Name+"__"+server.Call.Tool, string(server.Call.Arguments))
-			if got.IsError != server.Fails {
-				t.Errorf("isError is %v, want %v: %s", got.IsError, server.Fails, got.text())
-			}
+			expect.Equal(t, got.IsError, server.Fails, "isError is …: %s", got.text())
 			// This client is a legacy one, which knows no resultType.
 			want = bytes.Replace(want, []byte(`"resultType":"complete",`), nil, 1)
 			if a, b := withoutMeta(t, got.raw), withoutMeta(t, want); !bytes.Equal(a, b) {
@@ -99,9 +96,7 @@ func TestRealServers(t *testing.T) {
 			}
 		})
 	}
-	if len(listed) != total {
-		t.Errorf("%d tools listed, the servers have %d", len(listed), total)
-	}
+	expect.Equal(t, len(listed), total, "tools are listed")
 }
 
 // definitions returns the listed tools by name.
@@ -184,9 +179,7 @@ func TestTypeScriptClient(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", mode, err, stderr.String())
-		}
+		expect.OK(t, err, "%s: %s", mode, stderr.String())
 		var answer struct {
 			Tools  []string
 			Result json.RawMessage
@@ -225,9 +218,7 @@ func TestInspector(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("inspector %v: %v\n%s%s", args, err, out, stderr.String())
-		}
+		expect.OK(t, err, "inspector %v: %s%s", args, out, stderr.String())
 		return string(out)
 	}
 	for _, era := range []string{"legacy", "auto", "modern"} {

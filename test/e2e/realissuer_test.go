@@ -202,9 +202,8 @@ func TestRealIssuer(t *testing.T) {
 	t.Parallel()
 	s, g, router := atRealIssuer(t, 10*time.Second)
 	c := s.begin("login", "guarded", "--no-browser")
-	if _, err := newPerson(t, false).visit(within(t), c.line()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := newPerson(t, false).visit(within(t), c.line())
+	expect.OK(t, err)
 	c.succeed()
 	mustCall(t, router, guardedTool, `{}`)
 	mcptest.WaitFor(t, "two refreshes", func() bool {

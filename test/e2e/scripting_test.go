@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -93,8 +94,7 @@ func (s *scripting) overHTTP(url string, header ...string) *mcptest.HTTPClient {
 		c.Header.Set(header[i], header[i+1])
 	}
 	c.Declare(personal)
-	if _, err := c.Discover(within(s.t)); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := c.Discover(within(s.t))
+	expect.OK(s.t, err)
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -68,9 +69,7 @@ func TestSettingsAreLive(t *testing.T) {
 		text, _ := os.ReadFile(log)
 		return strings.Contains(string(text), `"echo"`)
 	})
-	if again := mustCall(t, c, "s__pid", "{}").text(); again != pid {
-		t.Error("an edit of the metarouter object restarted the server")
-	}
+	expect.Equal(t, mustCall(t, c, "s__pid", "{}").text(), pid, "an edit of the metarouter object restarted the server")
 
 	s.write(servers, map[string]any{"mode": "direct", "http": map[string]any{"addr": "127.0.0.1:1", "maxHeader": "1KiB"}})
 	mcptest.WaitFor(t, "the keys that wait for a restart", func() bool {

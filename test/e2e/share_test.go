@@ -112,25 +112,19 @@ func TestSharedServers(t *testing.T) {
 	if len(seen) != servers || len(mcptest.PIDs(t, pids)) != servers {
 		t.Errorf("%d clients of %d servers called %d processes, and %d were started", clients, servers, len(seen), len(mcptest.PIDs(t, pids)))
 	}
-	if err := running[0].Close(); err != nil {
-		t.Errorf("the first client's leaving: %v\n%s", err, running[0].Stderr())
-	}
+	expect.OK(t, running[0].Close(), "the first client's leaving: %s", running[0].Stderr())
 	running[1].Cmd.Process.Kill()
 	<-running[1].Done
 	mustCall(t, running[2], "s00__pid", "{}")
 	for _, c := range running[2:] {
-		if err := c.Close(); err != nil {
-			t.Errorf("a client's leaving: %v\n%s", err, c.Stderr())
-		}
+		expect.OK(t, c.Close(), "a client's leaving: %s", c.Stderr())
 	}
 	for _, pid := range mcptest.PIDs(t, pids) { // the last client waits until they are
 		if mcptest.Alive(pid) {
 			t.Errorf("process %d is alive", pid)
 		}
 	}
-	if pid := s.host(); pid != 0 {
-		t.Errorf("the shared router %d is alive", pid)
-	}
+	expect.Equal(t, s.host(), 0, "the shared router … is alive")
 }
 
 // One router serves all clients of a configuration, whatever their folders, variables and flags, and each as it wishes to
@@ -145,9 +139,8 @@ func TestClientsShareOneRouter(t *testing.T) {
 	serve := func(dir string, variables []string, args ...string) *mcptest.Client {
 		t.Helper()
 		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, append(append(os.Environ(), "SHELL=/bin/sh"), variables...))
-		if _, err := c.Initialize(within(t)); err != nil {
-			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-		}
+		_, err := c.Initialize(within(t))
+		expect.OK(t, err, "initialize: %s", c.Stderr())
 		return c
 	}
 	pid := func(c *mcptest.Client, server string) string {
@@ -165,12 +158,8 @@ func TestClientsShareOneRouter(t *testing.T) {
 		"debug":           serve(s.dir, nil, "--log-level", "debug"),
 	}
 	for name, c := range others {
-		if other := pid(c, "s"); other != here {
-			t.Errorf("%s: it is not shared", name)
-		}
-		if other, want := pid(c, "x"), pid(first, "x"); other != want {
-			t.Errorf("%s: the server has another process", name)
-		}
+		expect.Equal(t, pid(c, "s"), here, "%s: it is not shared", name)
+		expect.Equal(t, pid(c, "x"), pid(first, "x"), "%s: the server has another process", name)
 	}
 	if tools := names(t, others["another mode"]); slices.Contains(tools, "s__pid") || !slices.Contains(names(t, first), "s__pid") {
 		t.Errorf("in mode search the tools are %q", tools)
@@ -178,9 +167,7 @@ func TestClientsShareOneRouter(t *testing.T) {
 	if got := mustCall(t, first, "s__env", "{}").text(); strings.Contains(got, "de_DE") {
 		t.Errorf("the server has the first client's LANG: %s", got)
 	}
-	if got := mustCall(t, others["another folder"], "s__cwd", "{}").text(); got != s.dir {
-		t.Errorf("the server runs in %s, and its file is in %s", got, s.dir)
-	}
+	expect.Equal(t, mustCall(t, others["another folder"], "s__cwd", "{}").text(), s.dir, "the folder of the server")
 
 	one, two := serve(s.dir, []string{"E2E_X=1"}), serve(s.dir, []string{"E2E_X=1"})
 	if pid(one, "s") != here || pid(one, "x") == pid(first, "x") || pid(one, "x") != pid(two, "x") {
@@ -191,9 +178,7 @@ func TestClientsShareOneRouter(t *testing.T) {
 			t.Errorf("X is not %s: %s", want, got)
 		}
 	}
-	if got := mustCall(t, others["another folder"], "folder__cwd", "{}").text(); got != home {
-		t.Errorf("with \"cwd\": \"client\", the server of a client in %s runs in %s", home, got)
-	}
+	expect.Equal(t, mustCall(t, others["another folder"], "folder__cwd", "{}").text(), home, "the folder of a server with \"cwd\": \"client\"")
 	if out, _, _ := s.run("servers"); !strings.Contains(out, "clients differ in E2E_X") || !strings.Contains(out, "the folder of the client, "+home) {
 		t.Errorf("servers does not say why there are more processes:\n%s", out)
 	}
@@ -202,14 +187,10 @@ func TestClientsShareOneRouter(t *testing.T) {
 	}
 	gone, _ := strconv.Atoi(pid(one, "x"))
 	for _, c := range []*mcptest.Client{one, two} {
-		if err := c.Close(); err != nil {
-			t.Errorf("leaving: %v\n%s", err, c.Stderr())
-		}
+		expect.OK(t, c.Close(), "leaving: %s", c.Stderr())
 	}
 	mcptest.WaitFor(t, "the end of the process for both", func() bool { return !mcptest.Alive(gone) })
-	if pid(first, "s") != here {
-		t.Error("the router has ended with some of its clients")
-	}
+	expect.Equal(t, pid(first, "s"), here, "the router has ended with some of its clients")
 }
 
 // A client that comes after an edit shares with those that were there before.
@@ -248,9 +229,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 			before := mustCall(t, c, "s__pid", "{}").text()
 			calls.Go(func() {
 				_, err := c.Call(within(t), "once__sleep", json.RawMessage(`{"ms":600000}`))
-				if err == nil || !strings.Contains(err.Error(), "the router ended while the request was under way") {
-					t.Errorf("client %d, round %d: the call in flight got %v\n%s", i, round, err, c.Stderr())
-				}
+				expect.Error(t, err, "the router ended while the request was under way", "client %d, round %d: the call in flight: %s", i, round, c.Stderr())
 				if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
 					t.Errorf("client %d: the server has outlived its router", i)
 				}
@@ -271,9 +250,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 		}
 	}
 	for _, c := range clients {
-		if err := c.Close(); err != nil {
-			t.Errorf("leaving: %v\n%s", err, c.Stderr())
-		}
+		expect.OK(t, c.Close(), "leaving: %s", c.Stderr())
 	}
 	mcptest.Gone(t, pids, 6)
 }
@@ -304,9 +281,7 @@ func TestCannotShare(t *testing.T) {
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, nil)
 	run := filepath.Join(s.dir, "data", "run")
 	expect.OK(t, os.MkdirAll(run, 0o777))
-	if err := os.Chmod(run, 0o777); err != nil { // open to other users, so the router must not listen there
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chmod(run, 0o777)) // open to other users, so the router must not listen there
 	c := s.serve()
 	mustCallWhenUp(t, c, "s:echo")
 	expect.Equal(t, s.host(), 0, "a router is shared")
@@ -361,9 +336,8 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 	serve := func() *mcptest.Client {
 		t.Helper()
 		c := mcptest.Start(t, program, s.command("serve"), s.dir, nil)
-		if _, err := c.Initialize(within(t)); err != nil {
-			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-		}
+		_, err := c.Initialize(within(t))
+		expect.OK(t, err, "initialize: %s", c.Stderr())
 		return c
 	}
 	install()
@@ -384,9 +358,7 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 		t.Error("the new build is served by the old one")
 	}
 	mcptest.WaitFor(t, "the client without a call to come to the new router", func() bool { return mustCall(t, idle, "s__pid", "{}").text() == next })
-	if got := mustCall(t, before, "s__pid", "{}").text(); got != first {
-		t.Error("a client with a call under way has left its router")
-	}
+	expect.Equal(t, mustCall(t, before, "s__pid", "{}").text(), first, "a client with a call under way has left its router")
 	cancel()
 	if err := <-call; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call under way: %v", err)
@@ -394,12 +366,8 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 	mcptest.WaitFor(t, "the client with the call to come to the new router", func() bool { return mustCall(t, before, "s__pid", "{}").text() == next })
 	mcptest.WaitFor(t, "the end of the old router", func() bool { return s.host() != 0 })
 	for _, c := range []*mcptest.Client{before, idle, after} {
-		if strings.Contains(c.Stderr(), "WARN") {
-			t.Errorf("the client's log: %s", c.Stderr())
-		}
-		if err := c.Close(); err != nil {
-			t.Errorf("leaving: %v\n%s", err, c.Stderr())
-		}
+		expect.Equal(t, strings.Contains(c.Stderr(), "WARN"), false, "the client's log: %s", c.Stderr())
+		expect.OK(t, c.Close(), "leaving: %s", c.Stderr())
 	}
 }
 
@@ -413,9 +381,8 @@ func TestSharedInOneContainer(t *testing.T) {
 	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
 	first := mustCall(t, s.serve(), "s__pid", "{}").text()
 	c := mcptest.Start(t, "unshare", append([]string{"--mount", metarouter}, s.command("serve")...), s.dir, nil)
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-	}
+	_, err := c.Initialize(within(t))
+	expect.OK(t, err, "initialize: %s", c.Stderr())
 	if mustCall(t, c, "s__pid", "{}").text() == first {
 		t.Error("a router of another container is shared")
 	}
@@ -435,13 +402,10 @@ func TestSharedRouterKeepsNoFiles(t *testing.T) {
 		os.ReadFile(fifo)
 	}()
 	first := mcptest.Start(t, "sh", append([]string{"-c", `exec 7>"$0"; exec "$@"`, fifo, metarouter}, s.command("serve")...), s.dir, nil)
-	if _, err := first.Initialize(within(t)); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, first.Stderr())
-	}
+	_, err := first.Initialize(within(t))
+	expect.OK(t, err, "initialize: %s", first.Stderr())
 	other := s.serve()
-	if err := first.Close(); err != nil {
-		t.Errorf("leaving: %v\n%s", err, first.Stderr())
-	}
+	expect.OK(t, first.Close(), "leaving: %s", first.Stderr())
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
@@ -476,9 +440,7 @@ func TestEndWhileARouterStarts(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	syscall.Kill(pid, syscall.SIGCONT)
 	<-c.Done
-	if code := c.Cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d\n%s", code, c.Stderr())
-	}
+	expect.Equal(t, c.Cmd.ProcessState.ExitCode(), 0, "exit code …\n%s", c.Stderr())
 	for limit := time.Now().Add(15 * time.Second); mcptest.Alive(pid); time.Sleep(10 * time.Millisecond) { // without a client, it ends after 20 s
 		if time.Now().After(limit) {
 			t.Fatal("the router goes on")
@@ -498,9 +460,8 @@ func TestBrokenPipes(t *testing.T) {
 	ignored := filepath.Join(t.TempDir(), "ignored")
 	s := prepare(t, entries{"s": {"command": "sh", "args": append([]string{"-c", `grep SigIgn /proc/$$/status > "$0"; exec "$@"`, ignored, command}, args...)}}, map[string]any{"mode": "direct"})
 	c := mcptest.Start(t, "bash", append([]string{"-c", `exec "$0" "$@" 2> >(exec true)`, metarouter}, s.command("serve")...), s.dir, nil)
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatalf("initialize: %v", err)
-	}
+	_, err := c.Initialize(within(t))
+	expect.OK(t, err, "initialize")
 	mustCall(t, c, "s__echo", `{}`)
 	text, err := os.ReadFile(ignored)
 	expect.OK(t, err)
@@ -510,23 +471,6 @@ func TestBrokenPipes(t *testing.T) {
 	}
 	s.kill(syscall.SIGKILL)
 	mustCall(t, c, "s__echo", `{}`)
-}
-
-// The last client's process waits until servers that take their time have ended in order.
-func TestLastClientWaits(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	command, args := mcptest.Command("-tools", "echo")
-	ended := filepath.Join(t.TempDir(), "ended")
-	s := prepare(t, entries{"s": {"command": "sh", "args": append([]string{"-c", `trap "" TERM; "$@"; sleep 0.5; echo ended > "$0"`, ended, command}, args...)}}, nil)
-	c := s.serve()
-	mustCallWhenUp(t, c, "s:echo")
-	if err := c.Close(); err != nil {
-		t.Errorf("leaving: %v\n%s", err, c.Stderr())
-	}
-	if _, err := os.Stat(ended); err != nil {
-		t.Errorf("the server was killed: %v", err)
-	}
 }
 
 // Clients over HTTP and over stdio share the servers, whichever came first.

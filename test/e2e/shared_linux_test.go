@@ -27,9 +27,7 @@ func TestSharedSignals(t *testing.T) {
 	for _, c := range []*mcptest.Client{a, b} {
 		c.Cmd.Process.Signal(syscall.SIGTERM)
 		<-c.Done
-		if code := c.Cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("exit code %d\n%s", code, c.Stderr())
-		}
+		expect.Equal(t, c.Cmd.ProcessState.ExitCode(), 0, "exit code …\n%s", c.Stderr())
 	}
 	if pid > 0 && mcptest.Alive(pid) || s.host() != 0 {
 		t.Error("the server or the router is alive")
@@ -71,9 +69,7 @@ func TestSharedKeepsTheConfiguration(t *testing.T) {
 	c := s.serve()
 	expect.OK(t, os.WriteFile(s.config, []byte(`{"mcpServers": {`), 0o600))
 	s.kill(syscall.SIGKILL)
-	if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
-		t.Errorf("echo after: %s\n%s", got, c.Stderr())
-	}
+	expect.Contains(t, mustCall(t, c, "s__echo", `{"text":"after"}`).text(), "after", "echo after: %s", c.Stderr())
 	os.Remove(filepath.Join(s.dir, "data", "crashes.log")) // where routers say that they can't read the file
 }
 

@@ -108,9 +108,7 @@ func TestTraces(t *testing.T) {
 		} {
 			trace := fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e47%02x", 2*i+way+1)
 			raw, err := ask(server+"__meta", "00-"+trace+"-"+clientSpan+"-01")
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", server, err, pipe.Stderr())
-			}
+			expect.OK(t, err, "%s: %s", server, pipe.Stderr())
 			r := decode(t, raw)
 			router, call := c.span(t, trace, "tools/call "+server+":meta", asServer), c.span(t, trace, "tools/call meta", asClient)
 			if got := hex.EncodeToString(router.ParentSpanId); r.Meta["trace_id"] != trace || got != clientSpan || string(call.ParentSpanId) != string(router.SpanId) {

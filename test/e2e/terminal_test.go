@@ -126,9 +126,7 @@ func TestTerminalOfServe(t *testing.T) {
 	})
 	cmd.Process.Signal(os.Interrupt)
 	expect.OK(t, cmd.Wait())
-	if !strings.Contains(p.shown(), "server is ready") {
-		t.Errorf("its log is not there\n%q", p.shown())
-	}
+	expect.Contains(t, p.shown(), "server is ready", "its log is not there")
 }
 
 // servers --watch follows a running router, survives its end, and is interrupted.

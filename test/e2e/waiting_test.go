@@ -20,9 +20,7 @@ func (p project) at(t *pty, args ...string) *exec.Cmd {
 	cmd := p.command(args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.slave, t.slave, t.slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	if err := cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
+	expect.OK(p, cmd.Start())
 	return cmd
 }
 
@@ -42,9 +40,8 @@ func (t *pty) await(test *testing.T, texts ...string) {
 
 func (t *pty) enter(test *testing.T, line string) {
 	test.Helper()
-	if _, err := t.master.WriteString(line + "\n"); err != nil {
-		test.Fatal(err)
-	}
+	_, err := t.master.WriteString(line + "\n")
+	expect.OK(test, err)
 }
 
 const useIt = "Use it? [y/N]"
@@ -75,9 +72,7 @@ func TestServersAsksForTheRouter(t *testing.T) {
 	asks.enter(t, "n")
 	expect.OK(t, cmd.Wait())
 	asks.await(t, useIt, "note: the last edit is not in use", "one:unit_convert")
-	if strings.Contains(asks.shown(), "nothing was started") {
-		t.Errorf("a router runs:\n%s", asks.shown())
-	}
+	expect.Equal(t, strings.Contains(asks.shown(), "nothing was started"), false, "a router runs:\n%s", asks.shown())
 
 	approved := openPTY(t, 200, 24)
 	cmd = p.at(approved, "servers")
@@ -104,9 +99,7 @@ func TestServersAsksForTheRouter(t *testing.T) {
 		t.Error("serve over stdio uses what is not trusted")
 	}
 	silent.await(t, "(added: three)", "run: metarouter trust")
-	if strings.Contains(silent.shown(), useIt) {
-		t.Errorf("it asks:\n%s", silent.shown())
-	}
+	expect.Equal(t, strings.Contains(silent.shown(), useIt), false, "it asks:\n%s", silent.shown())
 }
 
 // trust asks at a terminal before it approves.

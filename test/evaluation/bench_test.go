@@ -49,9 +49,8 @@ func open(b *testing.B, tools []registry.NormalizedTool) (*registry.Registry, *i
 	r, err := evaluation.Register(tools)
 	expect.OK(b, err)
 	x := index.New(r)
-	if _, err := x.Tools(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	_, err = x.Tools(b.Context())
+	expect.OK(b, err)
 	return r, x
 }
 
@@ -100,12 +99,10 @@ func BenchmarkRealUpdate(b *testing.B) {
 				edited[j].ID = "edited:" + edited[j].Name
 				edited[j].Description = fmt.Sprintf("%s, edition %d", tools[j].Description, i)
 			}
-			if _, err := r.Replace("edited", registry.Offer{Tools: slices.Clone(edited)}); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := x.Tools(b.Context()); err != nil {
-				b.Fatal(err)
-			}
+			_, err := r.Replace("edited", registry.Offer{Tools: slices.Clone(edited)})
+			expect.OK(b, err)
+			_, err = x.Tools(b.Context())
+			expect.OK(b, err)
 		}
 	})
 }
@@ -122,9 +119,8 @@ func BenchmarkRealFind(b *testing.B) {
 		var took []time.Duration
 		for i := 0; b.Loop(); i++ {
 			begun := time.Now()
-			if _, err := s.Find(b.Context(), selector.Query{Task: queries[i%len(queries)].Text}); err != nil {
-				b.Fatal(err)
-			}
+			_, err := s.Find(b.Context(), selector.Query{Task: queries[i%len(queries)].Text})
+			expect.OK(b, err)
 			took = append(took, time.Since(begun))
 		}
 		slices.Sort(took)

@@ -37,9 +37,8 @@ func TestReadTasks(t *testing.T) {
 		{write("f", `[`), tasks, `f: `},
 		{write("g", `{"servers": [{"name": "disk", "list": "none"}]}`), tasks, `server "disk" of`},
 	} {
-		if _, err := ReadTasks(zaptest.NewLogger(t), test.catalog, test.tasks, dir); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("error %v, want %s", err, test.want)
-		}
+		_, err := ReadTasks(zaptest.NewLogger(t), test.catalog, test.tasks, dir)
+		expect.Error(t, err, test.want, "error")
 	}
 }
 

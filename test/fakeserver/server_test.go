@@ -31,9 +31,8 @@ func fake(t *testing.T, handshake bool, flags ...string) *mcptest.Client {
 	command, args := mcptest.Command(flags...)
 	c := mcptest.Start(t, command, args, t.TempDir(), nil)
 	if handshake {
-		if _, err := c.Initialize(deadline(t)); err != nil {
-			t.Fatalf("initialize: %v; stderr: %s", err, c.Stderr())
-		}
+		_, err := c.Initialize(deadline(t))
+		expect.OK(t, err, "initialize: stderr: %s", c.Stderr())
 	}
 	return c
 }
@@ -66,9 +65,8 @@ func code(err error) int {
 
 func TestLegacy(t *testing.T) {
 	c := fake(t, false, "-name", "n", "-version", "7", "-instructions", "read me")
-	if _, err := c.Request(deadline(t), "server/discover", nil); code(err) != -32601 {
-		t.Errorf("server/discover: %v", err)
-	}
+	_, err := c.Request(deadline(t), "server/discover", nil)
+	expect.Equal(t, code(err), -32601, "server/discover: %v", err)
 	got, err := c.Initialize(deadline(t))
 	want := `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"n","version":"7"},"instructions":"read me"}`
 	if string(got) != want || err != nil {
@@ -76,32 +74,25 @@ func TestLegacy(t *testing.T) {
 	}
 	expect.List(t, mustList(t, c), []string{"echo"}, "tools")
 	expect.Equal(t, mustCall(t, c, "echo", json.RawMessage(`{"b":1, "a":"\u00e9"}`)), `{"content":[{"type":"text","text":"{\"b\":1, \"a\":\"\\u00e9\"}"}]}`, "echo")
-	if _, err := c.Call(deadline(t), "unknown", nil); code(err) != -32602 {
-		t.Errorf("unknown tool: %v", err)
-	}
+	_, err = c.Call(deadline(t), "unknown", nil)
+	expect.Equal(t, code(err), -32602, "unknown tool: %v", err)
 	expect.OK(t, c.Close())
 }
 
 func TestModern(t *testing.T) {
 	c := fake(t, false, "-era", "modern", "-tools", "raw,grow")
-	if _, err := c.Request(deadline(t), "tools/list", nil); code(err) != -32602 {
-		t.Errorf("without _meta: %v", err)
-	}
-	_, err := c.Request(deadline(t), "tools/list", json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}`))
-	if code(err) != -32022 {
-		t.Errorf("another version: %v", err)
-	}
+	_, err := c.Request(deadline(t), "tools/list", nil)
+	expect.Equal(t, code(err), -32602, "without _meta: %v", err)
+	_, err = c.Request(deadline(t), "tools/list", json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}`))
+	expect.Equal(t, code(err), -32022, "another version: %v", err)
 	got, err := c.Discover(deadline(t))
 	if err != nil || !strings.HasPrefix(string(got), `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{`) ||
 		!strings.Contains(string(got), `"supportedVersions":["2026-07-28"]`) {
 		t.Errorf("discover: %s, %v", got, err)
 	}
-	if _, err := c.Request(deadline(t), "initialize", nil); code(err) != -32601 {
-		t.Errorf("initialize: %v", err)
-	}
-	if got, want := mustCall(t, c, "raw", nil), `{"resultType":"complete",`+fakeserver.RawResult[1:]; got != want {
-		t.Errorf("raw: %s", got)
-	}
+	_, err = c.Request(deadline(t), "initialize", nil)
+	expect.Equal(t, code(err), -32601, "initialize: %v", err)
+	expect.Equal(t, mustCall(t, c, "raw", nil), `{"resultType":"complete",`+fakeserver.RawResult[1:], "raw")
 
 	listening, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -129,13 +120,11 @@ func TestModern(t *testing.T) {
 
 func TestBothEras(t *testing.T) {
 	c := fake(t, true, "-era", "both")
-	if _, err := c.Discover(deadline(t)); err != nil {
-		t.Error(err)
-	}
+	_, err := c.Discover(deadline(t))
+	expect.OK(t, err)
 	c = fake(t, false, "-era", "both", "-one-era")
-	if _, err := c.Request(deadline(t), "server/discover", json.RawMessage("{"+modernMeta+"}")); err != nil {
-		t.Error(err)
-	}
+	_, err = c.Request(deadline(t), "server/discover", json.RawMessage("{"+modernMeta+"}"))
+	expect.OK(t, err)
 	var e *mcptest.Error
 	if _, err := c.Initialize(deadline(t)); !errors.As(err, &e) || e.Code != 0 {
 		t.Errorf("initialize after discover: %v", err)
@@ -174,9 +163,7 @@ func TestLists(t *testing.T) {
 		t.Errorf("%d tools", len(got))
 	}
 	lines, _ := os.ReadFile(trace)
-	if n := bytes.Count(lines, []byte(`"method":"tools/list"`)); n != 3 {
-		t.Errorf("%d requests, want 3 pages: %s", n, lines)
-	}
+	expect.Equal(t, bytes.Count(lines, []byte(`"method":"tools/list"`)), 3, "requests for 3 pages: %s", lines)
 
 	c = fake(t, true, "-tools", "pid,cwd", "-tool", "x: does x", "-tool", `{"name":"crash","annotations":{"readOnlyHint":true}}`, "-duplicate")
 	expect.List(t, mustList(t, c), []string{"pid", "cwd", "x", "crash", "pid"}, "tools")
@@ -188,9 +175,8 @@ func TestLists(t *testing.T) {
 		t.Errorf("tools %q", got)
 	}
 	c = fake(t, true, "-no-tools")
-	if _, err := mcptest.Tools(deadline(t), c); code(err) != -32601 {
-		t.Errorf("no tools: %v", err)
-	}
+	_, err = mcptest.Tools(deadline(t), c)
+	expect.Equal(t, code(err), -32601, "no tools: %v", err)
 }
 
 func TestCalls(t *testing.T) {
@@ -204,9 +190,8 @@ func TestCalls(t *testing.T) {
 	if got := mustCall(t, c, "big", json.RawMessage(`{"bytes":30000000}`)); len(got) < 30_000_000 {
 		t.Errorf("big: %d bytes", len(got))
 	}
-	if _, err := c.Request(deadline(t), "tools/call", json.RawMessage(`{"name":"progress","arguments":{"n":3},"_meta":{"progressToken":"p"}}`)); err != nil {
-		t.Error(err)
-	}
+	_, err := c.Request(deadline(t), "tools/call", json.RawMessage(`{"name":"progress","arguments":{"n":3},"_meta":{"progressToken":"p"}}`))
+	expect.OK(t, err)
 	for i := range 3 {
 		if n := <-c.Notifications; string(n.Params) != fmt.Sprintf(`{"progressToken":"p","progress":%d,"total":3}`, i+1) {
 			t.Errorf("progress: %s", n.Params)
@@ -244,9 +229,8 @@ func TestCalls(t *testing.T) {
 func TestEnv(t *testing.T) {
 	command, args := mcptest.Command("-tools", "env")
 	c := mcptest.Start(t, command, args, t.TempDir(), []string{"B=2", "A=1"})
-	if _, err := c.Initialize(deadline(t)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Initialize(deadline(t))
+	expect.OK(t, err)
 	expect.Contains(t, mustCall(t, c, "env", nil), `"A=1\nB=2`, "env")
 }
 
@@ -288,9 +272,7 @@ func TestStarts(t *testing.T) {
 	first.Kill()
 	fake(t, true, "-exclusive", file)
 	c = fake(t, false, "-lifetime", "300ms", "-ignore-eof", "-mute")
-	if err := c.Close(); err != nil {
-		t.Errorf("-lifetime: %v", err)
-	}
+	expect.OK(t, c.Close(), "-lifetime")
 }
 
 func TestStubborn(t *testing.T) {

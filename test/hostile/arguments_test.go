@@ -150,9 +150,8 @@ func checkCall(t *testing.T, line string, fixed bool) (calls int) {
 	keys := func(text string, allowed string) map[string]string {
 		members := map[string]string{}
 		d := json.NewDecoder(strings.NewReader(text))
-		if _, err := d.Token(); err != nil {
-			t.Fatalf("the server got %.300s: %v", text, err)
-		}
+		_, err := d.Token()
+		expect.OK(t, err, "the server got %.300s", text)
 		for d.More() {
 			key, _ := d.Token()
 			var value json.RawMessage

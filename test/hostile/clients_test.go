@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -224,9 +225,8 @@ func startShared(t *testing.T) *router {
 	t.Helper()
 	r := prepare(t, map[string]any{"mode": "direct"})
 	r.process = r.join(nil)
-	if _, err := r.process.Initialize(within(t, patience)); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, r.log())
-	}
+	_, err := r.process.Initialize(within(t, patience))
+	expect.OK(t, err, "initialize: %s", r.log())
 	r.host = r.sharedHost()
 	r.watch()
 	return r

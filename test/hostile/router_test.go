@@ -101,9 +101,8 @@ func (r *router) client(capabilities string) *mcptest.HTTPClient {
 		c.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	c.Declare(capabilities)
-	if _, err := c.Initialize(within(r.t, patience)); err != nil {
-		r.t.Fatalf("initialize: %v\n%s", err, r.log())
-	}
+	_, err := c.Initialize(within(r.t, patience))
+	expect.OK(r.t, err, "initialize: %s", r.log())
 	return c
 }
 
@@ -337,9 +336,7 @@ func (r *router) end() {
 	crashes, _ := os.ReadFile(filepath.Join(r.data(), "crashes.log"))
 	text := r.process.Stderr() + string(crashes)
 	for _, words := range []string{"DATA RACE", "panic: ", "fatal error: ", "panicked"} {
-		if strings.Contains(text, words) {
-			r.t.Errorf("the router's log has %q:\n%s", words, r.log())
-		}
+		expect.Equal(r.t, strings.Contains(text, words), false, "the router's log has %q:\n%s", words, r.log())
 	}
 	r.gone()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // hostileScripts are scripts, and a pattern for the error that each ends with, or for its value.
@@ -160,9 +161,7 @@ func TestHostileScripts(t *testing.T) {
 			t.Errorf("%s: an error of %d bytes, a log of %d, %d calls, %d bytes of memory left", name, len(got), len(o.Log), len(o.Calls), engine.Mapped())
 		}
 		honest := engine.Run(t.Context(), script.Script{Code: `return (await call("s:t", {x: 3})).x`}, scriptHost{}, script.Options{})
-		if string(honest.Value) != "3" {
-			t.Errorf("after %s: %s, %v", name, honest.Value, honest.Err)
-		}
+		expect.Equal(t, string(honest.Value), "3", "after %s: %s, %v", name, honest.Value, honest.Err)
 	}
 }
 

@@ -112,9 +112,8 @@ func (m *machine) start(t *testing.T, args ...string) *mcptest.Client {
 func (m *machine) serve(t *testing.T, config string) *mcptest.Client {
 	t.Helper()
 	c := m.start(t, "serve", "--mode", "direct", "--config", config)
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-	}
+	_, err := c.Initialize(within(t))
+	expect.OK(t, err, "initialize: %s", c.Stderr())
 	return c
 }
 

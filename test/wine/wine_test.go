@@ -119,9 +119,8 @@ func (m *machine) http(t *testing.T) {
 	server := m.start(t, "serve", "--http", at, "--mode", "direct", "--config", m.configure(t, bundled()))
 	mcptest.Listening(t, at)
 	c := mcptest.NewHTTPClient(t, "http://"+at+"/mcp")
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, server.Stderr())
-	}
+	_, err := c.Initialize(within(t))
+	expect.OK(t, err, "initialize: %s", server.Stderr())
 	use(t, c)
 	server.Kill()
 	m.await(t, 0, "metarouter.exe")

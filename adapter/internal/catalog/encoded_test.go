@@ -53,9 +53,7 @@ func TestDecodeShares(t *testing.T) {
 		t.Error("the schema is a copy")
 	}
 	for what, part := range map[string]json.RawMessage{"definition": definition, "schema": schema} {
-		if cap(part) != len(part) {
-			t.Errorf("there is room for %d bytes after the %s", cap(part)-len(part), what)
-		}
+		expect.Equal(t, cap(part), len(part), "there is room for %d bytes after the %s", cap(part)-len(part), what)
 	}
 }
 

@@ -93,9 +93,7 @@ func TestHeldTools(t *testing.T) {
 					held += tool.Name
 				}
 			}
-			if held != want {
-				t.Errorf("%s: %q is held, want %q", when, held, want)
-			}
+			expect.Equal(t, held, want, "%s: … is held", when)
 		}
 	}
 	list("a")

@@ -105,9 +105,7 @@ func TestStoreWithoutDirectory(t *testing.T) {
 func TestStoreStaysInItsDirectory(t *testing.T) {
 	s := newStore(t.TempDir(), zap.NewNop())
 	for _, server := range []string{"../../up", "/", "..", "", "C:\\x", strings.Repeat("long", 100), "nul\x00"} {
-		if err := s.save("../k", server, registry.Offer{}); err != nil {
-			t.Errorf("%q: %v", server, err)
-		}
+		expect.OK(t, s.save("../k", server, registry.Offer{}), "%q", server)
 		if rel, err := filepath.Rel(s.dir, s.path("../k", server)); err != nil || rel != filepath.Base(rel) {
 			t.Errorf("%q is kept in %q", server, rel)
 		}
@@ -211,9 +209,7 @@ func TestStoreIsSharedByManyProcesses(t *testing.T) {
 
 func TestStorePrune(t *testing.T) {
 	s := newStore(t.TempDir(), zap.NewNop())
-	if err := s.prune(0); err != nil {
-		t.Errorf("before the first save: %v", err)
-	}
+	expect.OK(t, s.prune(0), "before the first save")
 	old := time.Now().Add(-48 * time.Hour)
 	for _, key := range []string{"unused", "used", "fresh"} {
 		expect.OK(t, s.save(key, "s", stored(t, "s")))

@@ -80,16 +80,12 @@ func TestOffersAreSaved(t *testing.T) {
 		list("first")
 		time.Sleep(2 * saveDelay)
 		synctest.Wait()
-		if got := stored(); got != "s:first" {
-			t.Errorf("stored is %q soon after the list", got)
-		}
+		expect.Equal(t, stored(), "s:first", "stored soon after the list")
 		end()
 		synctest.Wait()
 		list("second")
 		w.Saves.Rest()
-		if got := stored(); got != "s:second" {
-			t.Errorf("stored is %q when the router has ended", got)
-		}
+		expect.Equal(t, stored(), "s:second", "stored when the router has ended")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The schema for clients once "owner" is fixed.
@@ -40,15 +41,9 @@ func TestFixed(t *testing.T) {
 			}
 			before := *tool
 			got := withFixed(tool, json.RawMessage(`{"owner":"acme"}`))
-			if string(got.InputSchema) != tc.want {
-				t.Errorf("the schema is\n%s, want\n%s", got.InputSchema, tc.want)
-			}
-			if want := `{"name":"t", "inputSchema":` + tc.want + `,"_meta":{"owner":1}}`; string(got.Definition) != want {
-				t.Errorf("the definition is\n%s, want\n%s", got.Definition, want)
-			}
-			if want := `{"name":"t","inputSchema":` + tc.want + `}`; string(got.Flat) != want {
-				t.Errorf("the flat definition is\n%s, want\n%s", got.Flat, want)
-			}
+			expect.Equal(t, string(got.InputSchema), tc.want, "the schema")
+			expect.Equal(t, string(got.Definition), `{"name":"t", "inputSchema":`+tc.want+`,"_meta":{"owner":1}}`, "the definition")
+			expect.Equal(t, string(got.Flat), `{"name":"t","inputSchema":`+tc.want+`}`, "the flat definition")
 			if string(got.ServerSchema) != tc.schema || string(got.Fixed) != `{"owner":"acme"}` || got.ID != "s:t" || got.Description != "does it" {
 				t.Errorf("got %+v", got)
 			}

@@ -66,9 +66,7 @@ func TestScriptHost(t *testing.T) {
 		if o.Err != nil {
 			got = o.Err.Error()
 		}
-		if !strings.Contains(got, test.want) {
-			t.Errorf("%s: %s, want %s", test.result, got, test.want)
-		}
+		expect.Contains(t, got, test.want, "%s", test.result)
 	}
 }
 
@@ -198,8 +196,6 @@ func TestScriptWhoseServerDies(t *testing.T) {
 		if o.Err != nil {
 			got = o.Err.Error()
 		}
-		if !strings.Contains(got, test.want) {
-			t.Errorf("%v: %s, want %s", test.err, got, test.want)
-		}
+		expect.Contains(t, got, test.want, "%v", test.err)
 	}
 }

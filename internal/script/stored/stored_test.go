@@ -13,9 +13,7 @@ import (
 )
 
 func TestSameBound(t *testing.T) {
-	if maxCode != script.MaxCode {
-		t.Errorf("%d bytes are read, and %d run", maxCode, script.MaxCode)
-	}
+	expect.Equal(t, maxCode, script.MaxCode, "… bytes are read, and … run")
 }
 
 func TestHeader(t *testing.T) {
@@ -71,9 +69,7 @@ func TestHeaderMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "; ") {
 			t.Errorf("%s: %s, %v", name, s.Input, err)
 		}
-		if at != len(before) {
-			t.Errorf("%s: the mistake is at %d, want %d: %v", name, at, len(before), err)
-		}
+		expect.Equal(t, at, len(before), "%s: the mistake is at …: %v", name, err)
 	}
 }
 
@@ -120,9 +116,7 @@ func TestRead(t *testing.T) {
 	} {
 		expect.Contains(t, problems["scripts/"+file], want, "%s", file)
 	}
-	if len(problems) != 6 {
-		t.Errorf("problems: %v", problems)
-	}
+	expect.Equal(t, len(problems), 6, "problems: %v", problems)
 }
 
 func TestReadTooMany(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // catalog returns tools as a collection.
@@ -18,15 +19,12 @@ func catalog(t *testing.T, tools ...registry.NormalizedTool) *index.Collection {
 		offers[tool.Server] = registry.Offer{Tools: append(offers[tool.Server].Tools, tool)}
 	}
 	r := registry.New()
-	if _, err := r.ReplaceSome(offers); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.ReplaceSome(offers)
+	expect.OK(t, err)
 	x := index.New(r)
 	t.Cleanup(func() { x.Close() })
 	c, err := x.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return c
 }
 

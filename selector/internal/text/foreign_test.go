@@ -73,9 +73,7 @@ func TestForeignList(t *testing.T) {
 					tools[string(found.folded)] = key
 				}
 			}
-			if n != 1 {
-				t.Errorf("%q is %d words, want 1", field, n)
-			}
+			expect.Equal(t, n, 1, "%q is … words", field)
 		}
 		if key == "STOP" {
 			stops = list
@@ -92,9 +90,7 @@ func TestForeignList(t *testing.T) {
 func readLines(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "foreign", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 

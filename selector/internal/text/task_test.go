@@ -2,7 +2,6 @@ package text
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,9 +17,7 @@ func TestActions(t *testing.T) {
 		"open https://example.com and delete /tmp/a":                               {"open https://example.com", "delete /tmp/a"},
 		"create a branch; delete the old one":                                      {"create a branch", "delete the old one"},
 	} {
-		if got := Actions(task); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", task, got, want)
-		}
+		expect.List(t, Actions(task), want, "%q", task)
 	}
 }
 
@@ -29,9 +26,7 @@ func TestSpeller(t *testing.T) {
 	for _, tc := range []struct{ stem, task, want string }{
 		{"librari", "a good Library", "Library"}, {"move", "Moving house", "Moving"}, {"db", "das ist alles", "db"}, {"", "a b", ""},
 	} {
-		if got := Speller(tc.task)(tc.stem); got != tc.want {
-			t.Errorf("%q in %q: %q, want %q", tc.stem, tc.task, got, tc.want)
-		}
+		expect.Equal(t, Speller(tc.task)(tc.stem), tc.want, "%q in %q", tc.stem, tc.task)
 	}
 }
 

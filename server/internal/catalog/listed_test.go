@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // source is a catalog's source without servers that could be awaited.
@@ -32,9 +33,8 @@ func TestListedDoesNotWait(t *testing.T) {
 	c := New(source{r}, func() *Options { return options })
 	replace := func(server string, o registry.Offer) {
 		t.Helper()
-		if _, err := r.Replace(server, o); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, o)
+		expect.OK(t, err)
 	}
 	replace("honest", manyTools("honest", 1))
 	first := c.View()
@@ -69,9 +69,8 @@ func TestListedDoesNotWait(t *testing.T) {
 
 func BenchmarkView(b *testing.B) {
 	r := registry.New()
-	if _, err := r.Replace("big", manyTools("big", 50_000)); err != nil {
-		b.Fatal(err)
-	}
+	_, err := r.Replace("big", manyTools("big", 50_000))
+	expect.OK(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		NewView(r.Snapshot(), &Options{Search: true})

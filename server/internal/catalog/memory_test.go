@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // bigCatalog returns a catalog of 2,000 tools with definitions of a usual size.
@@ -22,9 +23,8 @@ func bigCatalog(t testing.TB) *registry.Registry {
 			one.Definition = fmt.Appendf(nil, `{"name":%q,"description":"Does it","inputSchema":%s}`, one.Name, one.InputSchema)
 			o.Tools = append(o.Tools, one)
 		}
-		if _, err := r.Replace(server, o); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, o)
+		expect.OK(t, err)
 	}
 	return r
 }

@@ -31,9 +31,8 @@ func TestLongURI(t *testing.T) {
 				o.Templates = append(o.Templates, offerOf(server, []string{fmt.Sprintf("notes://{a}{b}{c}{d}{e}{f}%d{+g}", i)}).Templates...)
 			}
 		}
-		if _, err := r.Replace(server, o); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, o)
+		expect.OK(t, err)
 	}
 	v := NewView(r.Snapshot(), &Options{})
 	left, leave := context.WithCancel(t.Context())
@@ -64,9 +63,8 @@ func TestURIsBelongToTheFirst(t *testing.T) {
 		interfaces.Tools = []registry.NormalizedTool{{ID: "a-taker:t", Server: "a-taker", Name: "t", InputSchema: []byte(`{"type":"object"}`),
 			Definition: []byte(`{"name":"t","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"metarouter://owner/notes://a"}}}`)}}
 		for server, o := range map[string]registry.Offer{"a-taker": interfaces, "owner": offerOf("owner", []string{"notes://{x}"}, "notes://a")} {
-			if _, err := r.Replace(server, o); err != nil {
-				t.Fatal(err)
-			}
+			_, err := r.Replace(server, o)
+			expect.OK(t, err)
 		}
 		v := NewView(r.Snapshot(), &Options{Search: search})
 		for uri, want := range map[string]string{

@@ -97,9 +97,7 @@ func TestMutations(t *testing.T) {
 					}
 					faults, err := shape.Validate(t.Context(), "result", compared)
 					expect.OK(t, err)
-					if len(faults) > 0 {
-						t.Errorf("%s %s became %s: %s", method, raw, got, faults)
-					}
+					expect.List(t, faults, nil, "%s %s became %s", method, raw, got)
 					for i := range 10 {
 						if word := fmt.Sprint("word", i); strings.Contains(string(raw), word) != strings.Contains(string(got), word) {
 							t.Errorf("%s %s became %s: it has no %s", method, raw, got, word)

@@ -37,9 +37,7 @@ func TestStandingStreamIsFull(t *testing.T) {
 		t.Errorf("%d events from %d on, %v", len(messages), first, more)
 	}
 	s.wrote(maxStandingMessages + 1)
-	if err := s.Send(question); err != nil {
-		t.Error("no room, though one was read")
-	}
+	expect.OK(t, s.Send(question), "no room, though one was read")
 }
 
 // Of the events that were written, the last ones are kept.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // No login by a token lets a request in under rules without the token.
@@ -41,9 +42,7 @@ func TestLoginCookiesDiffer(t *testing.T) {
 	for _, tt := range []struct{ port, public string }{{"1", ""}, {"2", ""}, {"3", ""}, {"1", "https://x.example/a"}, {"1", "https://x.example/b"}} {
 		names[cookieName(tt.port, NewRules(nil, nil, nil, tt.public, nil))] = true
 	}
-	if len(names) != 5 {
-		t.Errorf("the cookies are called %v", names)
-	}
+	expect.Equal(t, len(names), 5, "the cookies are called %v", names)
 }
 
 // Over TLS, perhaps of a proxy, browsers never send the cookie without TLS.

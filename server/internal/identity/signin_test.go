@@ -420,9 +420,7 @@ func (s *signInTest) refuses(name string, status int, says, path string, cookie 
 	if e := loginsIn(s.taken()); len(e) != 1 || e[0].Outcome == audit.OK || strings.Contains(e[0].Reason, "code-") {
 		s.t.Errorf("%s: audited %+v", name, e)
 	}
-	if n := len(s.who.login.sessions.byID); n != 0 {
-		s.t.Errorf("%s: %d sessions", name, n)
-	}
+	expect.Equal(s.t, len(s.who.login.sessions.byID), 0, "%s: … sessions", name)
 }
 
 // A login begins at the public URL, by a click there.

@@ -69,9 +69,7 @@ func TestSignInsUnderWayAreBounded(t *testing.T) {
 		t.Errorf("%d", len(l.byState))
 	}
 	l.add("late", &signIn{begun: now.Add(signInTime + time.Hour)})
-	if len(l.byState) != 1 {
-		t.Errorf("%d are too old", len(l.byState)-1)
-	}
+	expect.Equal(t, len(l.byState), 1, "%d are too old", len(l.byState)-1)
 }
 
 // An issuer's refusal says what to do about it in our configuration.

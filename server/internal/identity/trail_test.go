@@ -23,9 +23,7 @@ func TestClientsDoNotFillTheAuditLog(t *testing.T) {
 			t.Fatalf("status %d", r.StatusCode)
 		}
 	}
-	if n := len(s.taken()); n != maxRefusedOf {
-		t.Errorf("%d refused logins are %d events, want %d", tries, n, maxRefusedOf)
-	}
+	expect.Equal(t, len(s.taken()), maxRefusedOf, "%d refused logins are … events", tries)
 	for range tries { // with a token, which has no login that could end
 		if r, _ := s.do(http.MethodPost, "/logout", "{}", "Authorization", "Bearer good", "Content-Type", "application/json"); r.StatusCode != http.StatusNoContent {
 			t.Fatalf("status %d", r.StatusCode)
@@ -72,8 +70,6 @@ func TestNewPrincipalsAreBounded(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		come(maxCame)
-		if n := len(all); n != 2*maxCame {
-			t.Errorf("a minute later there are %d events, want %d", n, 2*maxCame)
-		}
+		expect.Equal(t, len(all), 2*maxCame, "a minute later there are … events")
 	})
 }

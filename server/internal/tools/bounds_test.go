@@ -61,9 +61,8 @@ func newLax(t *testing.T, n, size int) (*Tools, *lax) {
 			Definition: json.RawMessage(`{"name":"` + name + `","description":"` + strings.Repeat("x", size) + `"}`),
 		})
 	}
-	if _, err := l.Replace("w", offer); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.Replace("w", offer)
+	expect.OK(t, err)
 	options := &catalog.Options{}
 	return New(Options{
 		Router: l, Catalog: catalog.New(l, func() *catalog.Options { return options }),

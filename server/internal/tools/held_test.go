@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A script that asks its next question before the client comes back: the client learns of it at once.
@@ -12,9 +14,8 @@ func TestNextQuestionBeforeResume(t *testing.T) {
 		h, begun := new(heldScript), time.Now()
 		h.add(1)
 		for range 2 {
-			if _, err := h.await(t.Context(), resumeWait, "resume"); err != nil {
-				t.Error(err)
-			}
+			_, err := h.await(t.Context(), resumeWait, "resume")
+			expect.OK(t, err)
 			h.add(-1)
 			h.add(1)
 		}

@@ -56,9 +56,7 @@ func TestKeptResults(t *testing.T) {
 		if _, ok := r.find("you", yours); !ok {
 			t.Error("another's is dropped")
 		}
-		if r.keep("me", "a:b", strings.Repeat("x", maxKeptBytes)) != "" {
-			t.Error("more than the bound is kept")
-		}
+		expect.Equal(t, r.keep("me", "a:b", strings.Repeat("x", maxKeptBytes)), "", "more than the bound is kept")
 		for i := range 20 {
 			r.keep(i, "a:b", big)
 		}
@@ -110,9 +108,7 @@ func TestKeptShortResults(t *testing.T) {
 		t.Errorf("%d texts are kept", n)
 	}
 	(&Tools{results: r}).Clear()
-	if len(r.kept.texts)+len(r.kept.owned)+r.kept.size != 0 {
-		t.Errorf("%d bytes stay", r.kept.size)
-	}
+	expect.Equal(t, len(r.kept.texts)+len(r.kept.owned)+r.kept.size, 0, "%d bytes stay", r.kept.size)
 }
 
 // The texts of many servers are within one bound, and a client that keeps less than others do keeps it. A server that has

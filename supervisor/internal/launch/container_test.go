@@ -79,8 +79,6 @@ func TestFolderOfIDs(t *testing.T) {
 	}
 	home, err := os.UserHomeDir()
 	expect.OK(t, err)
-	if got, want := folderOfIDs(client), filepath.Join(home, "snap", "docker", "common"); got != want {
-		t.Errorf("the folder is %q, want %q", got, want)
-	}
+	expect.Equal(t, folderOfIDs(client), filepath.Join(home, "snap", "docker", "common"), "the folder")
 	expect.Equal(t, folderOfIDs(snap+"x"), "", "of another client it")
 }

@@ -206,9 +206,8 @@ func TestParametersOfServers(t *testing.T) {
 		{Method: "m", Params: []byte(`{"a":1,"a":2}`)}, {Method: "m", Params: []byte(`{"a":1}},"id":1`)}, {Method: "m", Params: []byte(`[1]`), Meta: []byte(`{"a":1}`)},
 		{Method: "m", Params: []byte(`{}`), Meta: []byte(`{"a":1,"a":2}`)},
 	} {
-		if _, err := p.Call(t.Context(), r); err == nil || !strings.Contains(err.Error(), "params: ") {
-			t.Errorf("%s, %s: %v", r.Params, r.Meta, err)
-		}
+		_, err := p.Call(t.Context(), r)
+		expect.Error(t, err, "params: ", "%s, %s", r.Params, r.Meta)
 	}
 }
 

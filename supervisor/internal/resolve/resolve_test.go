@@ -81,9 +81,7 @@ func TestResolve(t *testing.T) {
 	want.Headers = map[string]string{"Authorization": "Bearer token-1"}
 	expect.Deep(t, got, want)
 	expect.Deep(t, entry, written, "the entry was changed")
-	if got, want := s.Hide(`Bearer token-1, "from a file\n"`), "Bearer ${cmd:get}, \"${file:x}\""; got != want {
-		t.Errorf("hidden: %s, want %s", got, want)
-	}
+	expect.Equal(t, s.Hide(`Bearer token-1, "from a file\n"`), "Bearer ${cmd:get}, \"${file:x}\"", "hidden")
 }
 
 func TestErrors(t *testing.T) {
@@ -224,9 +222,7 @@ func TestResolveOAuth(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*got.OAuth, config.OAuth{ClientID: "${keyring:A}", ClientSecret: "xsecret-of-a", PrivateKey: "-----BEGIN KEY-----\nabcdefgh\n"}) {
 		t.Errorf("%+v, %v", got.OAuth, err)
 	}
-	if entry.OAuth.ClientSecret != "x${keyring:A}" {
-		t.Errorf("the entry was changed: %+v", entry.OAuth)
-	}
+	expect.Equal(t, entry.OAuth.ClientSecret, "x${keyring:A}", "the entry was changed: %+v", entry.OAuth)
 	expect.Equal(t, s.Hide("key abcdefgh of secret-of-a"), "key ${keyring:B} of ${keyring:A}")
 }
 

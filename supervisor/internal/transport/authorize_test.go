@@ -98,9 +98,7 @@ func TestTokens(t *testing.T) {
 			if n := server.requests.Load(); n > 20 || tokens.current.Load() != first+1 {
 				t.Errorf("%d: %d requests, %d refreshes", code, n, tokens.current.Load()-first)
 			}
-			if tokens.saw[0] != `Bearer error="insufficient_scope"` {
-				t.Errorf("the challenge is lost: %q", tokens.saw)
-			}
+			expect.Equal(t, tokens.saw[0], `Bearer error="insufficient_scope"`, "the challenge is lost: %q", tokens.saw)
 		}
 	}
 }
@@ -131,9 +129,7 @@ func TestTokenRefused(t *testing.T) {
 		if errors.As(err, new(*login.NeededError)) != tc.login || errors.As(err, new(*NeedsAuthError)) != tc.auth {
 			t.Errorf("%s: %#v", name, err)
 		}
-		if errors.Is(err, session.ErrForbidden) != (tc.code == 403) {
-			t.Errorf("%s: %v; it would be sent again", name, err)
-		}
+		expect.Equal(t, errors.Is(err, session.ErrForbidden), tc.code == 403, "%s: %v; it would be sent again", name, err)
 		if !tc.auth && !errors.Is(err, session.ErrNotSent) {
 			t.Errorf("%s: %v may have had an effect", name, err)
 		}
@@ -216,9 +212,8 @@ func TestEndpointStaysHome(t *testing.T) {
 		}))
 		s, err := NewSite(h.URL, Access{Tokens: &fakeTokens{}}, "1")
 		expect.OK(t, err)
-		if _, err := OpenSSE(t.Context(), s, nil); err == nil || !strings.Contains(err.Error(), "another place") {
-			t.Errorf("%s: %v", endpoint, err)
-		}
+		_, err = OpenSSE(t.Context(), s, nil)
+		expect.Error(t, err, "another place", "%s", endpoint)
 		s.Close()
 		h.Close()
 	}

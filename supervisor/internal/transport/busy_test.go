@@ -103,9 +103,7 @@ func TestStatusErrorText(t *testing.T) {
 		{400, "", "the tag <title>x</title>", "HTTP 400 Bad Request: the tag <title>x</title>"},
 	} {
 		resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.after}}}
-		if got := s.statusError(resp, []byte(tc.body)).Error(); got != "the server answered "+tc.want {
-			t.Errorf("%q: %s, want %s", tc.body, got, tc.want)
-		}
+		expect.Equal(t, s.statusError(resp, []byte(tc.body)).Error(), "the server answered "+tc.want, "%q", tc.body)
 	}
 }
 

@@ -47,9 +47,7 @@ func TestMirrors(t *testing.T) {
 		for name, values := range h {
 			got += strings.TrimPrefix(name, "Mcp-Param-") + "=" + values[0] + " "
 		}
-		if got != want {
-			t.Errorf("%.200s\ngives %q, want %q", schema, got, want)
-		}
+		expect.Equal(t, got, want, "%.200s", schema)
 	}
 }
 

@@ -170,9 +170,7 @@ func TestEvents(t *testing.T) {
 	u = until(next, func(u update) bool {
 		return slices.ContainsFunc(u.Servers, func(s ServerDetails) bool { return s.State == "ready" && s.Restarts == 1 })
 	})
-	if len(u.Servers) != 2 {
-		t.Errorf("after the crash: %+v", u.Servers)
-	}
+	expect.Equal(t, len(u.Servers), 2, "after the crash: %+v", u.Servers)
 
 	// A later page gets all that.
 	if again := s.watch()(); !again.Full || len(again.Calls) != 3 || again.Skipped != 0 {

@@ -92,9 +92,7 @@ func (s *site) ask(method, path, body string, v any, header ...string) (status i
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
 	if v != nil {
-		if err := json.Unmarshal(text, v); err != nil {
-			s.t.Fatalf("%s: %v: %s", path, err, text)
-		}
+		expect.OK(s.t, json.Unmarshal(text, v), "%s: %s", path, text)
 	}
 	return answer.StatusCode
 }
@@ -183,15 +181,11 @@ func TestConfiguration(t *testing.T) {
 	remote := config.Server{Name: "r", Transport: config.StreamableHTTP, URL: "https://me:hush5@host/s/hush14a1b2c3d4e5f6g7h8/mcp?key=hush6", Headers: map[string]string{"Authorization": "hush7", "X-Key": "hush8-of-many-letters"}}
 	d := New(config.Config{Files: []string{"/f"}, Servers: []config.Server{before, remote}}, Options{})
 	text, _ := json.Marshal(d.configuration())
-	if strings.Contains(string(text), "hush") {
-		t.Errorf("a secret is shown: %s", text)
-	}
+	expect.Equal(t, strings.Contains(string(text), "hush"), false, "a secret is shown: %s", text)
 	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key … --token=… postgres://…@host/db --header 'Authorization: …' -e STRIPE_KEY=… 'https://host/mcp/?tavilyApiKey=…' 'https://host/mcp?…' … --user=ann @modelcontextprotocol/server-filesystem`; got != want {
 		t.Errorf("command %s, want %s", got, want)
 	}
-	if got, want := d.configuration().Entries[1].URL, "https://host/s/…/mcp"; got != want {
-		t.Errorf("URL %s, want %s", got, want)
-	}
+	expect.Equal(t, d.configuration().Entries[1].URL, "https://host/s/…/mcp", "URL")
 	if got := lastError(d.mask, status.Server{Status: status.Status{State: status.Failed, LastError: "no login with hush8-of-many-letters"}}); strings.Contains(got, "hush") {
 		t.Errorf("an error shows a secret: %s", got)
 	}

@@ -26,13 +26,9 @@ func (s *site) command(method, path, body string, v any) (status int, notes []st
 	w := httptest.NewRecorder()
 	ForCommands(s.mux).ServeHTTP(w, r)
 	var noted struct{ Notes []string }
-	if err := json.Unmarshal(w.Body.Bytes(), &noted); err != nil {
-		s.t.Fatalf("%s: %v: %s", path, err, w.Body)
-	}
+	expect.OK(s.t, json.Unmarshal(w.Body.Bytes(), &noted), "%s: %s", path, w.Body)
 	if v != nil {
-		if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
-			s.t.Fatalf("%s: %v: %s", path, err, w.Body)
-		}
+		expect.OK(s.t, json.Unmarshal(w.Body.Bytes(), v), "%s: %s", path, w.Body)
 	}
 	return w.Code, noted.Notes
 }

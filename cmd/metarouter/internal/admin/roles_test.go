@@ -35,9 +35,7 @@ func TestRoutesNeedAdmin(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
-			if w.Code != want {
-				t.Errorf("%s with the token %s: %d %s, want %d", route.pattern, token, w.Code, w.Body, want)
-			}
+			expect.Equal(t, w.Code, want, "%s with the token %s: %s", route.pattern, token, w.Body)
 		}
 	}
 	source, err := os.ReadFile("admin.go")

@@ -3,7 +3,6 @@ package clients
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -132,9 +131,8 @@ func TestAddAndRemove(t *testing.T) {
 
 func TestOpenSaysWhere(t *testing.T) {
 	for _, text := range []string{"{\n  \"a\": x\n}", "[]", "{", "\xff\xfe{\x00}\x00"} {
-		if _, err := open("f.json", []byte(text)); err == nil || !strings.Contains(err.Error(), "f.json:") {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := open("f.json", []byte(text))
+		expect.Error(t, err, "f.json:", "%q", text)
 	}
 	d, err := open("f.json", []byte(`{"mcpServers": [1]}`))
 	expect.OK(t, err)
@@ -176,13 +174,9 @@ func FuzzEdits(f *testing.F) {
 			ours := append(slices.Clone(c.keys), EntryName)
 			had := tree(t, data)
 			if (&document{root: had}).at(ours...) == nil { // an entry that was there may have comments, which may go with its value
-				if got, want := comments(t, installed), comments(t, data); !reflect.DeepEqual(got, want) {
-					t.Errorf("%s: the comments are %q, were %q", c.Name, got, want)
-				}
+				expect.Deep(t, comments(t, installed), comments(t, data), "%s: the comments", c.Name)
 				if d, _ := open("f", data); object(d.at(c.keys...)) != nil {
-					if got, want := meaning(t, installed, ours...), meaning(t, data); got != want {
-						t.Errorf("%s: it says %s, said %s", c.Name, got, want)
-					}
+					expect.Equal(t, meaning(t, installed, ours...), meaning(t, data), "%s: the meaning", c.Name)
 				}
 			}
 			if before, after := tree(t, data), tree(t, installed); before.IsStandard() && !after.IsStandard() {

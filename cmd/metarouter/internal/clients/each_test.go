@@ -105,9 +105,7 @@ func TestPlaces(t *testing.T) {
 		data := []byte(`{"mcpServers": {"u": {"command": "metarouter", "args": [` + args + `]}}}`)
 		others, err := Others(Source{Client: c, Path: "/f", Data: data, keys: c.keys}, "/c.json", ours)
 		expect.OK(t, err, args)
-		if got := fmt.Sprint(Places([]string{"u"}, others), others[0].Stale); got != want {
-			t.Errorf("%s: %s, want %s", args, got, want)
-		}
+		expect.Equal(t, fmt.Sprint(Places([]string{"u"}, others), others[0].Stale), want, "%s", args)
 	}
 }
 

@@ -142,9 +142,7 @@ func FuzzEntries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file, name string) {
 		server := func(data []byte) (s config.Server, ok bool) {
 			c, err := config.ReadText("f", data)
-			if err != nil {
-				t.Fatalf("%v: %q makes\n%s", err, file, data)
-			}
+			expect.OK(t, err, "%q makes\n%s", file, data)
 			i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
 			if i < 0 {
 				return s, false

@@ -65,9 +65,7 @@ func TestInstallLosesNothing(t *testing.T) {
 				if err != nil || !bytes.Equal(out, data) {
 					t.Errorf("without our entry it says\n%s\nwas\n%s\n%v", out, data, err)
 				}
-				if got, want := comments(t, installed), comments(t, data); !reflect.DeepEqual(got, want) {
-					t.Errorf("the comments are %q, were %q", got, want)
-				}
+				expect.Deep(t, comments(t, installed), comments(t, data), "the comments")
 				d, err := open(e.file, installed)
 				expect.OK(t, err)
 				ours := d.at(append(slices.Clone(e.keys), EntryName)...)
@@ -117,9 +115,7 @@ func TestImportLosesNothing(t *testing.T) {
 							t.Errorf("%s: no %q", server, jsonc.Key(m))
 						}
 					}
-					if len(object(is).Members) != len(keys) {
-						t.Errorf("%s has further keys: %s", server, is)
-					}
+					expect.Equal(t, len(object(is).Members), len(keys), "%s has further keys: %s", server, is)
 					if e.client != "vscode" && meaning(t, []byte(was.String())) != meaning(t, []byte(is.String())) {
 						t.Errorf("%s is %s, was %s", server, is, was)
 					}
@@ -140,12 +136,8 @@ func TestImportLosesNothing(t *testing.T) {
 				less, err := Install(s, RouterEntry{}, nil, e.servers)
 				expect.OK(t, err)
 				left, _ := open(e.file, less)
-				if n := len(object(left.at(e.keys...)).Members); n != 0 {
-					t.Errorf("%d are left in\n%s", n, less)
-				}
-				if got, want := meaning(t, less, e.keys...), meaning(t, data, e.keys...); got != want {
-					t.Errorf("beside the servers it says\n%s\nsaid\n%s", got, want)
-				}
+				expect.Equal(t, len(object(left.at(e.keys...)).Members), 0, "… are left in\n%s", less)
+				expect.Equal(t, meaning(t, less, e.keys...), meaning(t, data, e.keys...), "the rest of the file")
 			})
 		}
 	}
@@ -158,9 +150,7 @@ func TestDiffsHideSecrets(t *testing.T) {
 		data := e.variants(t)["as it is"]
 		diff := Diff("f", nil, data) + Diff("f", data, []byte("{}"))
 		for _, secret := range secrets {
-			if strings.Contains(diff, secret) {
-				t.Errorf("%s: the diff shows %s", e.file, secret)
-			}
+			expect.Equal(t, strings.Contains(diff, secret), false, "%s: the diff shows %s", e.file, secret)
 		}
 		expect.Contains(t, diff, "command", "%s: the diff shows nothing", e.file)
 	}

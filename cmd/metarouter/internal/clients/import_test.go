@@ -84,9 +84,7 @@ func TestImportFillsIn(t *testing.T) {
 	} {
 		expect.Contains(t, text, part)
 	}
-	if strings.Count(text, `"cwd"`) != 2 {
-		t.Errorf("a remote server runs in a folder:\n%s", text)
-	}
+	expect.Equal(t, strings.Count(text, `"cwd"`), 2, "a remote server runs in a folder:\n%s", text)
 	notes := strings.Join(done.Notes, "\n")
 	for _, part := range []string{`VS Code asks for "api-key", which is a secret here: run: metarouter secret set input-api-key`, "${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
 		expect.Contains(t, notes, part, "no note")
@@ -339,9 +337,7 @@ func FuzzImport(f *testing.F) {
 				continue
 			}
 			after, err := readExpanded(path, done.Data)
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", name, err, done.Data)
-			}
+			expect.OK(t, err, "%s: %s", name, done.Data)
 			if len(after.Servers) != len(read.Servers)+len(done.Added) {
 				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
 			}

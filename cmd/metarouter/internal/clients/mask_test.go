@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // In these strings words with hush are hidden and words with show are not, as an argument
@@ -90,9 +92,7 @@ func TestMaskHides(t *testing.T) {
 		// A line alone is shown as it is among the others.
 		data := []byte(strings.ReplaceAll(text, `", "`, "\",\n\""))
 		for i, line := range masked("f", data, 0, len(lines(data))) {
-			if alone := masked("f", data, i, i+1)[i]; alone != line {
-				t.Errorf("%s\nshows alone\n%s\nwant\n%s", data, alone, line)
-			}
+			expect.Equal(t, masked("f", data, i, i+1)[i], line, "%s: the line alone", data)
 		}
 	}
 }

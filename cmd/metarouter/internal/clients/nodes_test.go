@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -62,17 +61,13 @@ func FuzzTrustNode(f *testing.F) {
 		if again, err := TrustNode("/f.json", with, keyA); err != nil || !bytes.Equal(again, with) {
 			t.Errorf("the second time: %v\n%s\nafter\n%s", err, again, with)
 		}
-		if got, want := comments(t, with), comments(t, data); !reflect.DeepEqual(got, want) {
-			t.Errorf("the comments are %q, were %q", got, want)
-		}
+		expect.Deep(t, comments(t, with), comments(t, data), "the comments")
 		d, err := open("/f.json", with)
 		expect.OK(t, err, "%s", with)
 		if !bytes.Contains([]byte(written(d.at(trusted...))), []byte(keyA)) {
 			t.Errorf("the key is not there:\n%s", with)
 		}
-		if got, want := meaning(t, with, trusted[0]), meaning(t, data, trusted[0]); got != want {
-			t.Errorf("it says %s, said %s", got, want)
-		}
+		expect.Equal(t, meaning(t, with, trusted[0]), meaning(t, data, trusted[0]), "the meaning")
 		if before, after := tree(t, data), tree(t, with); before.IsStandard() && !after.IsStandard() {
 			t.Errorf("plain JSON no more:\n%s", with)
 		}

@@ -53,9 +53,7 @@ func TestHolding(t *testing.T) {
 	expect.OK(t, err)
 	backup, err := f.Write([]byte("{}"), 0o600, time.Now())
 	expect.OK(t, err)
-	if err := os.WriteFile(backup+".txt", f.Data, 0o600); err != nil { // no copy of ours
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(backup+".txt", f.Data, 0o600)) // no copy of ours
 	expect.List(t, Holding(p, []string{ours, ours}, `pass"word`), []string{backup, cursor})
 	if got := Holding(p, []string{ours}, "word"); got != nil {
 		t.Errorf("a short value: %q", got)

@@ -79,9 +79,7 @@ func TestDescribeScripts(t *testing.T) {
 	} {
 		expect.Contains(t, got, want, "without")
 	}
-	if strings.Contains(got, "bad.js") {
-		t.Errorf("got\n%s", got)
-	}
+	expect.Equal(t, strings.Contains(got, "bad.js"), false, "described as\n%s", got)
 }
 
 func TestDescribe(t *testing.T) {

@@ -72,9 +72,7 @@ func TestFolderOfAnother(t *testing.T) {
 		l.Close()
 		t.Error("a socket was made in it")
 	}
-	if got := sockets.running(""); len(got) > 0 {
-		t.Errorf("%q would be asked", got)
-	}
+	expect.List(t, sockets.running(""), nil, "… would be asked")
 }
 
 // A link in the place of the lock makes no file, and a pipe is not waited for.

@@ -63,7 +63,5 @@ func TestProxyRefusesLongBody(t *testing.T) {
 	proxy := Proxy(Sockets{}, func(http.ResponseWriter, *http.Request, error) { t.Error("it was passed on") })
 	w := httptest.NewRecorder()
 	proxy.ServeHTTP(w, httptest.NewRequest("POST", "/dashboard/x", strings.NewReader(strings.Repeat("x", maxRequest+1))))
-	if w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	expect.Equal(t, w.Code, http.StatusRequestEntityTooLarge, "%s", w.Body)
 }

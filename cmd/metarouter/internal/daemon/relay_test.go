@@ -56,9 +56,8 @@ func play(t *testing.T) *stage {
 func (s *stage) send(lines ...string) {
 	s.t.Helper()
 	for _, line := range lines {
-		if _, err := io.WriteString(s.client, line+"\n"); err != nil {
-			s.t.Fatal(err)
-		}
+		_, err := io.WriteString(s.client, line+"\n")
+		expect.OK(s.t, err)
 	}
 }
 
@@ -153,9 +152,7 @@ func TestRelayAnswersOnce(t *testing.T) {
 		}()
 		for count["0"]+count["1"]+count["2"]+count["3"]+count["4"] < 5 {
 			line, err := s.answers.ReadBytes('\n')
-			if err != nil {
-				t.Fatalf("cut at %d: %v, answers %v", cut, err, count)
-			}
+			expect.OK(t, err, "cut at %d: answers %v", cut, count)
 			var all []struct{ ID json.RawMessage }
 			if json.Unmarshal(line, &all) != nil {
 				all = make([]struct{ ID json.RawMessage }, 1)
@@ -166,9 +163,7 @@ func TestRelayAnswersOnce(t *testing.T) {
 			}
 		}
 		for id, n := range count {
-			if n != 1 {
-				t.Errorf("cut at %d: %d answers to %s", cut, n, id)
-			}
+			expect.Equal(t, n, 1, "cut at %d: … answers to %s", cut, id)
 		}
 		s.end()
 		<-s.done

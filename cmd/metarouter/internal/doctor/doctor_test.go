@@ -262,15 +262,11 @@ func TestOffer(t *testing.T) {
 				t.Fatalf("found %+v", r.Findings)
 			}
 			f := r.Findings[0]
-			if strings.Contains(f.Problem, "\x1b") {
-				t.Errorf("an escape sequence is shown: %q", f.Problem)
-			}
+			expect.Equal(t, strings.Contains(f.Problem, "\x1b"), false, "an escape sequence is shown: %q", f.Problem)
 			if f.Severity != tc.severity || !strings.Contains(f.Problem+" "+f.Fix, tc.says) {
 				t.Errorf("found %s: %q, fix %q", f.Severity, f.Problem, f.Fix)
 			}
-			if r.OK != (tc.severity != Broken) {
-				t.Error("its verdict is wrong")
-			}
+			expect.Equal(t, r.OK, tc.severity != Broken, "its verdict is wrong")
 		})
 	}
 }

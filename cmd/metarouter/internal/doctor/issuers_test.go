@@ -71,7 +71,5 @@ func TestAskIssuers(t *testing.T) {
 			t.Errorf("%s: %+v", tt.what, x.all)
 		}
 	}
-	if all := AskIssuers(t.Context(), config.HTTP{}); len(all) > 0 {
-		t.Errorf("without issuers: %v", all)
-	}
+	expect.List(t, AskIssuers(t.Context(), config.HTTP{}), nil, "without issuers")
 }

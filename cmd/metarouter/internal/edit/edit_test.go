@@ -43,12 +43,8 @@ func TestEditWithScripts(t *testing.T) {
 			t.Errorf("step %d: approved %v, %v", i, approved, err)
 		}
 		c, err := config.LoadText(file)
-		if trusted := err == nil && c.Text.Trusted(e.Data) == nil; trusted != step.approved {
-			t.Errorf("step %d: trusted %v, %v", i, trusted, err)
-		}
-		if err := c.Text.Trust(e.Data); err != nil { // as the user does next
-			t.Fatal(err)
-		}
+		expect.Equal(t, err == nil && c.Text.Trusted(e.Data) == nil, step.approved, "step %d: trusted …, %v", i, err)
+		expect.OK(t, c.Text.Trust(e.Data)) // as the user does next
 	}
 }
 
@@ -66,9 +62,7 @@ func TestStored(t *testing.T) {
 		}
 		err := editStored(importedFile, func(all map[string]string) { all[step.path] = "1" })
 		_, all, _ := readStored[string](importedFile)
-		if got := fmt.Sprint(all, err); !strings.Contains(got, step.want) {
-			t.Errorf("step %d: %s, want %s", i, got, step.want)
-		}
+		expect.Contains(t, fmt.Sprint(all, err), step.want, "step %d", i)
 	}
 	var all sync.WaitGroup
 	for i := range 20 {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -130,9 +129,7 @@ func TestAccessLogRotates(t *testing.T) {
 		}
 		seen[line["trace_id"]] = true
 	}
-	if len(seen)+dropped != writers*each {
-		t.Errorf("%d lines are there and %d were dropped, of %d", len(seen), dropped, writers*each)
-	}
+	expect.Equal(t, len(seen)+dropped, writers*each, "%d lines are there and %d were dropped", len(seen), dropped)
 	for _, name := range files {
 		if info, _ := os.Stat(name); info.Size() > 3*o.MaxSize { // each may add its gathered lines
 			t.Errorf("%s has %d bytes", name, info.Size())
@@ -144,9 +141,8 @@ func TestAccessLogRotates(t *testing.T) {
 func TestAccessLogFails(t *testing.T) {
 	folder := t.TempDir()
 	c := config.Config{Router: config.Router{AccessLog: config.AccessLog{File: folder, MaxSize: 100, MaxFiles: 2}}}
-	if _, err := OpenAccessLog(c, new(Mask), zap.NewNop()); err == nil || !strings.Contains(err.Error(), "metarouter.accessLog: open "+folder) {
-		t.Errorf("got %v", err)
-	}
+	_, err := OpenAccessLog(c, new(Mask), zap.NewNop())
+	expect.Error(t, err, "metarouter.accessLog: open "+folder)
 	if CanWrite(c) == nil {
 		t.Error("a folder can be written to")
 	}
@@ -193,9 +189,7 @@ func TestAccessLogIsEdited(t *testing.T) {
 	l.Edit(config.Config{})
 	call() // not logged
 	l.Close(t.Context())
-	if said := lines(t, second)[0]["fault"]; said != "*** *** ***" {
-		t.Errorf("the edited log says %q", said)
-	}
+	expect.Equal(t, lines(t, second)[0]["fault"], "*** *** ***", "the edited log")
 	if a, b := len(lines(t, first)), len(lines(t, second)); a != 3 || b != 1 || l.Dropped() != 0 {
 		t.Errorf("%d and %d lines, want 3 and 1; %d are dropped", a, b, l.Dropped())
 	}

@@ -308,9 +308,7 @@ func TestClientCertificates(t *testing.T) {
 	all := c.principals(r)
 	for _, e := range r.HTTP.Certificates {
 		want := clientauth.Principal{Hash: hashOf(e), Name: e.Subject, Profile: "work", Admin: e.Role == "admin"}
-		if slices.Contains(all, want) != (e.Profile == "work") {
-			t.Errorf("%s: the principals are %+v", e.Subject, all)
-		}
+		expect.Equal(t, slices.Contains(all, want), e.Profile == "work", "%s: the principals are %+v", e.Subject, all)
 	}
 	expect.Equal(t, logs.FilterMessageSnippet("does not let it in").Len(), 1, "times the log says that certificates let no one in")
 }
@@ -352,9 +350,7 @@ func TestNoResumption(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		client := c.dialer(t, http2, signed)
 		for range 3 {
-			if got := c.ping(t, client, ""); got != "200" { // and it looks for resumption
-				t.Error(got)
-			}
+			expect.Equal(t, c.ping(t, client, ""), "200") // and it looks for resumption
 			client.CloseIdleConnections()
 		}
 	}
@@ -374,9 +370,7 @@ func TestCertificatesGuard(t *testing.T) {
 			t.Errorf("%s: the router is public", what)
 		}
 		for _, p := range all {
-			if p.Hash != "" {
-				t.Errorf("%s: lets in %+v, without TLS", what, p)
-			}
+			expect.Equal(t, p.Hash, "", "%s: lets in %+v, without TLS", what, p)
 		}
 	}
 }

@@ -64,9 +64,8 @@ func write(t *testing.T, path string, data []byte) {
 func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
 	files := pairIn(dir)
-	if _, err := loadCertificate(files.cert, files.key, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "cert.pem") {
-		t.Errorf("of no file: %v", err)
-	}
+	_, err := loadCertificate(files.cert, files.key, zap.NewNop())
+	expect.Error(t, err, "cert.pem", "of no file")
 	files.put(t, 1)
 	core, logs := observer.New(zapcore.InfoLevel)
 	c, err := loadCertificate(files.cert, files.key, zap.New(core))
@@ -83,9 +82,7 @@ func TestCertificate(t *testing.T) {
 		for range 3 {
 			expect.Equal(t, serial(), serials, "%s: the certificate", step)
 		}
-		if n := len(logs.TakeAll()); n != messages {
-			t.Errorf("%s: %d messages, want %d", step, n, messages)
-		}
+		expect.Equal(t, len(logs.TakeAll()), messages, "%s: … messages", step)
 	}
 	want("written", 2, 1)
 
@@ -169,9 +166,7 @@ func TestServeTLS(t *testing.T) {
 	}
 	var health strings.Builder // as the image asks for it, which does not know of TLS
 	expect.OK(t, CheckHealth(t.Context(), "http://"+w.bound()+"/health", &health))
-	if !strings.Contains(health.String(), `"status":"ok"`) {
-		t.Errorf("its health is %s", &health)
-	}
+	expect.Contains(t, health.String(), `"status":"ok"`, "its health is %s", &health)
 	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if conn, err := tls.Dial("tcp", w.bound(), old); err == nil {
 		conn.Close()

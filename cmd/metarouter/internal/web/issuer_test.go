@@ -62,9 +62,7 @@ func TestIssuerOverHTTP(t *testing.T) {
 			t.Errorf("%s: %s, want %d (%s) %s", what, answer.Status, want, challenge, text)
 		}
 		for _, part := range parts {
-			if !strings.Contains(challenge, part) {
-				t.Errorf("%s: the challenge is %q, without %q", what, challenge, part)
-			}
+			expect.Contains(t, challenge, part, "%s: the challenge", what)
 		}
 	}
 	const ping, invalid = "/mcp/ping", `error="invalid_token", error_description="`
@@ -108,9 +106,7 @@ func TestIssuerOverHTTP(t *testing.T) {
 	asked := p.Counts().KeyReads
 	edit(func(*config.Router) {})
 	check("with rules again", ping, good, 200)
-	if p.Counts().KeyReads != asked {
-		t.Error("an edit of rules forgets the keys")
-	}
+	expect.Equal(t, p.Counts().KeyReads, asked, "an edit of rules forgets the keys")
 	edit(func(r *config.Router) { delete(r.Profiles, "work") })
 	check("without the profile", ping, good, 403)
 	edit(func(r *config.Router) { r.HTTP.Issuers, r.HTTP.Tokens = []config.Issuer{{}}, nil })
@@ -124,9 +120,7 @@ func TestIssuerOverHTTP(t *testing.T) {
 	edit(func(*config.Router) {})
 	check("as at first", ping, good, 200)
 	for _, entry := range logs.All() {
-		if strings.Contains(fmt.Sprint(entry.Message, entry.ContextMap()), "eyJ") {
-			t.Errorf("the log has a token: %v", entry)
-		}
+		expect.Equal(t, strings.Contains(fmt.Sprint(entry.Message, entry.ContextMap()), "eyJ"), false, "the log has a token: %v", entry)
 	}
 }
 

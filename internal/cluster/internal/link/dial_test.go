@@ -76,9 +76,8 @@ func TestDialerClosesTheLast(t *testing.T) {
 	defer d.close()
 	first, err := d.Dial("tcp", l.Addr().String())
 	expect.OK(t, err)
-	if _, err := d.Dial("tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = d.Dial("tcp", l.Addr().String())
+	expect.OK(t, err)
 	if _, err := first.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
@@ -118,9 +117,7 @@ func TestDelayIsBounded(t *testing.T) {
 
 func TestOlder(t *testing.T) {
 	for version, want := range map[string]bool{"2.10.29": true, "1.99.0": true, "2.11.0": false, "2.12.1-beta": false, "3.0.0": false, "": false, "x.y.z": false} {
-		if older(version, "v2.11") != want {
-			t.Errorf("%q is older: %v", version, !want)
-		}
+		expect.Equal(t, older(version, "v2.11"), want, "%q is older", version)
 	}
 }
 

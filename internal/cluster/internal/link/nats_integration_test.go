@@ -107,9 +107,8 @@ func TestPermissions(t *testing.T) {
 	}})
 	n := open(t, config.Cluster{URLs: []string{strings.Replace(s.URL(), "nats://", "nats://user:pw@", 1)}})
 	n.connected()
-	if _, err := n.Conn().SubscribeSync("metarouter.office.stream." + n.id.Key() + ".X.>"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.Conn().SubscribeSync("metarouter.office.stream." + n.id.Key() + ".X.>")
+	expect.OK(t, err)
 	expect.OK(t, n.Conn().Publish("$KV.metarouter-office."+n.id.Key()+".X.load", nil))
 	want := []string{"publish to $KV.metarouter-office." + n.id.Key() + ".X.load", "subscribe to metarouter.office.stream." + n.id.Key() + ".X.>"}
 	n.until("the refusals", func(s link.State) bool {
@@ -250,7 +249,5 @@ func TestCloseIsNoLoss(t *testing.T) {
 	n := open(t, config.Cluster{URLs: []string{s.URL()}})
 	n.connected()
 	n.Close()
-	if lost := n.log.FilterMessage("lost the connection to NATS").Len(); lost != 0 {
-		t.Errorf("a loss was logged %d times", lost)
-	}
+	expect.Equal(t, n.log.FilterMessage("lost the connection to NATS").Len(), 0, "a loss was logged … times")
 }

@@ -67,9 +67,7 @@ type node struct {
 func (w *world) node(name string, trusted bool) *node {
 	w.t.Helper()
 	id, err := clusternode.OpenIdentity(filepath.Join(w.t.TempDir(), "node.nk"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.OK(w.t, err)
 	if trusted {
 		w.trusted = append(w.trusted, id.Key())
 	}
@@ -99,9 +97,7 @@ func (w *world) alive() string {
 func (w *world) expect(want string) {
 	w.t.Helper()
 	synctest.Wait()
-	if got := w.alive(); got != want {
-		w.t.Errorf("alive are %q, want %q", got, want)
-	}
+	expect.Equal(w.t, w.alive(), want, "alive")
 }
 
 // beat has nodes put a load each second.

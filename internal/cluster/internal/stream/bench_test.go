@@ -32,12 +32,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 			message := bytes.Repeat([]byte("x"), size)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := here.Write(message); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.ReadFull(here, message); err != nil {
-					b.Fatal(err)
-				}
+				_, err := here.Write(message)
+				expect.OK(b, err)
+				_, err = io.ReadFull(here, message)
+				expect.OK(b, err)
 			}
 		})
 		b.Run(name+"/request", func(b *testing.B) {
@@ -49,9 +47,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 			message := bytes.Repeat([]byte("x"), size)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := near.Request("echo", message, patience); err != nil {
-					b.Fatal(err)
-				}
+				_, err := near.Request("echo", message, patience)
+				expect.OK(b, err)
 			}
 		})
 	}

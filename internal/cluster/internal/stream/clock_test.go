@@ -31,9 +31,7 @@ func TestClock(t *testing.T) {
 		t.Error(c.ahead, c.tolerance)
 	}
 	for d, want := range map[time.Duration]bool{20 * ms: false, 1490 * ms: false, 1510 * ms: true, time.Hour: true, -1490 * ms: false, -1520 * ms: true} {
-		if c.lapsed(at(d)) != want {
-			t.Errorf("after %v lapsed is %v", d, !want)
-		}
+		expect.Equal(t, c.lapsed(at(d)), want, "lapsed after %v", d)
 	}
 
 	// An end that heard nothing does not affirm, and a frame that does not affirm changes nothing.

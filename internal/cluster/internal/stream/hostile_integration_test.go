@@ -105,9 +105,8 @@ func TestStrangerCannotEndAStream(t *testing.T) {
 	echo(t, a, b, 10)
 	active.Store(false)
 	expect.OK(t, a.Close())
-	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
-		t.Error(err)
-	}
+	_, err := b.Read(make([]byte, 1))
+	expect.Equal(t, err, io.EOF)
 }
 
 // An opening under attack fails or gives a stream that carries the right bytes, or ends.

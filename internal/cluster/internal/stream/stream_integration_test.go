@@ -133,9 +133,8 @@ func exchange(t testing.TB, a, b *Conn) {
 	t.Helper()
 	for _, ends := range [][2]*Conn{{a, b}, {b, a}} {
 		text := fmt.Sprint("hello ", rand.Uint64())
-		if _, err := ends[0].Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := ends[0].Write([]byte(text))
+		expect.OK(t, err)
 		got := make([]byte, len(text))
 		if _, err := io.ReadFull(ends[1], got); err != nil || string(got) != text {
 			t.Fatalf("%q, %v", got, err)
@@ -170,9 +169,8 @@ func TestStream(t *testing.T) {
 		t.Error(a.RemoteAddr(), b.LocalAddr())
 	}
 	exchange(t, a, b)
-	if _, err := a.Write([]byte("last")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := a.Write([]byte("last"))
+	expect.OK(t, err)
 	expect.OK(t, a.Close())
 	if got, err := io.ReadAll(b); err != nil || string(got) != "last" {
 		t.Errorf("%q, %v", got, err)
@@ -204,9 +202,7 @@ func TestManyBytes(t *testing.T) {
 			}
 		})
 		defer func() {
-			if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-				t.Error("the bytes differ")
-			}
+			expect.Equal(t, [32]byte(sent.Sum(nil)), [32]byte(got.Sum(nil)), "the sum of the bytes")
 		}()
 	}
 	group.Wait()
@@ -306,9 +302,7 @@ func TestDialErrors(t *testing.T) {
 		t.Error(err)
 	}
 	far.Close()
-	if err := far.nc.FlushTimeout(patience); err != nil { // NATS knows that it does not subscribe any more
-		t.Fatal(err)
-	}
+	expect.OK(t, far.nc.FlushTimeout(patience)) // NATS knows that it does not subscribe any more
 	fails(far.Address(), "", ErrUnreachable)
 	near.nc.Close()
 	fails(far.Address(), "", ErrDisconnected)
@@ -449,9 +443,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	counts := make([]int, writers)
 	for record := make([]byte, size); ; {
-		if _, err := io.ReadFull(b, record); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.ReadFull(b, record)
+		expect.OK(t, err)
 		if !bytes.Equal(record, bytes.Repeat(record[:1], size)) {
 			t.Fatal("records are mixed")
 		}
