@@ -78,13 +78,6 @@ func toolCall(tool, arguments string, from session.Client) session.Request {
 	return session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments), From: from}
 }
 
-// An agreeable client accepts whatever a server asks for.
-type agreeable struct{ *client }
-
-func (agreeable) Ask(context.Context, string, session.Message) (json.RawMessage, error) {
-	return json.RawMessage(`{"action":"accept","content":{"name":"Ann"}}`), nil
-}
-
 // Calls, progress, questions, cancellation and subscriptions work over a connection as with a process.
 func TestConnect(t *testing.T) {
 	for _, modern := range []bool{true, false} {

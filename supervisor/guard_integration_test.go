@@ -14,6 +14,19 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
+func TestGuardComesBack(t *testing.T) {
+	layer.Integration(t)
+	t.Parallel()
+	pids := pidFile(t)
+	f := superviseProcesses(t, t.TempDir(), fake("s", "-ignore-eof", "-pid-file", pids))
+	f.await("s", status.Ready)
+	first := f.starter.GuardPID()
+	syscall.Kill(first, syscall.SIGKILL)
+	mcptest.WaitFor(t, "a new guard", func() bool { pid := f.starter.GuardPID(); return pid != first && mcptest.Alive(pid) })
+	f.stop()
+	mcptest.Gone(t, pids, 1)
+}
+
 // A stopped guard does not keep the router from ending.
 func TestStoppedGuard(t *testing.T) {
 	layer.Integration(t)

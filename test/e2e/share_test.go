@@ -473,6 +473,20 @@ func TestBrokenPipes(t *testing.T) {
 	mustCall(t, c, "s__echo", `{}`)
 }
 
+// The last client's process waits until servers that take their time have ended in order.
+func TestLastClientWaits(t *testing.T) {
+	layer.Full(t)
+	t.Parallel()
+	command, args := mcptest.Command("-tools", "echo")
+	ended := filepath.Join(t.TempDir(), "ended")
+	s := prepare(t, entries{"s": {"command": "sh", "args": append([]string{"-c", `trap "" TERM; "$@"; sleep 0.5; echo ended > "$0"`, ended, command}, args...)}}, nil)
+	c := s.serve()
+	mustCallWhenUp(t, c, "s:echo")
+	expect.OK(t, c.Close(), "leaving: %s", c.Stderr())
+	_, err := os.Stat(ended)
+	expect.OK(t, err, "the server was killed")
+}
+
 // Clients over HTTP and over stdio share the servers, whichever came first.
 func TestHTTPAndStdioShare(t *testing.T) {
 	t.Parallel()
