@@ -17,15 +17,19 @@ import (
 // tagCategories returns the tags of the taxonomy and of the servers' entries as categories, for a
 // configuration without categories, in alphabetical order.
 func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
-	tags := t.Tags()
-	for _, s := range c.Servers {
-		tags = append(tags, s.Capabilities...)
-	}
 	var all []config.Category
-	for _, tag := range taglist.Clean(tags) {
+	for _, tag := range taglist.Clean(append(t.Tags(), entryTags(c)...)) {
 		all = append(all, config.Category{Name: tag, Keywords: t.Words(tag)})
 	}
 	return all
+}
+
+// entryTags returns the tags of the servers' entries.
+func entryTags(c config.Config) (tags []string) {
+	for _, s := range c.Servers {
+		tags = append(tags, s.Capabilities...)
+	}
+	return taglist.Clean(tags)
 }
 
 // basis returns the parts of a configuration on which its classifier depends.
@@ -33,7 +37,7 @@ func basis(c config.Config) []any {
 	if of := c.Router.Classification; of != nil && len(of.Categories) > 0 {
 		return []any{of}
 	}
-	return []any{c.Router.Classification, tagCategories(c, capability.NewTaxonomy(c.Router.Capabilities))}
+	return []any{c.Router.Classification, c.Router.Capabilities, entryTags(c)}
 }
 
 // sorting holds the classifier of the configuration.
