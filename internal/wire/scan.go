@@ -72,7 +72,10 @@ func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err e
 	return seen.media, err
 }
 
-// members does the same as Members, with the bytes of the key, the offsets of the value and a survey.
+// members does the same as Members, with the bytes of the key, the offsets of the value and a survey. Since it is not inlined, its
+// callers are, and make no string of a key.
+//
+//go:noinline
 func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) error {
 	return each(b, '{', "not an object", seen, func(quoted []byte, start, end int) bool {
 		key := quoted[1 : len(quoted)-1]
