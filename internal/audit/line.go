@@ -2,9 +2,9 @@ package audit
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -47,7 +47,4 @@ func parse(line []byte) (e Entry, err error) {
 }
 
 // hashOf returns the hash of a line, in hexadecimal.
-func hashOf(line []byte) string {
-	sum := sha256.Sum256(line)
-	return hex.EncodeToString(sum[:])
-}
+func hashOf(line []byte) string { return fmt.Sprintf("%x", sha256.Sum256(line)) }

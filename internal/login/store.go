@@ -3,7 +3,6 @@ package login
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,8 +105,7 @@ func bare(server string) string {
 }
 
 func hash(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))
 }
 
 // login returns the login with the key, nil if the store does not have it. It reads the file only if it has

@@ -2,7 +2,7 @@ package identity
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -48,8 +48,7 @@ func newLogin(m *common) *login {
 func cookieName(port string, r *Rules) string {
 	name := "metarouter_login_" + port
 	if r.Prefix != "" {
-		sum := sha256.Sum256([]byte(r.Prefix))
-		name += "_" + hex.EncodeToString(sum[:4])
+		name += fmt.Sprintf("_%.4x", sha256.Sum256([]byte(r.Prefix)))
 	}
 	return name
 }
