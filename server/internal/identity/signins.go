@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -90,16 +91,11 @@ func (l *signIns) begin(ctx context.Context, i clientauth.Issuer, resource, redi
 func (l *signIns) add(state string, s *signIn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	oldest := state
-	for other, o := range l.byState {
-		if s.begun.Sub(o.begun) >= signInTime {
-			delete(l.byState, other)
-		} else if oldest == state || o.begun.Before(l.byState[oldest].begun) {
-			oldest = other
-		}
-	}
+	maps.DeleteFunc(l.byState, func(_ string, o *signIn) bool { return s.begun.Sub(o.begun) >= signInTime })
 	if len(l.byState) >= maxSignIns {
-		delete(l.byState, oldest)
+		delete(l.byState, slices.MinFunc(slices.Collect(maps.Keys(l.byState)), func(a, b string) int {
+			return l.byState[a].begun.Compare(l.byState[b].begun)
+		}))
 	}
 	l.byState[state] = s
 }
