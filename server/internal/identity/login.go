@@ -36,13 +36,6 @@ type login struct {
 	sessions browserSessions
 }
 
-func newLogin(m *common) *login {
-	return &login{
-		common: m, tries: rate.PerMinute(triesPerMinute), begins: rate.PerMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
-		signIns: signIns{byState: make(map[string]*signIn)}, sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
-	}
-}
-
 // cookieName returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
 // paths of a proxy, where other routers may be.
 func cookieName(port string, r *Rules) string {
