@@ -28,7 +28,7 @@ const (
 func (l *Logins) Callback(ctx context.Context, by string, query string) (server string, err error) {
 	answer, err := url.ParseQuery(query[:min(len(query), maxRedirected)])
 	p := l.withState(answer["state"])
-	if err != nil || p == nil || !signal.IsClosed(p.ready) || p.request.Way != Public || p.key.by != by {
+	if err != nil || p == nil || !signal.IsClosed(p.ready) || p.request.Way != Public || p.request.By != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)

@@ -44,7 +44,7 @@ type Logins struct {
 
 	mu      sync.Mutex // guards the following
 	sources map[string]*Source
-	pending map[loginKey]*Pending // not done
+	pending map[string]*Pending // not done, by their keys
 }
 
 // New returns the logins. Close must be called.
@@ -55,7 +55,7 @@ func New(o Options) *Logins {
 	return &Logins{
 		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: signal.NewLife(), begun: rate.PerMinute(perMinute),
 		sources: make(map[string]*Source),
-		pending: make(map[loginKey]*Pending),
+		pending: make(map[string]*Pending),
 	}
 }
 

@@ -56,7 +56,7 @@ type Pending struct {
 	Over    context.Context // ends when the login is done, has failed or has expired
 
 	logins   *Logins
-	key      loginKey
+	key      string
 	who      audit.Actor // that began it
 	request  Request     // with the scopes of all requests for the login
 	state    string
