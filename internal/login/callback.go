@@ -27,23 +27,18 @@ const (
 // counts as unknown.
 func (l *Logins) Callback(ctx context.Context, by string, query string) (server string, err error) {
 	answer, err := url.ParseQuery(query[:min(len(query), maxRedirected)])
-	p := l.withState(answer["state"])
+	var p *Pending // with the only state of the answer
+	l.mu.Lock()
+	for _, one := range l.pending {
+		if slices.Equal(answer["state"], []string{one.state}) {
+			p = one
+		}
+	}
+	l.mu.Unlock()
 	if err != nil || p == nil || !signal.IsClosed(p.ready) || p.request.Way != Public || p.request.By != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)
-}
-
-// withState returns the pending login with the only state of an answer; nil if no login has it.
-func (l *Logins) withState(of []string) *Pending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.pending {
-		if slices.Equal(of, []string{p.state}) {
-			return p
-		}
-	}
-	return nil
 }
 
 // answer answers a browser that comes back to the login's port of this machine.
