@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	jose "github.com/go-jose/go-jose/v4/jwt"
+
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -101,16 +103,10 @@ func scopesOf(claims map[string]json.RawMessage) ([]string, error) {
 }
 
 // textsOf returns a claim that is a text or an array of texts; nil if it is missing or null.
-func textsOf(raw json.RawMessage) ([]string, error) {
-	if isNull(raw) {
-		return nil, nil
+func textsOf(raw json.RawMessage) (all jose.Audience, err error) {
+	if !isNull(raw) {
+		err = json.Unmarshal(raw, &all)
 	}
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}, nil
-	}
-	var all []string
-	err := json.Unmarshal(raw, &all)
 	return all, err
 }
 
