@@ -69,15 +69,12 @@ func (g *Grantor) AuthorizationURL(state, verifier, redirectURI string, scopes [
 	if slices.Contains(scopes, offlineAccess) {
 		options = append(options, oauth2.SetAuthURLParam("prompt", "consent"))
 	}
-	return escaped(config.AuthCodeURL(state, options...))
+	return forbidden().ReplaceAllStringFunc(config.AuthCodeURL(state, options...), url.PathEscape)
 }
 
 // forbidden matches a character that no URL may have (RFC 3986): quotes for shells and for programs that open
 // browsers.
 var forbidden = lazy.Regexp("[^!-~]|[\"<>\\\\^`{|}]")
-
-// escaped returns a URL without such characters.
-func escaped(text string) string { return forbidden().ReplaceAllStringFunc(text, url.PathEscape) }
 
 // CheckResponse checks an authorization response (the query of the redirect) except for its
 // state, and returns its code. The error is a [*Refusal] if the issuer sent one, else names
