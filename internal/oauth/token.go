@@ -50,14 +50,9 @@ func readToken(r reply, at time.Time, asked []string) (Token, error) {
 	return t, nil
 }
 
-// isVisible reports whether the text is at most maxToken bytes from first to '~'.
-func isVisible(text string, first byte) bool {
-	for i := range len(text) {
-		if text[i] < first || text[i] > '~' {
-			return false
-		}
-	}
-	return len(text) <= maxToken
+// isVisible reports whether the text is at most maxToken characters from first to '~'.
+func isVisible(text string, first rune) bool {
+	return len(text) <= maxToken && !strings.ContainsFunc(text, func(r rune) bool { return r < first || r > '~' })
 }
 
 // secondsOf returns a number of seconds, which some issuers send as a string; 0 without a
