@@ -38,6 +38,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -134,7 +135,8 @@ func (v *Verifier) Verify(ctx context.Context, accepted []Issuer, token, resourc
 	}
 	want := cmp.Or(t.issuer.settings.Audience, resource)
 	if want == "" || !oauthex.MatchesResource(t.audience, want) {
-		return nil, genuine(invalid("its audience is %s, not %s", shownAudience(t.audience), shown(want)))
+		audience := append([]string{shown(t.audience[0])}, t.audience[1:]...)
+		return nil, genuine(invalid("its audience is %s, not %s", prose.List(audience, 1), shown(want)))
 	}
 	return t.Token, nil
 }

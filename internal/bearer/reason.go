@@ -41,11 +41,3 @@ func shown(text string) string {
 	}
 	return text
 }
-
-// shownAudience returns the audience of a token for a reason.
-func shownAudience(all []string) string {
-	if len(all) > 1 {
-		return fmt.Sprintf("%s and %d more", shown(all[0]), len(all)-1)
-	}
-	return shown(all[0])
-}
