@@ -188,17 +188,13 @@ func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, err
 // clientKey returns the name of the client in the content.
 func clientKey(issuer string, s oauth.Server) string { return hash(issuer, oauth.Origin(s.URL), owner) }
 
-// keepClient keeps the client that was registered with the issuer. The zero value removes it.
+// keepClient keeps the client that was registered with the issuer.
 func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Client) error {
 	if err := bounded(client); err != nil {
 		return err
 	}
 	return a.store.edit(ctx, func(c *content) error {
 		key := clientKey(issuer, a.server)
-		if client.ID == "" {
-			delete(c.Clients, key)
-			return nil
-		}
 		makeRoom(c.Clients, key, maxClients) // the client can be registered again
 		c.Clients[key] = client
 		return nil
@@ -207,7 +203,11 @@ func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Cl
 
 // dropClient has the next login register the client again.
 func (a *account) dropClient(ctx context.Context, issuer string) {
-	if err := a.keepClient(ctx, issuer, oauth.Client{}); err != nil {
+	err := a.store.edit(ctx, func(c *content) error {
+		delete(c.Clients, clientKey(issuer, a.server))
+		return nil
+	})
+	if err != nil {
 		a.log.Warn("the registration at an issuer can't be removed", zap.Error(err))
 	}
 }
