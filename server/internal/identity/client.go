@@ -98,7 +98,7 @@ func (c *Sender) Unknown(r *http.Request) *Denial {
 		if r.Header.Get("Authorization") != "" {
 			why = "unknown token"
 		}
-		return &Denial{Status: http.StatusUnauthorized, Err: errNoToken, Why: why}
+		return &Denial{Status: http.StatusUnauthorized, Err: conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN"), Why: why}
 	case c.wait > 0:
 		return Busy(http.StatusTooManyRequests, c.wait, "busy: too many access tokens from this address were refused")
 	case !refused:
@@ -139,8 +139,6 @@ func (c *Sender) Forbidden() *Denial {
 	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("the user " + name + ` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`)}
 }
 
-var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
-
 // NeedsCall is the denial of a call by a client with a token that may become good for it with the scope for calls;
 // nil if no scope would help.
 func (c *Sender) NeedsCall() *Denial {
@@ -148,7 +146,7 @@ func (c *Sender) NeedsCall() *Denial {
 		return nil
 	}
 	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Call) > 0 {
-		return c.lacks(i.Call, errNeedsCall)
+		return c.lacks(i.Call, conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls"))
 	}
 	return nil
 }

@@ -114,8 +114,6 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	l.record(r, e)
 }
 
-var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
-
 // letIn gives the browser a cookie.
 func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
 	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.tokens != nil))
@@ -130,7 +128,7 @@ func setCookie(w http.ResponseWriter, name, value string, seconds int, site http
 // actions.
 func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
-		return &Denial{Status: http.StatusForbidden, Err: errForeignLogout}
+		return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")}
 	}
 	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)

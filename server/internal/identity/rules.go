@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/url"
 	"path"
@@ -173,7 +174,7 @@ func (r *Rules) prove(ctx context.Context, token, resource string) (clientauth.P
 	p, err := r.judge.Token(ctx, token, resource)
 	i := r.issuers[p.Issuer]
 	if err == nil && (i == nil || p.Principal.Hash == "") {
-		err = errNoGrant
+		err = errors.New("the token proves no principal of an issuer of the configuration")
 	}
 	if err != nil {
 		return clientauth.Proof{}, nil, err
