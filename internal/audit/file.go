@@ -172,15 +172,11 @@ func entryOf(action, reason string) Entry {
 	return Entry{Time: now(), Event: Event{Action: action, Outcome: Failed, Reason: reason}}
 }
 
-var errNoEntry = errors.New("it is no event of this log")
-
 // parse returns the entry that a line has.
 func parse(line []byte) (e Entry, err error) {
-	if len(line) > maxLine || json.Unmarshal(line, &e) != nil || e.Seq < 1 || e.Action == "" {
-		return Entry{}, errNoEntry
-	}
-	if _, err := time.Parse(time.RFC3339, e.Time); err != nil {
-		return Entry{}, errNoEntry
+	err = json.Unmarshal(line, &e)
+	if _, noTime := time.Parse(time.RFC3339, e.Time); err != nil || noTime != nil || len(line) > maxLine || e.Seq < 1 || e.Action == "" {
+		return Entry{}, errors.New("it is no event of this log")
 	}
 	return e, nil
 }
