@@ -154,7 +154,7 @@ func (d *discovery) isThere(ctx context.Context, at string) (bool, error) {
 	if err != nil {
 		return false, errors.New("the server's url is no url")
 	}
-	resp, err := unredirected(d.fetcher.client).Do(r)
+	resp, err := Unredirected(d.fetcher.client).Do(r)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", shown(at), unreachable(err))
 	}
