@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -97,12 +98,7 @@ func (a *account) state() (seen string, why status.LoginReason) {
 }
 
 // ended returns why a login without a valid token has ended.
-func ended(l *storedLogin) status.LoginReason {
-	if l.Ended != "" {
-		return l.Ended
-	}
-	return status.LoginExpired
-}
+func ended(l *storedLogin) status.LoginReason { return cmp.Or(l.Ended, status.LoginExpired) }
 
 // mark identifies the token of a login.
 func mark(l *storedLogin) string {
