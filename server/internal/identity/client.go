@@ -178,16 +178,15 @@ func (c *Sender) challenge(wrong, why string, scopes []string) string {
 	if !c.Rules.HasIssuers() {
 		return "Bearer"
 	}
-	var b strings.Builder
-	b.WriteString("Bearer ")
+	header := "Bearer "
 	if wrong != "" {
-		b.WriteString(`error="` + wrong + `", error_description="` + quotable(why) + `", `)
+		header += `error="` + wrong + `", error_description="` + quotable(why) + `", `
 	}
-	b.WriteString(`resource_metadata="` + c.Rules.PublicURL + metadataPath + c.Resource + `"`)
+	header += `resource_metadata="` + c.Rules.PublicURL + metadataPath + c.Resource + `"`
 	if scope := scopeOf(scopes); scope != "" {
-		b.WriteString(`, scope="` + scope + `"`)
+		header += `, scope="` + scope + `"`
 	}
-	return b.String()
+	return header
 }
 
 // scopesToAsk returns the scopes that a client without a good token needs for the request.
