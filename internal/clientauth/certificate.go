@@ -79,12 +79,8 @@ func (a Attribute) In(leaf *x509.Certificate) bool {
 // Authorities reads certificates in PEM, with comments between them, and nothing else.
 func Authorities(data []byte) (*x509.CertPool, error) {
 	all, n := x509.NewCertPool(), 0
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			break
-		}
-		data = rest
+	block, rest := pem.Decode(data)
+	for ; block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			return nil, fmt.Errorf("it holds a %q, and not only certificates", block.Type)
 		}
@@ -96,7 +92,7 @@ func Authorities(data []byte) (*x509.CertPool, error) {
 		n++
 	}
 	switch {
-	case strings.Contains(string(data), "-----BEGIN"):
+	case strings.Contains(string(rest), "-----BEGIN"):
 		return nil, errors.New("its last certificate is not whole")
 	case n == 0:
 		return nil, errors.New("it holds no certificate in PEM")
