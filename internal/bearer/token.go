@@ -42,8 +42,15 @@ func (t *Token) Values(claim string) []string {
 	}
 	var all []string
 	for _, e := range elements {
-		if text, ok := textOf(e); ok {
-			all = append(all, text)
+		switch e := e.(type) {
+		case string:
+			if !strings.ContainsRune(e, utf8.RuneError) {
+				all = append(all, e)
+			}
+		case json.Number:
+			all = append(all, e.String())
+		case bool:
+			all = append(all, strconv.FormatBool(e))
 		}
 	}
 	return all
@@ -65,19 +72,6 @@ func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bo
 		}
 	}
 	return nil, false
-}
-
-// textOf returns the text of a string, number or boolean.
-func textOf(v any) (text string, ok bool) {
-	switch v := v.(type) {
-	case string:
-		return v, !strings.ContainsRune(v, utf8.RuneError)
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	return "", false
 }
 
 // scopesOf returns the scopes of the claims, each once.
