@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -224,9 +225,7 @@ func (a *account) change(ctx context.Context, l *storedLogin, change func(*store
 		if err == nil {
 			return a.usable(now)
 		}
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-ctx.Done():
+		if signal.Within(ctx.Done(), 500*time.Millisecond) {
 			return nil, fmt.Errorf("keep the refreshed login: %w", err)
 		}
 	}
