@@ -180,11 +180,15 @@ func (r *Resolver) command(ctx context.Context, entry config.Server, ref referen
 	errLate := fmt.Errorf("the command did not end within %s", commandTime)
 	bounded, cancel := context.WithTimeoutCause(ctx, commandTime, errLate)
 	defer cancel()
+	var env map[string]string
+	if ref.Kind == reference.Headers { // by the names that Claude Code has for them
+		env = map[string]string{"CLAUDE_CODE_MCP_SERVER_NAME": entry.Name, "CLAUDE_CODE_MCP_SERVER_URL": entry.URL}
+	}
 	inherit := append(needed(os.Environ()), entry.InheritEnv...)
 	stderr := process.NewTail(func(line string) string { return secret.HideMaybe(line, "…") })
 	out, failure, err := r.run(bounded, process.Command{
 		Path: path, Args: words[1:], Dir: ref.Dir,
-		Env: process.Environment(os.Environ(), inherit, search, helperEnv(entry, ref), words),
+		Env: process.Environment(os.Environ(), inherit, search, env, words),
 	}, stderr, &process.LogFile{})
 	switch {
 	case ctx.Err() != nil:
@@ -262,13 +266,4 @@ func parseHeaders(printed string) (map[string]string, error) {
 		}
 	}
 	return headers, nil
-}
-
-// helperEnv returns the variables that a headersHelper gets, by the names that Claude Code has
-// for them; nil for other commands.
-func helperEnv(entry config.Server, ref reference.Reference) map[string]string {
-	if ref.Kind != reference.Headers {
-		return nil
-	}
-	return map[string]string{"CLAUDE_CODE_MCP_SERVER_NAME": entry.Name, "CLAUDE_CODE_MCP_SERVER_URL": entry.URL}
 }
