@@ -134,7 +134,7 @@ func (c *Sender) Forbidden() *Denial {
 		return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest(`the token ` + name + ` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`)}
 	}
 	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Admin) > 0 && !c.proof.MayAdminister {
-		return c.lacks(i.Admin, conversation.InvalidRequest("the access token of the user "+name+" does not have the scope for administration; ask the issuer for it"))
+		return c.lacks(i.Admin, "the access token of the user "+name+" does not have the scope for administration; ask the issuer for it")
 	}
 	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("the user " + name + ` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`)}
 }
@@ -146,16 +146,15 @@ func (c *Sender) NeedsCall() *Denial {
 		return nil
 	}
 	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Call) > 0 {
-		return c.lacks(i.Call, conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls"))
+		return c.lacks(i.Call, "the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
 	}
 	return nil
 }
 
 // lacks is the denial of a request with a token that lacks one of the scopes, with the scopes that the client has to
 // ask its issuer for.
-func (c *Sender) lacks(scopes []string, err error) *Denial {
-	why := conversation.AsError(err).Message
-	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
+func (c *Sender) lacks(scopes []string, why string) *Denial {
+	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest(why), Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
 }
 
 // Hostname returns host without a port and without the brackets of IPv6.
