@@ -138,17 +138,15 @@ func (p *Pending) login(ctx context.Context) error {
 
 // token waits for the person, and returns the token that the issuer grants. ctx ends the wait, but not the exchange of an answer.
 func (p *Pending) token(ctx context.Context) (oauth.Token, error) {
+	bounded, cancel := context.WithDeadlineCause(ctx, p.Expires, errExpired)
+	defer cancel()
 	if p.Device != nil {
-		bounded, cancel := context.WithDeadlineCause(ctx, p.Expires, errExpired)
-		defer cancel()
 		token, err := p.grantor.AwaitDevice(bounded, p.Device, p.scopes)
 		if err != nil && bounded.Err() != nil {
 			return token, context.Cause(bounded)
 		}
 		return token, p.explain(err)
 	}
-	expiry := time.NewTimer(time.Until(p.Expires))
-	defer expiry.Stop()
 	select {
 	case answer := <-p.answers:
 		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
@@ -158,18 +156,16 @@ func (p *Pending) token(ctx context.Context) (oauth.Token, error) {
 		}
 		token, err := p.redeem(ctx, answer)
 		return token, p.explain(err)
-	case <-ctx.Done():
-		return oauth.Token{}, context.Cause(ctx)
-	case <-expiry.C:
+	case <-bounded.Done():
 	}
-	if p.reused {
+	if p.reused && ctx.Err() == nil {
 		// The issuer may have shown an error instead of its login page, since it knows the client no
 		// more. It tells only the person. So the next login registers again.
 		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 		defer cancel()
 		p.source.dropClient(ctx, p.found.Issuer.ID)
 	}
-	return oauth.Token{}, errExpired
+	return oauth.Token{}, context.Cause(bounded)
 }
 
 // redeem turns the answer of the issuer into a token.
