@@ -37,7 +37,6 @@ type Options struct {
 // Logins are the logins of a router. Its methods may be called by many goroutines at once.
 type Logins struct {
 	options  Options
-	log      *zap.Logger
 	lifetime time.Duration    // of a pending login
 	now      func() time.Time // the wall clock, which goes on while the machine sleeps
 	life     *signal.Life
@@ -54,7 +53,7 @@ func New(o Options) *Logins {
 		o.Log = zap.NewNop()
 	}
 	return &Logins{
-		options: o, log: o.Log, lifetime: Lifetime, now: wall, life: signal.NewLife(), begun: rate.PerMinute(perMinute),
+		options: o, lifetime: Lifetime, now: wall, life: signal.NewLife(), begun: rate.PerMinute(perMinute),
 		sources: make(map[string]*Source),
 		pending: make(map[string]*Pending),
 	}
@@ -191,7 +190,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		return was, nil
 	}
 	issuer := saved.Found.Issuer.ID
-	l.log.Info("logged out", zap.String("server", s.Name), zap.String("issuer", issuer))
+	l.options.Log.Info("logged out", zap.String("server", s.Name), zap.String("issuer", issuer))
 	l.record(audit.ActorOf(ctx), s.Name, audit.OK, "logged out")
 	ctx, cancel := context.WithTimeout(ctx, revokeTime)
 	defer cancel()

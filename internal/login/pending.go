@@ -101,7 +101,7 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 	}
 	l.mu.Unlock()
 	p.listener.close(l.life)
-	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("from", p.who.From))
+	log := l.options.Log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("from", p.who.From))
 	if p.err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(p.err.Error())))
 		l.record(p.who, p.Server, audit.Failed, p.err.Error())
@@ -120,7 +120,7 @@ func (p *Pending) login(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s: %w", p.Server, err)
 	}
-	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID),
+	p.logins.options.Log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID),
 		zap.String("from", p.who.From), zap.String("way", string(p.request.Way)))
 	close(p.ready)
 	token, err := p.token(ctx)
