@@ -98,7 +98,8 @@ func (c *Sender) Unknown(r *http.Request) *Denial {
 		if r.Header.Get("Authorization") != "" {
 			why = "unknown token"
 		}
-		return &Denial{Status: http.StatusUnauthorized, Err: conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN"), Why: why}
+		err := conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
+		return &Denial{Status: http.StatusUnauthorized, Err: err, Why: why}
 	case c.wait > 0:
 		return Busy(http.StatusTooManyRequests, c.wait, "busy: too many access tokens from this address were refused")
 	case !refused:
@@ -154,7 +155,8 @@ func (c *Sender) NeedsCall() *Denial {
 // lacks is the denial of a request with a token that lacks one of the scopes, with the scopes that the client has to
 // ask its issuer for.
 func (c *Sender) lacks(scopes []string, why string) *Denial {
-	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest(why), Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
+	err := conversation.InvalidRequest(why)
+	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
 }
 
 // Hostname returns host without a port and without the brackets of IPv6.

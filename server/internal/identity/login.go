@@ -128,7 +128,8 @@ func setCookie(w http.ResponseWriter, name, value string, seconds int, site http
 // actions.
 func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
-		return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")}
+		err := conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
+		return &Denial{Status: http.StatusForbidden, Err: err}
 	}
 	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)
