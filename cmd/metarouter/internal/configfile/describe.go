@@ -37,16 +37,11 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 		}
 		p.settings = since.Settings
 	}
-	for i, text := range t.Objects() {
+	for i, root := range t.Objects {
 		if len(t.Files) > 1 {
 			p.line("%s:", Quote(t.Files[i]))
 		}
-		root, err := hujson.Parse(text)
-		if err != nil {
-			p.cut = true // impossible: we have written it
-			continue
-		}
-		p.file(root.Value.(*hujson.Object))
+		p.file(root)
 		for _, s := range t.Scripts[i] {
 			p.script(s)
 		}
