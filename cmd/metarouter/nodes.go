@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func nodeKey(out *console.Console) error {
 // clusterOf returns the cluster that the configuration names, or urls if they are not "".
 func clusterOf(ctx context.Context, files *configfile.Source, urls string) (config.Cluster, error) {
 	c, err := files.Load(ctx)
-	if configfile.IsMissing(err) && urls != "" {
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && urls != "" {
 		c, err = config.Load()
 	}
 	if err != nil {
