@@ -37,10 +37,13 @@ type Editor struct {
 	Offer func(ctx context.Context, files, names []string) error
 }
 
-// noteLogin names servers that may need a login.
-func (e *Editor) noteLogin(names []string) {
+// mayNeedLogin comes before the names of servers.
+const mayNeedLogin = "note: may need a login in the browser (OAuth), once for all clients"
+
+// noteNames prints the names of servers or entries, if there are any, with what is said of them before and behind.
+func (e *Editor) noteNames(before string, names []string, behind string) {
 	if len(names) > 0 {
-		e.Console.Note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
+		e.Console.Note("%s: %s%s", before, strings.Join(names, ", "), behind)
 	}
 }
 
