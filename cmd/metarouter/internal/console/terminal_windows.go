@@ -15,18 +15,16 @@ import (
 func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // if it fails, an older line counts
 	question()
-	type read struct {
-		line string
-		err  error
-	}
-	typed := make(chan read, 1)
+	var line string
+	var err error
+	read := make(chan struct{})
 	go func() {
-		line, err := bufio.NewReader(f).ReadString('\n')
-		typed <- read{strings.TrimRight(line, "\r\n"), err}
+		defer close(read)
+		line, err = bufio.NewReader(f).ReadString('\n')
 	}()
 	select {
-	case r := <-typed:
-		return r.line, r.err
+	case <-read:
+		return strings.TrimRight(line, "\r\n"), err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
