@@ -212,7 +212,10 @@ func (d *document) put(v *hujson.Value, value any, keys ...string) error {
 	if m != nil && len(rest) > 0 && m.Value.Value.Kind() != 'n' {
 		return fmt.Errorf("%s: %q must be an object; write {…}", d.path, keys[0])
 	}
-	if value = nested(value, rest...); m != nil {
+	for _, key := range slices.Backward(rest) {
+		value = fields{{key, value}}
+	}
+	if m != nil {
 		d.set(m, value)
 	} else {
 		d.add(v, field{keys[0], value})
