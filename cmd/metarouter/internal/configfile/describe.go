@@ -135,7 +135,7 @@ func (p *page) value(path, within string, v hujson.Value) {
 		}
 		words, before := make([]string, len(value.Elements)), ""
 		for i, e := range value.Elements {
-			words[i] = p.word(masking(path, within, before), e)
+			words[i] = p.word(path, within, before, e)
 			before = e.Value.(hujson.Literal).String()
 		}
 		if len(words) == 0 {
@@ -147,7 +147,7 @@ func (p *page) value(path, within string, v hujson.Value) {
 		}
 		p.show(path, strings.Join(words, " "))
 	case hujson.Literal:
-		p.show(path, p.word(masking(path, within, ""), v))
+		p.show(path, p.word(path, within, "", v))
 	}
 }
 
@@ -159,16 +159,16 @@ func (p *page) show(path, text string) {
 	p.line("  %-14s %s", p.short(Quote(path)), text)
 }
 
-// word returns a value that is neither an object nor an array.
-func (p *page) word(mask func(string) string, v hujson.Value) string {
+// word returns a value that is neither an object nor an array. before is the word before it in a list.
+func (p *page) word(path, within, before string, v hujson.Value) string {
 	said := v.Value.(hujson.Literal)
 	switch kind := said.Kind(); {
-	case kind == '0' && mask("0") != "0":
+	case kind == '0' && masked(path, within, before, "0") != "0":
 		return hidden
 	case kind != '"':
 		return p.short(said.String())
 	}
-	return p.short(Quote(mask(said.String())))
+	return p.short(Quote(masked(path, within, before, said.String())))
 }
 
 // short cuts the middle out of a long word.
