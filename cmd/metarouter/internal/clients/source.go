@@ -149,10 +149,7 @@ func (f *clientFile) entry(name string) (e clientEntry, ok bool) {
 
 // server returns the server of the entry, without anything if the entry can't be read.
 func (e clientEntry) server() config.Server {
-	said, err := e.convert(e.file.Path)
-	if err != nil {
-		return config.Server{}
-	}
+	said, _ := e.convert(e.file.Path)
 	return said.server
 }
 

@@ -79,11 +79,9 @@ func OwnProgram(version string) (command string, before []string, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("find this program: %w", err)
 	}
-	if link, err := program.Look("metarouter"); err == nil {
-		target, err := os.Stat(link)
-		if err == nil && os.SameFile(self, target) {
-			return link, nil, nil
-		}
+	link, _ := program.Look("metarouter")
+	if target, _ := os.Stat(link); os.SameFile(self, target) {
+		return link, nil, nil
 	}
 	return exe, nil, nil
 }

@@ -133,11 +133,10 @@ func Examine(c Case) Diagnosis {
 func ExamineServer(c Case, entry config.Server, s status.Status) []Finding {
 	x := &findings{server: entry.Name}
 	examineServer(x, c, entry, concealed(entry, s), c.Catalog.Offer(entry.Name))
-	slices.SortStableFunc(x.all, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	order := []Severity{Broken, Warning, Note}
+	slices.SortStableFunc(x.all, func(a, b Finding) int { return slices.Index(order, a.Severity) - slices.Index(order, b.Severity) })
 	return x.all
 }
-
-func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
 
 // findings collects the findings of the rules. These are functions that check one thing or
 // explain one failure.
