@@ -211,12 +211,6 @@ func (c *Console) CanAsk() bool {
 	return !c.NoQuestions && IsTerminal(c.Streams[0]) && IsTerminal(c.Streams[2])
 }
 
-// ReadLine calls question, and reads the line that the person types then, if [Console.CanAsk]. When ctx
-// ends, it returns the cause.
-func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
-	return ReadLine(ctx, c.Streams[0].(*os.File), question)
-}
-
 // Confirm asks the person at the terminal a question, if [Console.CanAsk], and reports whether the
 // answer is yes.
 func (c *Console) Confirm(ctx context.Context, question string) (yes bool, err error) {

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
-// typed then. If ctx ends first, it returns ctx's error, and a goroutine goes on reading: the
+// ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
+// types then, if [Console.CanAsk]. If ctx ends first, it returns ctx's cause, and a goroutine goes on reading: the
 // program must end then.
-func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {
+func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+	f := c.Streams[0].(*os.File)
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // if it fails, an older line counts
 	question()
 	var line string
