@@ -36,10 +36,7 @@ func ReadOurs(paths []string) (Ours, error) {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(data)) == "" {
 			continue
 		}
-		if err != nil {
-			return o, fmt.Errorf("read config: %w", err)
-		}
-		existing = append(existing, path)
+		existing = append(existing, path) // if it can't be read, config.Load says why
 		o.Files = append(o.Files, Source{Path: path, Data: data})
 	}
 	var err error

@@ -122,10 +122,9 @@ func (p *page) value(path, within string, v hujson.Value) {
 			}
 			p.value(at, path, m.Value)
 		}
-		if len(value.Members) > 0 || path == "" {
-			return
+		if len(value.Members) == 0 && path != "" {
+			p.show(path, "{}")
 		}
-		p.show(path, "{}")
 	case *hujson.Array:
 		if slices.ContainsFunc(value.Elements, func(e hujson.Value) bool { return e.Value.Kind() == '{' || e.Value.Kind() == '[' }) {
 			for i, e := range value.Elements {

@@ -62,9 +62,8 @@ type file struct {
 func (e *Editor) inUse() (files []file, err error) {
 	paths, named, err := configpath.Find(e.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
-		var own string
-		own, err = configpath.Own()
-		paths, named = []string{own}, true
+		named = true
+		paths, err = e.own()
 	}
 	if err != nil {
 		return nil, console.Usage(err)
