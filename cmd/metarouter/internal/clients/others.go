@@ -65,7 +65,7 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	name, imported := ours.Imported[theirs.hash]
 	same, ok := ours.same(theirs.server)
 	if !ok && imported {
-		same, ok = ours.server(name)
+		same, ok = ours.Config.Server(name)
 	}
 	if !ok {
 		if ours.has(theirs.name) {
@@ -130,14 +130,6 @@ func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 }
 
 func (o Ours) has(name string) bool {
-	_, ok := o.server(name)
+	_, ok := o.Config.Server(name)
 	return ok
-}
-
-func (o Ours) server(name string) (s config.Server, ok bool) {
-	i := slices.IndexFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
-	if i < 0 {
-		return s, false
-	}
-	return o.Config.Servers[i], true
 }

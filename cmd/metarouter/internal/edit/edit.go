@@ -241,10 +241,8 @@ func noSuchServer(files []file, name string) error {
 	if err != nil {
 		return console.Usage(configfile.Unreadable(err))
 	}
-	for _, s := range c.Servers {
-		if s.Transport == config.Scripts && s.Name == name {
-			return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
-		}
+	if s, _ := c.Server(name); s.Transport == config.Scripts {
+		return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
 	}
 	return console.Usage(fmt.Errorf("%s: %w", strings.Join(pathsOf(files), ", "), configfile.UnknownName("server", name, configfile.ServerNames(c))))
 }
