@@ -136,9 +136,6 @@ func written(v *hujson.Value) string {
 // in one line and they have no object.
 func (d *document) add(v *hujson.Value, all ...field) {
 	o := object(v)
-	if o == nil {
-		return
-	}
 	inLine := isOneLine(v) && !slices.ContainsFunc(all, func(f field) bool { return object(new(d.value(f.value, ""))) != nil })
 	for _, f := range all {
 		m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}}
