@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -212,7 +211,7 @@ func (to *converted) anchor(d *document, from Source) {
 
 // isAbsolute also recognises the absolute paths of Windows, on every system.
 func isAbsolute(path string) bool {
-	return filepath.IsAbs(path) || runtime.GOOS != "windows" && windowsPath().MatchString(path)
+	return filepath.IsAbs(path) || windowsPath().MatchString(path)
 }
 
 // Ours is our configuration: the parsed value, and the files as they are written.

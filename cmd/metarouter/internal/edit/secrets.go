@@ -44,12 +44,12 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	if err != nil {
 		return err
 	}
+	kind, stored, places := reference.Keyring, name, `"env", "headers" or "args"`
+	if user {
+		kind, stored, places = reference.User, vault.UserValue("", name), `"headers"`
+	}
 	var value string
 	if from == "" {
-		stored := name
-		if user {
-			stored = vault.UserValue("", name)
-		}
 		if value, err = read(ctx, out, name); err == nil {
 			err = store(ctx, files, v, stored, value, true)
 		}
@@ -64,10 +64,6 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	}
 	if err != nil {
 		return err
-	}
-	kind, places := reference.Keyring, `"env", "headers" or "args"`
-	if user {
-		kind, places = reference.User, `"headers"`
 	}
 	servers := referringTo(files, kind, name)
 	for _, server := range servers {
