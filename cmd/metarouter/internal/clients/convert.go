@@ -56,9 +56,8 @@ func find(sources []Source) (all []clientEntry, notes []string, err error) {
 // A converted server is an entry as it would stand in our file.
 type converted struct {
 	name   string
-	value  hujson.ValueTrimmed // the object
-	text   string              // of the value
-	hash   string              // of the entry as the client's file has it, with its name
+	value  *hujson.Value // the object
+	hash   string        // of the entry as the client's file has it, with its name
 	server config.Server
 	notes  []string
 }
@@ -117,13 +116,13 @@ func (e clientEntry) translate() (converted, error) {
 		return to, err
 	}
 	to.anchor(d, f.Source)
-	to.value, to.text = d.root.Value, string(d.bytes())
+	to.value = &d.root
 	return to, nil
 }
 
 // read reads the entry as the only one of our file at path.
 func (to *converted) read(path string) (config.Config, error) {
-	return config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	return config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+written(to.value)+"}}"))
 }
 
 func (to *converted) note(format string, args ...any) {

@@ -83,14 +83,14 @@ func (m *merge) put(theirs converted, router bool) {
 	case m.ours.has(theirs.name) || member(m.doc.at(m.keys...), theirs.name) != nil:
 		done.Conflicts = append(done.Conflicts, theirs.name)
 	default:
-		_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value}) // there is an object, or room for one
+		_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value.Value}) // there is an object, or room for one
 		done.Added = append(done.Added, theirs.name)
 		done.Hashes[theirs.hash] = theirs.name
 		if MayNeedLogin(theirs.server) {
 			done.Login = append(done.Login, theirs.name)
 		}
 		done.Notes = append(done.Notes, theirs.notes...)
-		done.Secrets = done.Secrets || Hides(m.doc.path, []byte(theirs.text))
+		done.Secrets = done.Secrets || Hides(m.doc.path, []byte(written(theirs.value)))
 	}
 }
 

@@ -174,15 +174,11 @@ func Similar(name string, known []string) (like string, ok bool) {
 	if like, ok = prose.Nearest(name, known); ok || len(name) < 3 {
 		return like, ok
 	}
-	for _, k := range known {
-		if strings.HasPrefix(k, name) {
-			if like != "" {
-				return "", false // several
-			}
-			like = k
-		}
+	longer := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, name) })
+	if len(longer) != 1 {
+		return "", false
 	}
-	return like, like != ""
+	return longer[0], true
 }
 
 // UnknownName returns the error for a name that is not one of the known names of that kind.

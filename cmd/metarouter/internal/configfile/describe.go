@@ -35,7 +35,9 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 		for _, name := range since.Edited {
 			p.marks[name] = "edited"
 		}
-		p.settings = since.Settings
+		if since.Settings {
+			p.settings = "edited"
+		}
 	}
 	for i, root := range t.Objects {
 		if len(t.Files) > 1 {
@@ -59,7 +61,7 @@ type page struct {
 	cut   bool // something is not shown that should be
 
 	marks    map[string]string // of the servers that differ from the approved text, by name
-	settings bool              // "metarouter" differs
+	settings string            // the mark of "metarouter"
 }
 
 func (p *page) line(format string, args ...any) {
@@ -73,11 +75,7 @@ func (p *page) file(root *hujson.Object) {
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch key := jsonc.Key(m); {
 		case key == "metarouter":
-			mark := ""
-			if p.settings {
-				mark = "edited"
-			}
-			p.section(key, "metarouter:", mark, m.Value)
+			p.section(key, "metarouter:", p.settings, m.Value)
 		case isObject && (key == "mcpServers" || key == "servers" || key == "context_servers"):
 			for _, s := range servers.Members {
 				p.server(jsonc.Key(s), s.Value)
