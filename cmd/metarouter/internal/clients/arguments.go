@@ -63,7 +63,7 @@ func (f EntryFlags) Entry(args []string) (name string, e NewEntry, err error) {
 	case len(f.Headers) > 0:
 		return "", e, errors.New("only a server on the network gets headers; leave out --header, or set a variable with --env KEY=VALUE")
 	}
-	if host, _, ok := strings.Cut(words[0], "/"); ok && len(words) == 1 && len(host) > len("C:") && strings.ContainsAny(strings.TrimLeft(host, "."), ".:") && FirstExisting(words[0]) == "" {
+	if host, _, ok := strings.Cut(words[0], "/"); ok && len(words) == 1 && len(host) > len("C:") && strings.ContainsAny(strings.TrimLeft(host, "."), ".:") && !Exists(words[0]) {
 		return "", e, fmt.Errorf("there is no file %s; for a URL, write https:// or http:// before it", secret.Words(words, "…")[0])
 	}
 	if e.all = append(e.all, field{"command", words[0]}); len(words) > 1 {

@@ -46,7 +46,7 @@ func Read(path string) (File, error) {
 	f := File{Path: path, target: path, mode: 0o600}
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(path); err == nil {
+		if Exists(path) {
 			return f, fmt.Errorf("%s is a link to a file that does not exist", path)
 		}
 		return f, nil

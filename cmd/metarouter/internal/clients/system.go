@@ -44,14 +44,10 @@ func ReadOurs(paths []string) (Ours, error) {
 	return o, err
 }
 
-// FirstExisting returns the first of the paths that exists, or "".
-func FirstExisting(paths ...string) string {
-	for _, path := range paths {
-		if _, err := os.Lstat(path); err == nil {
-			return path
-		}
-	}
-	return ""
+// Exists reports whether there is a file, a folder or a link at a path.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // OwnProgram returns the command by which a client can start this program of a version

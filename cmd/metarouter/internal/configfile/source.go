@@ -96,7 +96,7 @@ func (s *Source) Locate() (c config.Config, named bool, err error) {
 func (s *Source) Find() (paths []string, named bool, err error) {
 	paths, named, err = configpath.Find(s.Paths)
 	own, _ := configpath.Own()
-	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && clients.FirstExisting(own) == "" {
+	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && !clients.Exists(own) {
 		return nil, false, Missing()
 	}
 	return paths, named, console.Usage(err)

@@ -81,7 +81,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 		return c, console.Usage(err)
 	case !s.Console.CanAsk():
 		own := ""
-		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
+		if path, err := configpath.Own(); err == nil && clients.Exists(path) {
 			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
 		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", Explain(u, s.TrustCommand("")), commandline.Quote(c.Files[0]), own))

@@ -177,7 +177,7 @@ func (e *Editor) write(f clients.File, data []byte, keep fs.FileMode) error {
 	if clients.Hides(f.Path, f.Data) && !clients.Hides(f.Path, data) {
 		e.Console.Note("note: the copy has values that may be secret; delete it when all works")
 	}
-	if folder := filepath.Dir(f.Path); first && clients.FirstExisting(filepath.Join(folder, ".git")) != "" {
+	if folder := filepath.Dir(f.Path); first && clients.Exists(filepath.Join(folder, ".git")) {
 		e.Console.Note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
 	}
 	return nil

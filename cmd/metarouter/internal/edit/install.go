@@ -97,7 +97,7 @@ func readOurs(paths []string) (clients.Ours, error) {
 
 // put writes the client's file.
 func (in *Installation) put(result []byte) error {
-	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
+	if folder := filepath.Dir(in.file.Path); !clients.Exists(folder) {
 		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.source.Client.Title)
 	}
 	used, err := in.e.apply(file{File: in.file, text: result, keep: fs.ModePerm, isClients: true})
@@ -130,7 +130,7 @@ func (in *Installation) clientSource(c clients.Client) (clients.Source, error) {
 	}
 	source := sources[0]
 	inProject := func(s clients.Source) bool {
-		return strings.HasPrefix(s.Path, s.Project) && clients.FirstExisting(s.Path) != ""
+		return strings.HasPrefix(s.Path, s.Project) && clients.Exists(s.Path)
 	}
 	if i := slices.IndexFunc(sources, inProject); i > 0 {
 		source = sources[i]
