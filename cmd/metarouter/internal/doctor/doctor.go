@@ -258,11 +258,8 @@ type World struct {
 func Look(dataDir string) (w World) {
 	w.Folder, _ = os.Getwd()
 	if own, err := configpath.Own(); err == nil {
-		for _, path := range []string{vault.New(filepath.Dir(own)).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()} {
-			if path != "" {
-				w.KeyFiles = append(w.KeyFiles, path)
-			}
-		}
+		files := []string{vault.New(filepath.Dir(own)).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()}
+		w.KeyFiles = slices.DeleteFunc(files, func(path string) bool { return path == "" })
 	}
 	if dataDir != "" {
 		w.DataFolder = tryFolder(dataDir)

@@ -148,7 +148,8 @@ func (o output) values() []string {
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
 		"{code}", strconv.Itoa(f.Code), "{protocol}", strconv.Quote(f.Protocol), "{secret}", cmp.Or(f.Command, "correct the reference in its entry, or what it names"),
 		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", strings.ToUpper(noVariable().ReplaceAllString(o.entry.Name, "_")) + "_TOKEN",
-		"{host}", host, "{address}", address, "{transport}", strconv.Quote(string(o.entry.Transport)), "{login}", f.Login.Text(), "{issuer}", cmp.Or(f.Issuer, "its issuer"),
+		"{host}", host, "{address}", address,
+		"{transport}", strconv.Quote(string(o.entry.Transport)), "{login}", f.Login.Text(), "{issuer}", cmp.Or(f.Issuer, "its issuer"),
 	}
 }
 
