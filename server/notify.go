@@ -101,12 +101,13 @@ func (n *notifier) baseline() *baseline {
 	return n.base
 }
 
-// run notifies clients until ctx ends. Many changes at once are one notification.
-// notified is called after each.
-func (n *notifier) run(ctx context.Context, notified func()) {
+// run notifies clients of changes, until ctx ends. It must run while clients are served. Many changes at once are one
+// notification.
+func (n *notifier) run(ctx context.Context) {
 	defer n.router.Listen(n.pass)()
 	defer close(n.subscriptions.ending)
 	var last *catalog.View // as the clients know it; may be nil
+	warned := false
 	for {
 		changed := n.router.Changed()
 		_, redisplayed := n.display.live()
@@ -124,8 +125,8 @@ func (n *notifier) run(ctx context.Context, notified func()) {
 			// no client is to be notified
 		} else if now := n.catalog.View(); n.notify(last, now) {
 			last = now
-			notified()
-			if !sleep(ctx, notifyEvery) {
+			warned = warned || n.display.warnOfBudget()
+			if signal.Within(ctx.Done(), notifyEvery) {
 				return
 			}
 			continue
@@ -137,7 +138,7 @@ func (n *notifier) run(ctx context.Context, notified func()) {
 		case <-ctx.Done():
 			return
 		}
-		if !sleep(ctx, gatherTime) {
+		if signal.Within(ctx.Done(), gatherTime) {
 			return
 		}
 	}
@@ -222,15 +223,5 @@ func (n *notifier) touch(member string, always bool) {
 func (n *notifier) touchAll() {
 	for _, member := range changes {
 		n.touch(member, true)
-	}
-}
-
-// sleep reports false if ctx ends before d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

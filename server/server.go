@@ -199,17 +199,6 @@ func (s *Server) Serve(ctx context.Context, from any, in io.Reader, out io.Write
 	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Resumed: s.notifier.touchAll}, in, out)
 }
 
-// run notifies clients of changes, until ctx ends. It must run while clients are
-// served.
-func (s *Server) run(ctx context.Context) {
-	warned := false
-	s.notifier.run(ctx, func() {
-		if !warned {
-			warned = s.display.warnOfBudget()
-		}
-	})
-}
-
 // methods returns all requests that clients may send.
 func (s *Server) methods(g *greeting, r *relay, subs *subscriptions) map[string]conversation.Method {
 	quick := g.itself == "" // else the answer waits for that server

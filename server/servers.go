@@ -186,7 +186,7 @@ func (s *Servers) start(server *Server) {
 	server.end = end
 	s.running.Go(func() {
 		defer end()
-		server.run(ctx)
+		server.notifier.run(ctx)
 		server.tools.Close()
 		if s.ctx.Err() == nil { // only this server ends
 			server.clients.End()
