@@ -44,12 +44,16 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	if err == nil && p.views.refuseCall(w, r, m) {
 		return
 	}
-	answer, err := p.answer(r, m, err)
-	if answer == nil {
+	var result json.RawMessage
+	switch {
+	case err != nil:
+	case m.IsRequest():
+		result, err = p.fulfil(r, m)
+	default:
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	writeJSON(w, r, plainStatus(err), answer)
+	writeJSON(w, r, plainStatus(err), conversation.Answer(m.ID, result, err))
 }
 
 // plainStatus is the status of an answer of JSON-RPC: its error says more than a
@@ -83,19 +87,6 @@ func parsePlain(message []byte) (conversation.Message, error) {
 	return m, err
 }
 
-// answer returns the answer to a message, nil for a message without an answer, and the
-// error in it. wrong is the error in the message itself.
-func (p *plain) answer(r *http.Request, m conversation.Message, wrong error) (answer []byte, err error) {
-	if wrong == nil && !m.IsRequest() {
-		return nil, nil
-	}
-	var result json.RawMessage
-	if err = wrong; err == nil {
-		result, err = p.fulfil(r, m)
-	}
-	return conversation.Answer(m.ID, result, err), err
-}
-
 // fulfil handles a request that has no session, from a client that gets only its
 // answer.
 func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
@@ -104,17 +95,17 @@ func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.Raw
 	}
 	defer p.work.answered(m.Method)
 	q := requestOf(r)
-	switch m.Method {
-	case "ping":
+	switch {
+	case m.Method == "ping":
 		return json.RawMessage(`{"status":"ok"}`), nil
-	case "subscriptions/listen":
+	case subscribes(m.Method):
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
 	c := q.backend.Clients.Visit(true, q.client.Grant.Identity(), r.UserAgent())
 	defer c.Close()
-	call, err := p.work.begin(r, c, m, discard{})
+	call, finish, err := p.work.begin(r, c, m, discard{})
 	if err == nil {
-		defer p.work.finish(call)
+		defer finish()
 		result, err = call.Handle()
 	}
 	switch {

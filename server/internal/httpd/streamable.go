@@ -95,7 +95,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		refuse(w, r, refusalStatus(err), m.ID, err)
 		return
 	}
-	if m.Method == "subscriptions/listen" {
+	if subscribes(m.Method) {
 		ctx, stop := q.client.Lasting(r.Context())
 		defer stop()
 		r = r.WithContext(ctx)
@@ -104,13 +104,14 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 	defer c.Close()
 	p := &reply{of: t, w: w, r: r}
 	p.stream = &p.own
-	var err error
-	if p.call, err = t.work.begin(r, c, m, p.stream); err != nil {
+	call, finish, err := t.work.begin(r, c, m, p.stream)
+	if err != nil {
 		t.work.answered(m.Method)
 		refuse(w, r, refusalStatus(err), m.ID, err)
 		return
 	}
-	defer t.work.finish(p.call)
+	defer finish()
+	p.call = call
 	p.send()
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
@@ -17,17 +18,14 @@ type work struct {
 	memory  atomic.Int64   // bytes that the bodies of all requests and long answers take
 	running sync.WaitGroup // HTTP requests, and goroutines that outlive theirs
 
-	mu        sync.Mutex         // guards the fields below
-	closing   bool               // no more MCP requests
-	responses map[*response]bool // HTTP requests that are being served
-	calls     int                // MCP requests that are being answered, without subscriptions
-	drained   chan struct{}      // closed when no more MCP requests come, and those under way are answered
+	calls *signal.Life // MCP requests that are being answered, without subscriptions; it ends when no more are let in
 
-	open map[*conversation.Request]*identity.Grant // requests without a session, which end with their grant
+	mu        sync.Mutex         // guards responses
+	responses map[*response]bool // HTTP requests that are being served
 }
 
 func newWork() *work {
-	w := &work{drained: make(chan struct{}), responses: make(map[*response]bool), open: make(map[*conversation.Request]*identity.Grant)}
+	w := &work{calls: signal.NewLife(), responses: make(map[*response]bool)}
 	w.ctx, w.end = context.WithCancelCause(context.Background())
 	return w
 }
@@ -52,83 +50,50 @@ func (w *work) leave(p *response) {
 	w.running.Done()
 }
 
+// subscribes reports whether requests of the method end only if they are made to.
+func subscribes(method string) bool { return method == "subscriptions/listen" }
+
 // admit lets an MCP request in, unless the handler is closing. answered must be called
 // when the request was answered.
 func (w *work) admit(method string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.closing:
+	if w.calls.Cause() != nil || !subscribes(method) && !w.calls.Begin() {
 		return conversation.ErrClosed
-	case method != "subscriptions/listen": // which ends only if it is made to
-		w.calls++
 	}
 	return nil
 }
 
 // answered undoes admit.
 func (w *work) answered(method string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if method == "subscriptions/listen" {
-		return
-	}
-	if w.calls--; w.calls == 0 && w.closing {
-		close(w.drained)
+	if !subscribes(method) {
+		w.calls.Work.Done()
 	}
 }
 
-// begin begins a request that ends with its connection, its grant and the handler. finish must be called.
-func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversation.Message, to conversation.Writer) (*conversation.Request, error) {
+// begin begins a request that ends with its connection, its grant and the handler. finish must be called when the answer is written.
+func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversation.Message, to conversation.Writer) (call *conversation.Request, finish func(), err error) {
 	q := requestOf(r)
 	if q.revoked() {
-		return nil, identity.ErrRevoked
+		return nil, nil, identity.ErrRevoked
 	}
-	call, err := c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to)
-	if err != nil {
-		return nil, err
+	if call, err = c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to); err != nil {
+		return nil, nil, err
 	}
-	w.mu.Lock()
-	w.open[call] = q.client.Grant
-	w.mu.Unlock()
-	if w.ctx.Err() != nil || q.client.IsRevoked() { // since then
-		w.cut()
-	}
-	return call, nil
-}
-
-// finish undoes begin, when the answer is written.
-func (w *work) finish(call *conversation.Request) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, call)
-}
-
-// cut cancels the requests that may not go on.
-func (w *work) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for call, g := range w.open {
-		switch {
-		case w.ctx.Err() != nil:
-			call.Cancel(conversation.ErrClosed)
-		case g.Context.Err() != nil:
-			call.Cancel(identity.ErrRevoked)
-		}
-	}
+	unrevoke := context.AfterFunc(q.client.Grant.Context, func() { call.Cancel(identity.ErrRevoked) })
+	unclose := context.AfterFunc(w.ctx, func() { call.Cancel(conversation.ErrClosed) })
+	return call, func() { unrevoke(); unclose() }, nil
 }
 
 // drain lets no more MCP requests in, and waits until those under way are answered
 // or ctx ends.
 func (w *work) drain(ctx context.Context) {
-	w.mu.Lock()
-	if !w.closing && w.calls == 0 {
-		close(w.drained)
-	}
-	w.closing = true
-	w.mu.Unlock()
+	w.calls.Close(nil)
+	drained := make(chan struct{})
+	w.running.Go(func() {
+		defer close(drained)
+		w.calls.Wait()
+	})
 	select {
-	case <-w.drained:
+	case <-drained:
 	case <-ctx.Done():
 	}
 }
