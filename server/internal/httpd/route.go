@@ -15,43 +15,28 @@ import (
 // A route is a group of paths that need the same right.
 type route int
 
-// The routes. A new one goes before routes, and into judged.
+// The routes. A new one goes before routes.
 const (
 	routeMCP      route = iota // /mcp and below: the tools that the principal's profile allows
-	routeHealth                // /health
-	routeMesh                  // /v1/mesh_scan: servers of the profile
-	routePage                  // a page, or its requests
+	routeHealth                // /health: without a token only whether the router works
+	routeMesh                  // /v1/mesh_scan: servers of the profile; details such as processes and errors for admins only
+	routePage                  // a page, or its requests: they show the calls of all clients, act on servers, and call tools of all profiles
 	routeLogin                 // /login and below, /logout
-	routeCallback              // /oauth/callback, of logins at remote servers
+	routeCallback              // /oauth/callback, of logins at remote servers: only admins may log in for all clients
 	routeDocument              // /oauth/client.json: the router as a client of issuers
 	routeMetadata              // of protected resources, if issuers let clients in
-	routeElse                  // nothing is there
+	routeElse                  // nothing is there, which only those with a token learn
 	routes
 )
 
-// A need is the right that a principal needs for a route. The zero value says that the route is not judged yet,
-// and refuses every request.
-type need int
-
-const (
-	needsNothing need = iota + 1 // not even a token
-	needsToken                   // a token of any role, if requests need one
-	needsAdmin                   // a token of an admin, if requests need one
-)
-
-// judged has the need of each route.
-var judged = [routes]need{
-	routeMCP:    needsToken,
-	routeHealth: needsNothing, // without a token only whether the router works
-	routeMesh:   needsToken,   // details such as processes and errors for admins only
-	routePage:   needsAdmin,   // the pages show the calls of all clients, act on servers, and call tools of all profiles
-	routeLogin:  needsNothing,
-
-	routeCallback: needsAdmin, // only they may log in for all clients
-	routeDocument: needsNothing,
-	routeMetadata: needsNothing,
-
-	routeElse: needsToken, // so that strangers do not learn which paths exist
+// isForAdmins reports whether only administrators may use the route, if requests need a token. A route that is not named here is
+// for them.
+func (to route) isForAdmins() bool {
+	switch to {
+	case routeMCP, routeHealth, routeMesh, routeLogin, routeDocument, routeMetadata, routeElse:
+		return false
+	}
+	return true
 }
 
 // routeOf returns the route of a path. page says that a page has the path.
