@@ -31,25 +31,10 @@ var changes = map[string]string{
 	"notifications/resources/list_changed": "resourcesListChanged",
 }
 
-type eventSource interface {
-	// Changed returns a channel that is closed at the next change of the catalog.
-	Changed() <-chan struct{}
-
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-
-	// Listen has f called with the messages of servers that belong to no request.
-	// owner is the only client that uses the server's session, nil if several may.
-	// f must not block.
-	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
-
-	subscriber
-}
-
 // A notifier notifies clients of events that belong to no request: changes of lists and
 // resources, and log messages of servers.
 type notifier struct {
-	router        eventSource
+	router        Router
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions

@@ -15,18 +15,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
-type relayRouter interface {
-	// Relay sends a request to a server and returns the server's own result, or a
-	// [*session.Error], or the cause of ctx's end.
-	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
-
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-}
-
 // A relay passes requests on to the server that has the prompt, resource or task.
 type relay struct {
-	router  relayRouter
+	router  Router
 	catalog *catalog.Catalog
 	tasks   catalog.Tasks
 	tools   *tools.Tools

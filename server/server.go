@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -25,21 +25,28 @@ import (
 )
 
 // A Router knows the tools of all servers, and picks and runs them, as
-// [adapter.Router] does. Its methods may be called by many goroutines at once. Each
-// of the embedded interfaces has one user.
+// [adapter.Router] does. Its methods may be called by many goroutines at once.
 type Router interface {
-	catalog.Source      // Snapshot, Servers, Settled, Await
 	conversation.Router // Release, Tell
-	tools.Router        // Find, Select, Plan, Check, Execute, Classifier
-	relayRouter         // Relay
-	eventSource         // Changed, Listen, Subscribe
+	tools.Router        // Snapshot, Servers, Settled, Await, Find, Select, Plan, Check, Execute, Classifier
+	httpd.Router        // Nodes
+	subscriber          // Subscribe
+
+	// Relay sends a request to a server and returns the server's own result, or a
+	// [*session.Error], or the cause of ctx's end.
+	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
+
+	// Changed returns a channel that is closed at the next change of the catalog.
+	Changed() <-chan struct{}
+
+	// Listen has f called with the messages of servers that belong to no request.
+	// owner is the only client that uses the server's session, nil if several may.
+	// f must not block.
+	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
 
 	// Unlisted returns the names of servers that can run and have tools that are not known,
 	// neither from a stored catalog nor from a session.
 	Unlisted() []string
-
-	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
-	Nodes() []clusternode.Info
 
 	// SetLevel has servers send log messages from the level on. It waits until
 	// they do, but not for long.

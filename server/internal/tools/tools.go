@@ -20,9 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -31,13 +29,8 @@ import (
 
 // A Router finds and runs tools, as [adapter.Router] does.
 type Router interface {
+	catalog.Source
 	selector.Provider
-
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-
-	// Servers returns the state of each server of the configuration.
-	Servers() []status.Server
 
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 
