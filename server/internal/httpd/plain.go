@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -53,28 +54,30 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	writeJSON(w, r, plainStatus(err), conversation.Answer(m.ID, result, err))
+	writeJSON(w, r, statusOf(err, plainStatus, http.StatusOK), conversation.Answer(m.ID, result, err))
 }
 
-// plainStatus is the status of an answer of JSON-RPC: its error says more than a
-// status can.
-func plainStatus(err error) int {
-	if err != nil && conversation.AsError(err).Code == session.CodeParse {
-		return http.StatusBadRequest
+// The statuses of errors, by their codes. In plain JSON-RPC, the error says more than a status can.
+var (
+	plainStatus = map[int64]int{session.CodeParse: http.StatusBadRequest}
+	restStatus  = map[int64]int{
+		session.CodeParse: http.StatusBadRequest, session.CodeInvalidParams: http.StatusBadRequest, session.CodeInvalidRequest: http.StatusBadRequest,
+		session.CodeMethodNotFound: http.StatusNotFound,
 	}
-	return endStatus(err, http.StatusOK)
-}
+)
 
-// endStatus is the status of a request that ends with the handler or with its grant; other is the one for any other
-// error, and for success.
-func endStatus(err error, other int) int {
+// statusOf is the status of an error: of a request that ends with the handler or with its grant, or of its code; other is the one for
+// any other error, and for success.
+func statusOf(err error, ofCode map[int64]int, other int) int {
 	switch err {
+	case nil:
+		return other
 	case conversation.ErrClosed:
 		return http.StatusServiceUnavailable
 	case identity.ErrRevoked:
 		return http.StatusUnauthorized
 	}
-	return other
+	return cmp.Or(ofCode[conversation.AsError(err).Code], other)
 }
 
 // parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
@@ -167,22 +170,10 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 		result, err = p.fulfil(r, m)
 	}
 	if err != nil {
-		refuse(w, r, restStatus(err), nil, err)
+		refuse(w, r, statusOf(err, restStatus, http.StatusInternalServerError), nil, err)
 		return
 	}
 	writeJSON(w, r, http.StatusOK, result)
-}
-
-func restStatus(err error) int {
-	switch conversation.AsError(err).Code {
-	case session.CodeParse, session.CodeInvalidParams:
-		return http.StatusBadRequest
-	case session.CodeInvalidRequest: // as ErrRevoked is
-		return endStatus(err, http.StatusBadRequest)
-	case session.CodeMethodNotFound:
-		return http.StatusNotFound
-	}
-	return endStatus(err, http.StatusInternalServerError)
 }
 
 // envelope are the members of a request of JSON-RPC. A body that has only these is a

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -92,7 +93,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	if err := t.work.admit(m.Method); err != nil {
-		refuse(w, r, refusalStatus(err), m.ID, err)
+		refuse(w, r, statusOf(err, modernStatus, http.StatusBadRequest), m.ID, err)
 		return
 	}
 	if subscribes(m.Method) {
@@ -107,7 +108,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 	call, finish, err := t.work.begin(r, c, m, p.stream)
 	if err != nil {
 		t.work.answered(m.Method)
-		refuse(w, r, refusalStatus(err), m.ID, err)
+		refuse(w, r, statusOf(err, modernStatus, http.StatusBadRequest), m.ID, err)
 		return
 	}
 	defer finish()
@@ -127,7 +128,7 @@ func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conver
 	call, err := s.conversation.Begin(t.work.ctx, m, discard{})
 	if err != nil {
 		t.sessions.remove(s)
-		refuse(w, r, endStatus(err, http.StatusOK), m.ID, err)
+		refuse(w, r, statusOf(err, nil, http.StatusOK), m.ID, err)
 		return
 	}
 	w.Header().Set(headerSession, s.id)
@@ -170,12 +171,11 @@ func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *ht
 	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
 }
 
-// refusalStatus is the status of a modern request that was not let in.
-func refusalStatus(err error) int {
-	if conversation.AsError(err).Code == session.CodeMethodNotFound {
-		return http.StatusNotFound
-	}
-	return endStatus(err, http.StatusBadRequest)
+// modernStatus are the statuses of errors of modern requests, by their codes.
+var modernStatus = map[int64]int{
+	session.CodeMethodNotFound: http.StatusNotFound,
+	session.CodeParse:          http.StatusBadRequest, session.CodeInvalidRequest: http.StatusBadRequest, conversation.CodeHeaderMismatch: http.StatusBadRequest,
+	conversation.CodeMissingCapability: http.StatusBadRequest, conversation.CodeUnsupportedVersion: http.StatusBadRequest,
 }
 
 // answerStatus is the status of the answer to a modern request with the id, so that
@@ -185,13 +185,8 @@ func answerStatus(answer []byte, id json.RawMessage) int {
 	if rest, ok := bytes.CutPrefix(rest, id); !ok || !bytes.HasPrefix(rest, []byte(`,"error":`)) {
 		return http.StatusOK
 	}
-	switch code, _ := strconv.Atoi(string(wire.Member(wire.Member(answer, "error"), "code"))); code {
-	case session.CodeMethodNotFound:
-		return http.StatusNotFound
-	case session.CodeParse, session.CodeInvalidRequest, conversation.CodeHeaderMismatch, conversation.CodeMissingCapability, conversation.CodeUnsupportedVersion:
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
+	code, _ := strconv.ParseInt(string(wire.Member(wire.Member(answer, "error"), "code")), 10, 64)
+	return cmp.Or(modernStatus[code], http.StatusOK)
 }
 
 // delete ends the session that the client wants to end.
