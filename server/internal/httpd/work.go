@@ -88,10 +88,10 @@ func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversati
 func (w *work) drain(ctx context.Context) {
 	w.calls.Close(nil)
 	drained := make(chan struct{})
-	w.running.Go(func() {
-		defer close(drained)
+	go func() { // which ends with the last call
 		w.calls.Wait()
-	})
+		close(drained)
+	}()
 	select {
 	case <-drained:
 	case <-ctx.Done():
