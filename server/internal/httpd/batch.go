@@ -36,7 +36,8 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended
 		return
 	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s, batch: b}).send()
+	run := func() []byte { return b.Run(t.work.ctx) }
+	(&reply{stream: st, of: t, w: w, r: r, session: s, calls: b.Requests, run: run}).send()
 }
 
 // entries returns the messages of a batch, which the handler's work admits. If it reports false, it has answered with an error.

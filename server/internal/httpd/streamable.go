@@ -112,8 +112,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	defer finish()
-	p.call = call
-	p.send()
+	p.handles(call).send()
 }
 
 // initialize opens a session.
@@ -168,7 +167,7 @@ func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *ht
 		refuse(w, r, status, m.ID, err)
 		return
 	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
+	(&reply{stream: st, of: t, w: w, r: r, session: s}).handles(call).send()
 }
 
 // modernStatus are the statuses of errors of modern requests, by their codes.
