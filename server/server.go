@@ -140,13 +140,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	tasks := catalog.Tasks{Secret: secret.Sum(nil)}
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
-		Settings: func() tools.Settings {
-			now := s.display.options()
-			return tools.Settings{
-				RouteThreshold: now.RouteThreshold, Profile: now.Profile,
-				Code: s.display.catalogOptions().Code, Scripts: now.Scripts,
-			}
-		},
+		Settings: func() tools.Settings { return s.display.current().tools },
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
