@@ -53,7 +53,7 @@ func (t *streamable) entries(w http.ResponseWriter, r *http.Request, body []byte
 		return nil, false
 	}
 	oneLine(body)
-	if !pay(w, r, len(entries)) || t.views.refuseCalls(w, r, entries) {
+	if !pay(w, r, len(entries)) || t.backends.refuseCalls(w, r, entries) {
 		return nil, false
 	}
 	if err = t.work.admit(""); err != nil {

@@ -26,8 +26,8 @@ func (discard) Send([]byte) error { return errStreamEnded }
 
 // plain is JSON-RPC without sessions and streams.
 type plain struct {
-	work  *work
-	views *views
+	work     *work
+	backends *Backends
 }
 
 // serve answers a message of JSON-RPC.
@@ -42,7 +42,7 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := parsePlain(body)
 	oneLine(body)
-	if err == nil && p.views.refuseCall(w, r, m) {
+	if err == nil && p.backends.refuseCall(w, r, m) {
 		return
 	}
 	var result json.RawMessage
@@ -104,9 +104,7 @@ func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.Raw
 	case subscribes(m.Method):
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	c := q.backend.Clients.Visit(true, q.client.Grant.Identity(), r.UserAgent())
-	defer c.Close()
-	call, finish, err := p.work.begin(r, c, m, discard{})
+	call, finish, err := p.work.visit(r, true, m, discard{})
 	if err == nil {
 		defer finish()
 		result, err = call.Handle()
@@ -162,7 +160,7 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := conversation.Read(wire.Message{ID: json.RawMessage("0"), Method: q.target.method, Params: params})
-	if err == nil && p.views.refuseCall(w, r, m) {
+	if err == nil && p.backends.refuseCall(w, r, m) {
 		return
 	}
 	var result json.RawMessage

@@ -32,7 +32,7 @@ var errNotAcceptable = conversation.InvalidRequest("the client must accept appli
 // legacy era.
 type streamable struct {
 	sessions *sessions
-	views    *views
+	backends *Backends
 	work     *work
 	log      *zap.Logger
 }
@@ -59,7 +59,7 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	oneLine(body)
-	if t.views.refuseCall(w, r, m) {
+	if t.backends.refuseCall(w, r, m) {
 		return
 	}
 	switch {
@@ -101,11 +101,9 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		defer stop()
 		r = r.WithContext(ctx)
 	}
-	c := q.backend.Clients.Visit(false, q.client.Grant.Identity(), r.UserAgent())
-	defer c.Close()
 	p := &reply{of: t, w: w, r: r}
 	p.stream = &p.own
-	call, finish, err := t.work.begin(r, c, m, p.stream)
+	call, finish, err := t.work.visit(r, false, m, p.stream)
 	if err != nil {
 		t.work.answered(m.Method)
 		refuse(w, r, statusOf(err, modernStatus, http.StatusBadRequest), m.ID, err)

@@ -69,18 +69,21 @@ func (w *work) answered(method string) {
 	}
 }
 
-// begin begins a request that ends with its connection, its grant and the handler. finish must be called when the answer is written.
-func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversation.Message, to conversation.Writer) (call *conversation.Request, finish func(), err error) {
+// visit begins a request without a session, which ends with its connection, its grant and the handler. finish must be called when
+// the answer is written.
+func (w *work) visit(r *http.Request, plain bool, m conversation.Message, to conversation.Writer) (call *conversation.Request, finish func(), err error) {
 	q := requestOf(r)
 	if q.revoked() {
 		return nil, nil, identity.ErrRevoked
 	}
+	c := q.backend.Clients.Visit(plain, q.client.Grant.Identity(), r.UserAgent())
 	if call, err = c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to); err != nil {
+		c.Close()
 		return nil, nil, err
 	}
 	unrevoke := context.AfterFunc(q.client.Grant.Context, func() { call.Cancel(identity.ErrRevoked) })
 	unclose := context.AfterFunc(w.ctx, func() { call.Cancel(conversation.ErrClosed) })
-	return call, func() { unrevoke(); unclose() }, nil
+	return call, func() { unrevoke(); unclose(); c.Close() }, nil
 }
 
 // drain lets no more MCP requests in, and waits until those under way are answered
