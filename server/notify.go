@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -42,10 +42,10 @@ type notifier struct {
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex               // guards the fields below
-	base    *baseline                // the state that the first client found; may be nil
-	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
-	same    map[string]*rate.Limiter // of notifications of a list that is the same
+	mu      sync.Mutex      // guards the fields below
+	base    *baseline       // the state that the first client found; may be nil
+	touched map[string]bool // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
+	same    *rate.Limiter   // of notifications of a list that is the same, by member
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -57,7 +57,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: rate.New(1/sameEvery.Seconds(), sameBurst), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -139,10 +139,7 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 	}
 	n.mu.Lock()
 	for member, always := range n.touched {
-		if n.same[member] == nil {
-			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
-		}
-		differ[member] = differ[member] || always || n.same[member].Allow()
+		differ[member] = differ[member] || always || n.same.Take(member, 1, 1) == 0
 	}
 	clear(n.touched)
 	n.mu.Unlock()
