@@ -183,11 +183,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 		call.declares = settings.Code
 		return t.callOwn(ctx, own, call)
 	}
-	tool, ok := t.Catalog.Listed(name)
-	var err error
-	if !ok {
-		tool, err = t.runner.find(ctx, name, c.From)
-	}
+	tool, err := t.runner.find(ctx, name, c.From)
 	switch {
 	case err == nil:
 		return t.runner.run(ctx, tool, c.Args, call)
