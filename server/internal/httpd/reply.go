@@ -83,7 +83,7 @@ func (p *reply) follow() bool {
 	p.written = written
 	go func() {
 		defer close(written)
-		follow(p.w, p.r, p.stream, 0, false, p.prime)
+		follow(p.w, p.r, p.stream, 0, p.prime)
 	}()
 	return true
 }
@@ -97,10 +97,7 @@ func (p *reply) prime(w http.ResponseWriter) error {
 	if p.session.conversation.Revision() < "2025-11-25" { // clients of older revisions take every event for a message
 		return hello(w)
 	}
-	if _, err := w.Write([]byte("id: " + p.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
-		return err
-	}
-	return responseOf(w).control.Flush()
+	return writeNow(w, "id: "+p.eventID(0)+"\nretry: "+retry+"\ndata:\n\n")
 }
 
 // cut ends the request: its client does not read.

@@ -182,20 +182,15 @@ func (s *stream) keeps(number int) bool {
 // unwritten stands for the last event that was written.
 const unwritten = -1
 
-// attach has a connection follow the stream. If another connection follows it already,
-// attach replaces it, or reports false if replace is false.
-func (s *stream) attach(a *attachment, replace bool) (before *attachment, ok bool) {
+// attach has a connection follow the stream, in place of the one that has followed it before; nil if none has.
+func (s *stream) attach(a *attachment) (before *attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.at
-	if before != nil {
-		if !replace {
-			return nil, false
-		}
+	if before = s.at; before != nil {
 		before.end()
 	}
 	s.at = a
-	return before, true
+	return before
 }
 
 func (s *stream) detach(a *attachment) {

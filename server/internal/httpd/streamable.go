@@ -235,7 +235,7 @@ func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerLastID)
 	if id == "" {
 		// One that is open still may be a connection that broke and does not know it.
-		follow(w, r, s.standing, unwritten, true, hello)
+		follow(w, r, s.standing, unwritten, hello)
 		return
 	}
 	st, number, ok := s.find(id)
@@ -246,5 +246,5 @@ func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
 	}
 	t.log.Debug("a client resumes a stream", zap.String("after", id))
 	defer s.trim()
-	follow(w, r, st, number, true, hello)
+	follow(w, r, st, number, hello)
 }
