@@ -110,9 +110,8 @@ type Server struct {
 	tools    *tools.Tools
 	notifier *notifier
 
+	place
 	servers *Servers           // all servers of the router
-	key     string             // the profiles that the clients have chosen, joined by "+"
-	view    View               // that the clients have chosen
 	retire  context.CancelFunc // ends the sessions over HTTP
 
 	// Guarded by mu of servers.
@@ -122,21 +121,21 @@ type Server struct {
 	end    context.CancelFunc // ends run; nil before
 }
 
-// newServer returns the server with the key.
-func newServer(servers *Servers, key string, r Router, o Options) *Server {
+// newServer returns the server at the place.
+func newServer(servers *Servers, at place, r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
 	retired, retire := context.WithCancel(context.Background())
-	s := &Server{router: r, opts: o, log: o.Log.Named("server"), servers: servers, key: key, retire: retire}
-	if key != "" {
-		s.log = s.log.With(zap.String("profile", key))
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), servers: servers, place: at, retire: retire}
+	if s.key != "" {
+		s.log = s.log.With(zap.String("profile", s.key))
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
 	secret := hmac.New(sha256.New, servers.secret)
-	secret.Write([]byte(key))
+	secret.Write([]byte(s.key))
 	tasks := catalog.Tasks{Secret: secret.Sum(nil)}
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
