@@ -136,6 +136,7 @@ func (h *Handler) revoke(before, next *rules) {
 			b.Clients.AbandonVisitorsOf(these)
 		}
 	})
+	h.work.cut()
 }
 
 // chain returns the handlers in the order in which a request passes them.
@@ -161,6 +162,7 @@ func (h *Handler) Close(ctx context.Context) {
 	h.sessions.refuse()
 	h.work.drain(ctx)
 	h.work.stop()
+	h.work.cut()
 	h.sessions.removeAll()
 	h.work.running.Wait()
 	h.clients.Close()

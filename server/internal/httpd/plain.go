@@ -49,7 +49,7 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 	case m.IsRequest():
-		result, err = p.fulfil(r, m)
+		result, err = p.fulfil(w, r, m)
 	default:
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -92,7 +92,7 @@ func parsePlain(message []byte) (conversation.Message, error) {
 
 // fulfil handles a request that has no session, from a client that gets only its
 // answer.
-func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
+func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
 	if err := p.work.admit(m.Method); err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.Raw
 	case subscribes(m.Method):
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	call, finish, err := p.work.visit(r, true, m, discard{})
+	call, err := p.work.visit(responseOf(w), r, true, m, discard{})
 	if err == nil {
-		defer finish()
+		defer call.Close()
 		result, err = call.Handle()
 	}
 	switch {
@@ -165,7 +165,7 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = p.fulfil(r, m)
+		result, err = p.fulfil(w, r, m)
 	}
 	if err != nil {
 		refuse(w, r, statusOf(err, restStatus, http.StatusInternalServerError), nil, err)

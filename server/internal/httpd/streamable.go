@@ -103,13 +103,13 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 	}
 	p := &reply{of: t, w: w, r: r}
 	p.stream = &p.own
-	call, finish, err := t.work.visit(r, false, m, p.stream)
+	call, err := t.work.visit(responseOf(w), r, false, m, p.stream)
 	if err != nil {
 		t.work.answered(m.Method)
 		refuse(w, r, statusOf(err, modernStatus, http.StatusBadRequest), m.ID, err)
 		return
 	}
-	defer finish()
+	defer call.Close()
 	p.handles(call).send()
 }
 

@@ -20,7 +20,7 @@ type work struct {
 
 	calls *signal.Life // MCP requests that are being answered, without subscriptions; it ends when no more are let in
 
-	mu        sync.Mutex         // guards responses
+	mu        sync.Mutex         // guards responses, and the call of each
 	responses map[*response]bool // HTTP requests that are being served
 }
 
@@ -69,21 +69,41 @@ func (w *work) answered(method string) {
 	}
 }
 
-// visit begins a request without a session, which ends with its connection, its grant and the handler. finish must be called when
-// the answer is written.
-func (w *work) visit(r *http.Request, plain bool, m conversation.Message, to conversation.Writer) (call *conversation.Request, finish func(), err error) {
+// visit begins a request without a session, which ends with its connection, its grant and the handler. It must be closed when the
+// answer is written.
+func (w *work) visit(p *response, r *http.Request, plain bool, m conversation.Message, to conversation.Writer) (*conversation.Request, error) {
 	q := requestOf(r)
 	if q.revoked() {
-		return nil, nil, identity.ErrRevoked
+		return nil, identity.ErrRevoked
 	}
 	c := q.backend.Clients.Visit(plain, q.client.Grant.Identity(), r.UserAgent())
-	if call, err = c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to); err != nil {
+	call, err := c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to)
+	if err != nil {
 		c.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	unrevoke := context.AfterFunc(q.client.Grant.Context, func() { call.Cancel(identity.ErrRevoked) })
-	unclose := context.AfterFunc(w.ctx, func() { call.Cancel(conversation.ErrClosed) })
-	return call, func() { unrevoke(); unclose(); c.Close() }, nil
+	w.mu.Lock()
+	p.call, p.grant = call, q.client.Grant
+	w.mu.Unlock()
+	if w.ctx.Err() != nil || q.client.IsRevoked() { // since then
+		w.cut()
+	}
+	return call, nil
+}
+
+// cut cancels the requests without a session that may not go on.
+func (w *work) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range w.responses {
+		switch {
+		case p.call == nil:
+		case w.ctx.Err() != nil:
+			p.call.Cancel(conversation.ErrClosed)
+		case p.grant.Context.Err() != nil:
+			p.call.Cancel(identity.ErrRevoked)
+		}
+	}
 }
 
 // drain lets no more MCP requests in, and waits until those under way are answered
