@@ -132,24 +132,19 @@ func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conver
 	writeJSON(w, r, http.StatusOK, call.Run())
 }
 
-// legacy takes a message of a session.
+// legacy takes a message of a session. A request goes on if the client is cut
+// off: the client can resume the stream. The connection is kept until then.
 func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversation.Message) {
 	s, ok := t.session(w, r)
 	if !ok {
 		return
 	}
 	defer t.sessions.release(s)
-	if m.IsRequest() {
-		t.legacyRequest(w, r, s, m)
+	if !m.IsRequest() {
+		s.conversation.Receive(m)
+		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.conversation.Receive(m)
-	w.WriteHeader(http.StatusAccepted)
-}
-
-// legacyRequest answers a request of a session. The request goes on if the client is cut
-// off: the client can resume the stream. The connection is kept until then.
-func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *httpSession, m conversation.Message) {
 	if err := t.work.admit(m.Method); err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
 		return
