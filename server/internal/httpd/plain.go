@@ -17,12 +17,8 @@ import (
 // Plain JSON-RPC has no transports, sessions and eras of MCP; requests in the style
 // of REST have no JSON-RPC envelope either.
 
-// A discard is a [conversation.Writer] to a client that takes no message but the
-// answer.
-type discard struct{}
-
-// Send implements [conversation.Writer].
-func (discard) Send([]byte) error { return errStreamEnded }
+// noStream is the stream to a client that takes no message but the answer.
+var noStream = &stream{closed: true}
 
 // plain is JSON-RPC without sessions and streams.
 type plain struct {
@@ -104,7 +100,7 @@ func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Me
 	case subscribes(m.Method):
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	call, err := p.work.visit(responseOf(w), r, true, m, discard{})
+	call, err := p.work.visit(responseOf(w), r, true, m, noStream)
 	if err == nil {
 		defer call.Close()
 		result, err = call.Handle()

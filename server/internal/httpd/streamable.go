@@ -122,7 +122,7 @@ func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conver
 		return
 	}
 	defer t.sessions.release(s)
-	call, err := s.conversation.Begin(t.work.ctx, m, discard{})
+	call, err := s.conversation.Begin(t.work.ctx, m, noStream)
 	if err != nil {
 		t.sessions.remove(s)
 		refuse(w, r, statusOf(err, nil, http.StatusOK), m.ID, err)
