@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,9 @@ type reply struct {
 	method  string                  // of the request; "" for a batch
 	calls   []*conversation.Request // the request, or those of the batch
 	run     func() []byte           // handles them, and returns the answer, which may be nil
-	written chan struct{}           // closed when the stream is written; may be nil
+
+	followed bool           // a connection follows the stream
+	writing  sync.WaitGroup // of the stream
 }
 
 // send handles the request, and answers it. A client that prefers events always gets events,
@@ -49,8 +52,8 @@ func (p *reply) send() {
 	}
 	p.of.work.answered(p.method)
 	switch q := requestOf(p.r); {
-	case p.written != nil:
-		<-p.written
+	case p.followed:
+		p.writing.Wait()
 	case q.ended(p.r) && q.revoked():
 		deny(p.w, p.r, nil, q.client.Revoked())
 	case !alone: // the client has left
@@ -79,12 +82,8 @@ func (p *reply) follow() bool {
 	if requestOf(p.r).ended(p.r) {
 		return false // the client does not know the stream, and can't resume it
 	}
-	written := make(chan struct{})
-	p.written = written
-	go func() {
-		defer close(written)
-		follow(p.w, p.r, p.stream, 0, p.prime)
-	}()
+	p.followed = true
+	p.writing.Go(func() { follow(p.w, p.r, p.stream, 0, p.prime) })
 	return true
 }
 
