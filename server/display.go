@@ -61,14 +61,6 @@ func (d *display) options() *Options {
 	return o
 }
 
-// mode returns the mode of the options. Clients that may run no scripts see the search tools in mode "code".
-func (d *display) mode(o *Options) string {
-	if o.Mode == exposure.Code && !(d.runs && o.Scripts) {
-		return exposure.Search
-	}
-	return o.Mode
-}
-
 // catalogOptions returns how clients see the catalog under the options in force.
 func (d *display) catalogOptions() *catalog.Options { return d.current().catalog }
 
@@ -100,7 +92,10 @@ func (d *display) decide(o *Options, now *displayed) decision {
 	if now != nil {
 		before = &now.decision
 	}
-	mode := d.mode(o)
+	mode := o.Mode
+	if mode == exposure.Code && !(d.runs && o.Scripts) {
+		mode = exposure.Search // clients that may run no scripts see the search tools
+	}
 	if before.isOf(mode, o.ToolBudget) && before.isFinal() {
 		return *before
 	}
