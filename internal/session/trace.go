@@ -61,9 +61,7 @@ func (t TraceContext) ID() string {
 // Into returns a request's _meta, which may be nil, with the trace context. It removes a
 // tracestate that belongs to another traceparent.
 func (t TraceContext) Into(meta json.RawMessage) json.RawMessage {
-	if meta == nil {
-		meta = json.RawMessage("{}")
-	}
+	meta = wire.OrEmpty(meta)
 	if t.Parent != "" {
 		meta = wire.SetMember(meta, "traceparent", wire.AppendString(nil, t.Parent))
 		meta = wire.DeleteMember(meta, "tracestate")
