@@ -55,10 +55,7 @@ func (s nodeStream) Allows(key string) bool {
 // hide of it.
 func (s nodeStream) Describe() (capabilities, info json.RawMessage) {
 	l := s.host.router.registry.Snapshot().Offer(s.stream.Server)
-	if capabilities = l.Capabilities; capabilities == nil {
-		capabilities = json.RawMessage("{}")
-	}
-	return capabilities, wire.Marshal(map[string]string{"name": s.stream.Server, "version": l.Version})
+	return wire.OrEmpty(l.Capabilities), wire.Marshal(map[string]string{"name": s.stream.Server, "version": l.Version})
 }
 
 // Definitions returns the definitions that clients without a profile see, and the member of the answer to
