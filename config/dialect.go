@@ -138,13 +138,18 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments, environment := argumentsField(d.decoder, s), d.to(&env)
+	arguments, environment, login := argumentsField(d.decoder, s), d.to(&env), d.to(&s.OAuth)
 	d.object(o, d.keys(s, d.keys(&keys, fields{
 		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
 			"path": d.to(&s.Command), "args": arguments, "env": environment,
 		}),
 		"args": arguments,
 		"env":  environment,
+		"oauth": func(m hujson.ObjectMember) {
+			if m.Value.Value.Kind() == '{' { // other clients have a switch of that name
+				login(m)
+			}
+		},
 		"tools": orObject(d.decoder, d.to(&s.Tools.Allow), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts),
 			"maxResultTokens": d.to(&s.ToolResultTokens),

@@ -16,11 +16,10 @@ import (
 
 // Levels of objects.
 const (
-	atServers = "mcpServers"
-	atEntry   = keys.Entry
-	atTools   = keys.Tools
-	atOAuth   = keys.OAuth
-	atRouter  = keys.Router
+	atEntry  = keys.Entry
+	atTools  = keys.Tools
+	atOAuth  = keys.OAuth
+	atRouter = keys.Router
 )
 
 // unknown reports a key that has no effect where it stands, unless another client knows it. It is a mistake if
