@@ -28,10 +28,9 @@ var roots = []string{"mcpServers", "servers", "context_servers"}
 const maxName = 256
 
 // entriesOf decodes "metarouter" into r and returns the servers' entries, which are under
-// one of the roots, or in the file's object itself.
+// one of the roots, or in the file's object itself. Some may have one name.
 func entriesOf(d *decoder, r *Router) []entry {
 	var entries []entry
-	places := make(map[string]int) // in entries, by the name
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
 			e := entry{source: d.source, name: jsonc.Key(m), member: m}
@@ -44,11 +43,6 @@ func entriesOf(d *decoder, r *Router) []entry {
 				})
 				continue
 			}
-			if i, again := places[e.name]; again {
-				entries[i], entries[i].twice = e, true
-				continue
-			}
-			places[e.name] = len(entries)
 			entries = append(entries, e)
 		}
 	}

@@ -148,7 +148,9 @@ func assemble(sources []source, env environment) (Config, error) {
 		c.Files = append(c.Files, s.path)
 		c.Text = c.Text.Add(s.path, s.approved(), s.stored.Scripts, s.bare, env.asWritten)
 		d.source = s
+		seen := make(map[string]bool)
 		for _, e := range entriesOf(d, &c.Router) {
+			e.twice, seen[e.name] = seen[e.name], true
 			if i, again := place[e.name]; again {
 				entries[i] = e
 				continue
