@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -55,17 +54,9 @@ type Signed struct {
 // Bytes returns the bytes to sign.
 func (s Signed) Bytes() []byte {
 	arguments := sha256.Sum256(wire.Member(s.Params, "arguments"))
-	names, parts := []string{"content", "structuredContent", "isError"}, make([][]byte, 3)
-	if wire.Members(s.Result, func(key string, value []byte) bool {
-		if i := slices.Index(names, key); i >= 0 {
-			parts[i] = value
-		}
-		return true
-	}) != nil {
-		clear(parts)
-	}
 	result := sha256.New()
-	for _, part := range parts {
+	for _, key := range []string{"content", "structuredContent", "isError"} {
+		part := wire.Member(s.Result, key)
 		result.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		result.Write(part)
 	}
