@@ -1,8 +1,6 @@
 package trustfile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,8 +65,7 @@ func (t Text) Digest() string {
 	for _, a := range t.approvals {
 		all = append(all, a.Digest)
 	}
-	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
-	return hex.EncodeToString(sum[:])
+	return hash(strings.Join(all, " "))
 }
 
 // Trusted returns nil if a person has approved the text with [Text.Trust]. The files are not read

@@ -5,13 +5,13 @@ package trustfile
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -93,28 +93,27 @@ func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Appro
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name)) })
-	h := sha256.New()
+	var text strings.Builder
 	for _, p := range parts {
-		fmt.Fprintf(h, "%q %q %s\n", p.key, p.name, p.digest)
+		fmt.Fprintf(&text, "%q %q %s\n", p.key, p.name, p.digest)
 	}
-	a.Digest = hex.EncodeToString(h.Sum(nil))
+	a.Digest = hash(text.String())
 	if names > maxNames {
 		a.Entries = nil
 	}
 	return a
 }
 
+// hash returns SHA-256 in hexadecimal.
+func hash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
 // digest returns a hash of a value in a canonical spelling.
-func digest(v hujson.ValueTrimmed) string {
-	sum := sha256.Sum256(jsonc.AppendCanonical(nil, v))
-	return hex.EncodeToString(sum[:])
-}
+func digest(v hujson.ValueTrimmed) string { return hash(string(jsonc.AppendCanonical(nil, v))) }
 
 // chain returns the digest of a value and of an earlier one of the same name, which may be "".
 func chain(before, next string) string {
 	if before == "" {
 		return next
 	}
-	sum := sha256.Sum256([]byte(before + next))
-	return hex.EncodeToString(sum[:])
+	return hash(before + next)
 }
