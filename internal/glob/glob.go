@@ -60,6 +60,12 @@ func Parse(text string) (Pattern, error) {
 	return p, nil
 }
 
+// Match reports whether the whole name matches a pattern. A bad pattern matches nothing.
+func Match(text, name string) bool {
+	p, err := Parse(text)
+	return err == nil && p.Match(name)
+}
+
 // next returns the token at the beginning of a pattern, and the rest of the pattern.
 func next(at string) (t token, after string, err error) {
 	switch at[0] {
