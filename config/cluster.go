@@ -46,7 +46,11 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 		}
 		var all []string
 		for _, text := range c.URLs {
-			all = append(all, splitURLs(text)...)
+			parts, err := urls.NATS(text)
+			if err != nil { // it has variables that are not replaced yet
+				parts = []string{text}
+			}
+			all = append(all, parts...)
 		}
 		if err := urls.CheckNATS(all); err != nil {
 			d.mistake(m.Name.StartOffset, `"urls" %v`, err)
@@ -55,15 +59,6 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 	}
 	d.objectAt(at, v, known)
 	return nil
-}
-
-// splitURLs returns the URLs of a text. One with variables that are not replaced yet stays as it is.
-func splitURLs(text string) []string {
-	all, err := urls.NATS(text)
-	if err != nil {
-		return []string{text}
-	}
-	return all
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
