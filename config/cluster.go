@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -27,10 +28,7 @@ type Cluster struct {
 	Trusted []string `key:"trusted"` // public keys of the nodes that may call and announce
 }
 
-const (
-	atCluster      = atRouter + ".cluster"
-	defaultCluster = "metarouter"
-)
+const atCluster = atRouter + ".cluster"
 
 // clusterName matches names of clusters and nodes. They are parts of NATS's subjects.
 var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
@@ -72,11 +70,9 @@ func (r *Router) JoinCluster(text string) error {
 	if err != nil {
 		return err
 	}
-	c := Cluster{Name: defaultCluster}
-	if r.Cluster != nil {
-		c = *r.Cluster
-	} else if r.clusterWithoutURLs != nil {
-		c = *r.clusterWithoutURLs
+	c := defaults[Cluster](atCluster)
+	if read := cmp.Or(r.Cluster, r.clusterWithoutURLs); read != nil {
+		c = *read
 	}
 	c.URLs = all
 	r.Cluster, r.clusterWithoutURLs = &c, nil

@@ -252,7 +252,8 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.file, s.root, s.rooted, s.general = value, root, hasServers(root), keys.IsGeneral(root)
+	s.file, s.root, s.general = value, root, keys.IsGeneral(root)
+	s.rooted = slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) })
 	s.bare = !s.rooted && isBare(root)
 	return s, nil
 }

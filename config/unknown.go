@@ -106,11 +106,6 @@ func settingOf(m hujson.ObjectMember) (level string, ok bool) {
 	return "", key == atRouter
 }
 
-// hasServers reports whether a file has one of the keys under which servers are.
-func hasServers(root *hujson.Object) bool {
-	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) })
-}
-
 // hasEnded reports whether metarouter no longer has the key, and warns of it.
 func (d *checker) hasEnded(m hujson.ObjectMember) bool {
 	line, ok := ended.Keys()[keys.Below(d.level, jsonc.Key(m))]
