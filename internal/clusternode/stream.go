@@ -62,11 +62,7 @@ func (s Signed) Bytes() []byte {
 	}
 	b := []byte("metarouter result 2\n")
 	for _, part := range [][]byte{[]byte(s.ID), []byte(s.Owner), []byte(s.Caller), []byte(s.Server), []byte(s.Tool), arguments[:], result.Sum(nil)} {
-		b = lengthPrefixed(b, part)
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 	}
 	return b
-}
-
-func lengthPrefixed(b, part []byte) []byte {
-	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }
