@@ -92,26 +92,16 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 
 // argumentsOf returns the arguments of an entry as they are written.
 func argumentsOf(o *hujson.Object) []string {
-	m, ok := jsonc.Member(o, "args")
-	if !ok {
-		return nil
-	}
+	m, _ := jsonc.Member(o, "args")
 	words, _ := jsonc.Strings(textsOf(m.Value, nil))
 	return words
 }
 
 // pathOf returns the path under a key of an entry, "" if the entry has no such key.
 func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
-	m, ok := jsonc.Member(o, key)
-	if !ok {
-		return ""
-	}
-	s, err := keys.Text(m.Value)
-	if err != nil {
-		return ""
-	}
-	var missing variables
-	return d.absolute(d.expand(s, &missing))
+	m, _ := jsonc.Member(o, key)
+	path, _, _ := d.complete(m.Value) // mistakes are reported with the others of the entry
+	return d.absolute(path)
 }
 
 // startsRouter reports whether the command, or a command that it wraps, would start another router.
