@@ -78,7 +78,7 @@ func Parse(path string, data []byte) (file hujson.Value, serversKey string, err 
 		return s.file, "", err
 	}
 	for _, key := range roots {
-		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == key }) {
+		if hasMember(s.file, key) {
 			return s.file, key, nil
 		}
 	}
