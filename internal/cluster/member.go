@@ -34,13 +34,13 @@ type member struct {
 	present   atomic.Pointer[presence] // nil before the first connection
 	opened    time.Time                // when it began to connect
 	edited    signal.Change            // of rules
+	leaving   atomic.Bool              // no stream is admitted any more
 
 	mu        sync.Mutex         // guards the fields below; nothing is waited for while it is held
 	remotes   map[string]*remote // by name
 	open      map[*tracked]bool
 	leftOut   []string // why servers are not shared
 	cantShare string   // why no server is shared
-	leaving   bool
 }
 
 // join connects to a cluster. The member does nothing before run, or observe.

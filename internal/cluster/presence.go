@@ -75,9 +75,7 @@ func (p *presence) close() {
 	p.end()
 	p.endpoint.Close()
 	<-p.ended
-	if p.answers != nil {
-		_ = p.answers.Unsubscribe() // fails for a closed connection only
-	}
+	_ = p.answers.Unsubscribe() // fails for a closed connection only, or without a subscription
 	if p.service != nil {
 		_ = p.service.Stop() // likewise
 	}
