@@ -95,19 +95,13 @@ func (m *member) run(ctx context.Context) {
 func (m *member) followLink(ctx context.Context) {
 	var epoch uint64
 	var p *presence
-	defer func() {
-		if p != nil {
-			p.close()
-		}
-	}()
+	defer func() { p.close() }()
 	for {
 		changed, read := m.link.Changed(), m.directory.Changed()
 		if now := m.link.State(); now.Connected && now.Epoch != epoch {
 			m.directory.Retry()
 			if conn := m.link.Conn(); p == nil || p.conn != conn || signal.IsClosed(p.ended) {
-				if p != nil {
-					p.close()
-				}
+				p.close()
 				var err error
 				if p, err = m.appear(ctx, conn); err != nil {
 					m.log.Warn("other nodes can't reach this router", zap.Error(err))

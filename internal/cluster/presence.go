@@ -70,8 +70,11 @@ func semantic(version string) string {
 	return cmp.Or(strings.TrimPrefix(version, "v"), "0.0.0")
 }
 
-// close makes the router unreachable, and waits until no other node is served.
+// close makes the router unreachable, and waits until no other node is served. A nil presence is unreachable.
 func (p *presence) close() {
+	if p == nil {
+		return
+	}
 	p.end()
 	p.endpoint.Close()
 	<-p.ended
