@@ -134,12 +134,9 @@ func (e environment) isOurselves(command, cwd string) bool {
 	} else if !filepath.IsAbs(command) {
 		command = filepath.Join(cwd, command)
 	}
-	theirs, err := os.Stat(command)
-	if err != nil {
-		return false
-	}
-	ours, err := os.Stat(e.executable)
-	return err == nil && os.SameFile(theirs, ours)
+	theirs, _ := os.Stat(command)
+	ours, _ := os.Stat(e.executable)
+	return os.SameFile(theirs, ours) // not if there is no such file
 }
 
 // leaveWindows replaces a command line for Windows by the command that it runs, on other systems. A
