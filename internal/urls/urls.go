@@ -171,20 +171,17 @@ func CheckNATS(all []string) error {
 	return nil
 }
 
-// NATSSecrets returns the passwords and tokens in URLs, as they are written and as they are meant. One that can't be read is a
-// secret itself.
+// NATSSecrets returns the passwords and tokens in URLs, as written and as meant. A URL that can't be read is a secret itself.
 func NATSSecrets(all []string) (secrets []string) {
 	for _, s := range all {
 		u, err := url.Parse(s)
 		if err != nil {
 			secrets = append(secrets, s)
 		} else if u.User != nil {
-			secret, ok := u.User.Password()
-			if !ok {
-				secret = u.User.Username() // NATS takes a user without a password for a token
-			}
 			written := u.User.String()
-			secrets = append(secrets, secret, written[strings.IndexByte(written, ':')+1:])
+			written = written[strings.IndexByte(written, ':')+1:] // NATS takes a user without a password for a token
+			meant, _ := url.PathUnescape(written)
+			secrets = append(secrets, meant, written)
 		}
 	}
 	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
