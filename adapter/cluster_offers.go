@@ -20,12 +20,8 @@ func sharedServers(c config.Config) map[string]bool {
 	}
 	shared := make(map[string]bool)
 	for _, text := range c.Router.Cluster.Share {
-		pattern, err := glob.Parse(text)
-		if err != nil {
-			continue // it shares nothing
-		}
 		for _, entry := range c.Servers {
-			if pattern.Match(entry.Name) && supervisor.Startable(entry) && !entry.Personal() && entry.Transport != config.Scripts {
+			if glob.Match(text, entry.Name) && supervisor.Startable(entry) && !entry.Personal() && entry.Transport != config.Scripts {
 				shared[entry.Name] = true
 			}
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -27,10 +28,7 @@ type Cluster struct {
 	Trusted []string `key:"trusted"` // public keys of the nodes that may call and announce
 }
 
-const (
-	atCluster      = atRouter + ".cluster"
-	defaultCluster = "metarouter"
-)
+const atCluster = atRouter + ".cluster"
 
 // clusterName matches names of clusters and nodes. They are parts of NATS's subjects.
 var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
@@ -46,7 +44,11 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 		}
 		var all []string
 		for _, text := range c.URLs {
-			all = append(all, splitURLs(text)...)
+			parts, err := urls.NATS(text)
+			if err != nil { // it has variables that are not replaced yet
+				parts = []string{text}
+			}
+			all = append(all, parts...)
 		}
 		if err := urls.CheckNATS(all); err != nil {
 			d.mistake(m.Name.StartOffset, `"urls" %v`, err)
@@ -55,15 +57,6 @@ func (c *Cluster) decode(d *decoder, at int, v hujson.Value) error {
 	}
 	d.objectAt(at, v, known)
 	return nil
-}
-
-// splitURLs returns the URLs of a text. One with variables that are not replaced yet stays as it is.
-func splitURLs(text string) []string {
-	all, err := urls.NATS(text)
-	if err != nil {
-		return []string{text}
-	}
-	return all
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
@@ -77,11 +70,9 @@ func (r *Router) JoinCluster(text string) error {
 	if err != nil {
 		return err
 	}
-	c := Cluster{Name: defaultCluster}
-	if r.Cluster != nil {
-		c = *r.Cluster
-	} else if r.clusterWithoutURLs != nil {
-		c = *r.clusterWithoutURLs
+	c := defaults[Cluster](atCluster)
+	if read := cmp.Or(r.Cluster, r.clusterWithoutURLs); read != nil {
+		c = *read
 	}
 	c.URLs = all
 	r.Cluster, r.clusterWithoutURLs = &c, nil

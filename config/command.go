@@ -92,26 +92,16 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 
 // argumentsOf returns the arguments of an entry as they are written.
 func argumentsOf(o *hujson.Object) []string {
-	m, ok := jsonc.Member(o, "args")
-	if !ok {
-		return nil
-	}
+	m, _ := jsonc.Member(o, "args")
 	words, _ := jsonc.Strings(textsOf(m.Value, nil))
 	return words
 }
 
 // pathOf returns the path under a key of an entry, "" if the entry has no such key.
 func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
-	m, ok := jsonc.Member(o, key)
-	if !ok {
-		return ""
-	}
-	s, err := keys.Text(m.Value)
-	if err != nil {
-		return ""
-	}
-	var missing variables
-	return d.absolute(d.expand(s, &missing))
+	m, _ := jsonc.Member(o, key)
+	path, _, _ := d.complete(m.Value) // mistakes are reported with the others of the entry
+	return d.absolute(path)
 }
 
 // startsRouter reports whether the command, or a command that it wraps, would start another router.
@@ -144,12 +134,9 @@ func (e environment) isOurselves(command, cwd string) bool {
 	} else if !filepath.IsAbs(command) {
 		command = filepath.Join(cwd, command)
 	}
-	theirs, err := os.Stat(command)
-	if err != nil {
-		return false
-	}
-	ours, err := os.Stat(e.executable)
-	return err == nil && os.SameFile(theirs, ours)
+	theirs, _ := os.Stat(command)
+	ours, _ := os.Stat(e.executable)
+	return os.SameFile(theirs, ours) // not if there is no such file
 }
 
 // leaveWindows replaces a command line for Windows by the command that it runs, on other systems. A

@@ -28,10 +28,9 @@ var roots = []string{"mcpServers", "servers", "context_servers"}
 const maxName = 256
 
 // entriesOf decodes "metarouter" into r and returns the servers' entries, which are under
-// one of the roots, or in the file's object itself.
+// one of the roots, or in the file's object itself. Some may have one name.
 func entriesOf(d *decoder, r *Router) []entry {
 	var entries []entry
-	places := make(map[string]int) // in entries, by the name
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
 			e := entry{source: d.source, name: jsonc.Key(m), member: m}
@@ -44,11 +43,6 @@ func entriesOf(d *decoder, r *Router) []entry {
 				})
 				continue
 			}
-			if i, again := places[e.name]; again {
-				entries[i], entries[i].twice = e, true
-				continue
-			}
-			places[e.name] = len(entries)
 			entries = append(entries, e)
 		}
 	}
@@ -138,13 +132,18 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments, environment := argumentsField(d.decoder, s), d.to(&env)
+	arguments, environment, login := argumentsField(d.decoder, s), d.to(&env), d.to(&s.OAuth)
 	d.object(o, d.keys(s, d.keys(&keys, fields{
 		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
 			"path": d.to(&s.Command), "args": arguments, "env": environment,
 		}),
 		"args": arguments,
 		"env":  environment,
+		"oauth": func(m hujson.ObjectMember) {
+			if m.Value.Value.Kind() == '{' { // other clients have a switch of that name
+				login(m)
+			}
+		},
 		"tools": orObject(d.decoder, d.to(&s.Tools.Allow), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts),
 			"maxResultTokens": d.to(&s.ToolResultTokens),

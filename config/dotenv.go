@@ -54,16 +54,11 @@ func blank(line string) bool {
 	return line == "" || line[0] == '#'
 }
 
-// unquoted is a value without its comment, which begins at a # after a space.
-func unquoted(value string) string {
-	for i := range len(value) {
-		if value[i] == '#' && (i == 0 || value[i-1] == ' ' || value[i-1] == '\t') {
-			value = value[:i]
-			break
-		}
-	}
-	return strings.TrimSpace(value)
-}
+// remark is the comment after a value.
+var remark = lazy.Regexp(`(?:^|[ \t])#.*`)
+
+// unquoted is a value without its comment.
+func unquoted(value string) string { return strings.TrimSpace(remark().ReplaceAllString(value, "")) }
 
 // cutQuoted takes the value in quotes from the front of s.
 func cutQuoted(s string) (value, tail string, ok bool) {

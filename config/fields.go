@@ -115,13 +115,10 @@ func into[T any](to *T, read reader[T], v hujson.Value) error {
 }
 
 // A selfDecoder decodes itself. at is the place of the value's key; in an array, it is the place of the
-// value. The error completes a sentence that begins with the key. After errLeftOut, which needs no
-// report, the value is left out of its array, or a pointer to it is nil.
+// value. The error completes a sentence that begins with the key.
 type selfDecoder interface {
 	decode(d *decoder, at int, v hujson.Value) error
 }
-
-var errLeftOut = errors.New("is left out")
 
 // value decodes the value at a level. After an error, the destination is as it was.
 func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Value) error {
@@ -163,9 +160,6 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 		err := d.value(level, how, at, v, value.Elem())
 		if err == nil {
 			to.Set(value)
-		} else if err == errLeftOut {
-			to.SetZero()
-			return nil
 		}
 		return err
 	}
@@ -198,13 +192,10 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	}
 	for i, e := range a.Elements {
 		value := reflect.New(to.Type().Elem()).Elem()
-		switch err := d.value(level, how, e.StartOffset, e, value); {
-		case err == errLeftOut:
-		case err != nil:
+		if err := d.value(level, how, e.StartOffset, e, value); err != nil {
 			return misfitAt(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-		default:
-			all = reflect.Append(all, value)
 		}
+		all = reflect.Append(all, value)
 	}
 	to.Set(all)
 	return nil

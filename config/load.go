@@ -78,7 +78,7 @@ func Parse(path string, data []byte) (file hujson.Value, serversKey string, err 
 		return s.file, "", err
 	}
 	for _, key := range roots {
-		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == key }) {
+		if hasMember(s.file, key) {
 			return s.file, key, nil
 		}
 	}
@@ -148,7 +148,9 @@ func assemble(sources []source, env environment) (Config, error) {
 		c.Files = append(c.Files, s.path)
 		c.Text = c.Text.Add(s.path, s.approved(), s.stored.Scripts, s.bare, env.asWritten)
 		d.source = s
+		seen := make(map[string]bool)
 		for _, e := range entriesOf(d, &c.Router) {
+			e.twice, seen[e.name] = seen[e.name], true
 			if i, again := place[e.name]; again {
 				entries[i] = e
 				continue
@@ -250,7 +252,8 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.file, s.root, s.rooted, s.general = value, root, hasServers(root), keys.IsGeneral(root)
+	s.file, s.root, s.general = value, root, keys.IsGeneral(root)
+	s.rooted = slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) })
 	s.bare = !s.rooted && isBare(root)
 	return s, nil
 }

@@ -44,12 +44,8 @@ func (o *OAuth) secrets() []string {
 }
 
 func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {
-	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return errLeftOut // other clients have a switch of that name
-	}
 	*o = OAuth{}
-	d.object(object, d.keys(o, fields{"resource": resourceField(d, o)}))
+	d.objectAt(at, v, d.keys(o, fields{"resource": resourceField(d, o)}))
 	checkOAuth(d, o, at)
 	return nil
 }

@@ -16,11 +16,10 @@ import (
 
 // Levels of objects.
 const (
-	atServers = "mcpServers"
-	atEntry   = keys.Entry
-	atTools   = keys.Tools
-	atOAuth   = keys.OAuth
-	atRouter  = keys.Router
+	atEntry  = keys.Entry
+	atTools  = keys.Tools
+	atOAuth  = keys.OAuth
+	atRouter = keys.Router
 )
 
 // unknown reports a key that has no effect where it stands, unless another client knows it. It is a mistake if
@@ -105,11 +104,6 @@ func settingOf(m hujson.ObjectMember) (level string, ok bool) {
 		return atProfiles, true
 	}
 	return "", key == atRouter
-}
-
-// hasServers reports whether a file has one of the keys under which servers are.
-func hasServers(root *hujson.Object) bool {
-	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) })
 }
 
 // hasEnded reports whether metarouter no longer has the key, and warns of it.

@@ -95,23 +95,16 @@ func (r Rules) Excludes(name string) (registry.Dropped, bool) {
 	name = nameOf(name) // which the patterns are about
 	d := registry.Dropped{Kind: registry.KindTool, Name: name}
 	for _, text := range r.Deny {
-		if matches(text, name) {
+		if glob.Match(text, name) { // check reports a bad one
 			d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", text), "deny", text
 			return d, true
 		}
 	}
 	for _, text := range r.Allow {
-		if matches(text, name) {
+		if glob.Match(text, name) {
 			return d, false
 		}
 	}
 	d.Reason, d.Filter = "filtered by config: not in allow", "allow"
 	return d, len(r.Allow) > 0
-}
-
-// matches reports whether a name matches a pattern. A bad one, which check reports, matches
-// nothing.
-func matches(text, name string) bool {
-	p, err := glob.Parse(text)
-	return err == nil && p.Match(name)
 }

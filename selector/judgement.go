@@ -20,17 +20,9 @@ func judge(r Ranking, q Query, hasTask bool, threshold float64) Ranking {
 	}
 	byWords := r.By == ByWords && first.Confidence > 0 // without vectors, confidences are too low: nothing is sure, nor is it out of the question
 	r.Abstained = first.Confidence < rank.AbstainBelow && !byWords
-	r.Sure = !r.Abstained && !byWords && sure(r.Candidates, threshold)
+	isLikelier := len(r.Candidates) < 2 || r.Candidates[1].Confidence <= rank.LikelyToo*first.Confidence
+	r.Sure = !r.Abstained && !byWords && first.Confidence >= threshold && isLikelier
 	return r
-}
-
-// sure reports whether the confidence in the first candidate reaches the threshold, and the next one
-// is less likely.
-func sure(ranked []Candidate, threshold float64) bool {
-	if len(ranked) == 0 || ranked[0].Confidence < threshold {
-		return false
-	}
-	return len(ranked) == 1 || ranked[1].Confidence <= rank.LikelyToo*ranked[0].Confidence
 }
 
 // threshold returns the confidence from which an answer is sure.

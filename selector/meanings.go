@@ -7,10 +7,9 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/index"
@@ -143,15 +142,11 @@ func vectorsOf(t text.Task) []encoder.Vector {
 	}
 	alone := steps[:min(len(steps), maxSteps)]
 	all = append(all[:1], make([]encoder.Vector, len(alone))...)
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	var g sync.WaitGroup
 	for i, step := range alone {
-		g.Go(func() error {
-			all[1+i] = m.Encode(step, encoder.Task)
-			return nil
-		})
+		g.Go(func() { all[1+i] = m.Encode(step, encoder.Task) })
 	}
-	_ = g.Wait() // no goroutine fails
+	g.Wait()
 	return all
 }
 

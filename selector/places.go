@@ -94,13 +94,16 @@ func sameEverywhere(t *registry.NormalizedTool) bool {
 		return false
 	}
 	takes := t.ArgumentSchema() // a profile fixes some arguments, and not for all servers alike
-	same := !nested(takes, "allOf", "anyOf", "oneOf", "$ref")
-	_ = wire.Members(wire.Member(takes, "properties"), func(name string, schema []byte) bool { // without any, it takes nothing
-		name = strings.ToLower(name)
-		same = same && !nested(schema, "properties", "items", "allOf", "anyOf", "oneOf", "$ref") && !slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(name, word) })
-		return same
-	})
-	return same
+	if nested(takes, "allOf", "anyOf", "oneOf", "$ref") {
+		return false
+	}
+	for name, schema := range wire.All(wire.Member(takes, "properties")) { // without any, it takes nothing
+		isPlace := slices.ContainsFunc(placeWords, func(word string) bool { return strings.Contains(strings.ToLower(name), word) })
+		if isPlace || nested(schema, "properties", "items", "allOf", "anyOf", "oneOf", "$ref") {
+			return false
+		}
+	}
+	return true
 }
 
 // nested reports whether a schema has one of the keys, under which there may be more parameters.

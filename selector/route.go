@@ -123,10 +123,7 @@ func argumentsOf(c Call) json.RawMessage {
 
 // harmful are the inferred capabilities of tools that [Route] does not run by itself, unless
 // their server declares them read-only.
-var (
-	harmful = []string{"write", "delete", "payment"}
-	harms   = []string{"write", "delete", "pay"} // their effects
-)
+var harmful = []struct{ tag, effect string }{{"write", "write"}, {"delete", "delete"}, {"payment", "pay"}}
 
 // belowThreshold says that the confidence is below the threshold; "" if it is not. The
 // confidence is rounded down, so that 0.499 is not shown as 0.50.
@@ -150,8 +147,10 @@ func Harmless(t *registry.NormalizedTool) (ok bool, reason string) {
 	if t.Hints.Destructive == nil || *t.Hints.Destructive {
 		return false, "its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"
 	}
-	if i := slices.IndexFunc(harmful, func(tag string) bool { return slices.Contains(t.Capabilities, tag) }); i >= 0 {
-		return false, "its name or description says that it may " + harms[i]
+	for _, h := range harmful {
+		if slices.Contains(t.Capabilities, h.tag) {
+			return false, "its name or description says that it may " + h.effect
+		}
 	}
 	return true, ""
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -12,12 +13,10 @@ import (
 // A policy turns probabilities into an [Outcome], by the threshold, the fallback and the
 // rules of a configuration. It is immutable.
 type policy struct {
+	config     config.Classification
 	categories []config.Category
 	own        [][]rule // by category
 	rules      []rule
-	model      string
-	reasoning  bool
-	threshold  float64
 	fallback   int // index, or -1
 }
 
@@ -30,7 +29,7 @@ type rule struct {
 // newPolicy returns the policy of c for the categories. A fallback that is not one of
 // them has no effect.
 func newPolicy(c config.Classification, categories []config.Category) *policy {
-	p := &policy{categories: categories, rules: compile(c.Rules), model: c.Model, reasoning: c.UseReasoning, threshold: c.Threshold}
+	p := &policy{config: c, categories: categories, rules: compile(c.Rules)}
 	p.fallback = slices.IndexFunc(categories, func(k config.Category) bool { return c.Fallback != "" && k.Name == c.Fallback })
 	for _, k := range categories {
 		p.own = append(p.own, compile(k.Rules))
@@ -60,17 +59,13 @@ next:
 // is one at least. It changes the probabilities, from which Class, Confidence and Entropy of the
 // result come.
 func (p *policy) decide(text string, q []float64) Outcome {
-	a := Outcome{Model: p.model, UseReasoning: p.reasoning, Probabilities: q, Entropy: entropy(q)}
-	a.Class = slices.Index(q, slices.Max(q))
-	if q[a.Class] < p.threshold && p.fallback >= 0 {
+	a := Outcome{Class: slices.Index(q, slices.Max(q)), UseReasoning: p.config.UseReasoning, Probabilities: q, Entropy: entropy(q)}
+	if q[a.Class] < p.config.Threshold && p.fallback >= 0 {
 		fallBack(q, p.fallback)
 		a.Class, a.Entropy = p.fallback, entropy(q)
 	}
 	category := p.categories[a.Class]
-	a.Category, a.Confidence = category.Name, q[a.Class]
-	if category.Model != "" {
-		a.Model = category.Model
-	}
+	a.Category, a.Confidence, a.Model = category.Name, q[a.Class], cmp.Or(category.Model, p.config.Model)
 	if category.UseReasoning != nil {
 		a.UseReasoning = *category.UseReasoning
 	}
@@ -101,21 +96,13 @@ func fallBack(q []float64, fallback int) {
 // sets one of them wins.
 func (p *policy) apply(text string, a *Outcome) {
 	words := len(strings.Fields(text))
-	var model, reasoning bool
-	for _, rules := range [][]rule{p.own[a.Class], p.rules} {
-		for _, r := range rules {
-			if model && reasoning {
-				return
-			}
-			if !r.applies(text, words, a) {
-				continue
-			}
-			if r.Model != "" && !model {
-				a.Model, model = r.Model, true
-			}
-			if r.UseReasoning != nil && !reasoning {
-				a.UseReasoning, reasoning = *r.UseReasoning, true
-			}
+	for _, r := range slices.Backward(slices.Concat(p.own[a.Class], p.rules)) { // so that the first one has the last word
+		if !r.applies(text, words, a) {
+			continue
+		}
+		a.Model = cmp.Or(r.Model, a.Model)
+		if r.UseReasoning != nil {
+			a.UseReasoning = *r.UseReasoning
 		}
 	}
 }

@@ -34,13 +34,13 @@ type member struct {
 	present   atomic.Pointer[presence] // nil before the first connection
 	opened    time.Time                // when it began to connect
 	edited    signal.Change            // of rules
+	leaving   atomic.Bool              // no stream is admitted any more
 
 	mu        sync.Mutex         // guards the fields below; nothing is waited for while it is held
 	remotes   map[string]*remote // by name
 	open      map[*tracked]bool
 	leftOut   []string // why servers are not shared
 	cantShare string   // why no server is shared
-	leaving   bool
 }
 
 // join connects to a cluster. The member does nothing before run, or observe.
@@ -95,19 +95,13 @@ func (m *member) run(ctx context.Context) {
 func (m *member) followLink(ctx context.Context) {
 	var epoch uint64
 	var p *presence
-	defer func() {
-		if p != nil {
-			p.close()
-		}
-	}()
+	defer func() { p.close() }()
 	for {
 		changed, read := m.link.Changed(), m.directory.Changed()
 		if now := m.link.State(); now.Connected && now.Epoch != epoch {
 			m.directory.Retry()
 			if conn := m.link.Conn(); p == nil || p.conn != conn || signal.IsClosed(p.ended) {
-				if p != nil {
-					p.close()
-				}
+				p.close()
 				var err error
 				if p, err = m.appear(ctx, conn); err != nil {
 					m.log.Warn("other nodes can't reach this router", zap.Error(err))

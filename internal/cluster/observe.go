@@ -13,13 +13,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
 	// observeWait is how long Observe waits for a connection, and the announcements; measureFor is how long
 	// it waits for the first latencies of nodes.
-	observeWait = 5 * time.Second
-	measureFor  = 1500 * time.Millisecond
+	observeWait  = 5 * time.Second
+	observeEvery = 10 * time.Millisecond
+	measureFor   = 1500 * time.Millisecond
 	// tryWait is how long it waits for streams to nodes, tryAtOnce of them at a time, and observeMost
 	// in all.
 	tryWait     = 2 * time.Second
@@ -44,7 +46,7 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	defer cancel()
 	waiting, stop := context.WithTimeout(ctx, observeWait)
 	defer stop()
-	if m.connected(waiting) {
+	if signal.Poll(waiting, observeEvery, func() bool { return m.link.State().Connected }) {
 		running.Go(func() { m.directory.Run(ctx) })
 		running.Go(func() { m.roster.Run(ctx) })
 		running.Go(func() { m.followLink(ctx) })
@@ -60,37 +62,15 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	return nodes, report, err
 }
 
-// connected reports whether there is a connection to NATS before ctx ends.
-func (m *member) connected(ctx context.Context) bool {
-	for changed := m.link.Changed(); !m.link.State().Connected; changed = m.link.Changed() {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
 // observe returns when all that can be seen was seen, or ctx ends.
 func (m *member) observe(ctx context.Context) {
-	for late := time.After(measureFor); ; {
-		appeared, changed, heard := m.node.Changed(), m.directory.Changed(), m.roster.Changed()
+	began := time.Now()
+	if signal.Poll(ctx, observeEvery, func() bool {
 		watched, problem := m.directory.State()
-		if m.present.Load() != nil && (watched || problem != "") && !m.roster.Unproven() && (late == nil || m.measured()) {
-			break
-		}
-		select {
-		case <-late:
-			late = nil
-		case <-appeared:
-		case <-changed:
-		case <-heard:
-		case <-ctx.Done():
-			return
-		}
+		return m.present.Load() != nil && (watched || problem != "") && !m.roster.Unproven() && (m.measured() || time.Since(began) > measureFor)
+	}) {
+		m.tryAll(ctx)
 	}
-	m.tryAll(ctx)
 }
 
 // measured reports whether the latency of each living node is known.
@@ -102,9 +82,6 @@ func (m *member) measured() bool {
 // found.
 func (m *member) tryAll(ctx context.Context) {
 	p := m.present.Load()
-	if p == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, tryWait)
 	defer cancel()
 	var trying errgroup.Group

@@ -70,14 +70,15 @@ func semantic(version string) string {
 	return cmp.Or(strings.TrimPrefix(version, "v"), "0.0.0")
 }
 
-// close makes the router unreachable, and waits until no other node is served.
+// close makes the router unreachable, and waits until no other node is served. A nil presence is unreachable.
 func (p *presence) close() {
+	if p == nil {
+		return
+	}
 	p.end()
 	p.endpoint.Close()
 	<-p.ended
-	if p.answers != nil {
-		_ = p.answers.Unsubscribe() // fails for a closed connection only
-	}
+	_ = p.answers.Unsubscribe() // fails for a closed connection only, or without a subscription
 	if p.service != nil {
 		_ = p.service.Stop() // likewise
 	}

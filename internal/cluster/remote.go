@@ -58,25 +58,21 @@ type listing struct {
 
 // Call implements [session.Session].
 func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	member, items := "", json.RawMessage(nil)
-	switch d := l.definitions; r.Method {
-	case "tools/list":
-		member, items = "tools", d.Tools
-	case "prompts/list":
-		member, items = "prompts", d.Prompts
-	case "resources/list":
-		member, items = "resources", d.Resources
-	case "resources/templates/list":
-		member, items = "resourceTemplates", d.Templates
-	case "skills/list":
-		member, items = "skills", d.Skills
-	default:
+	d := l.definitions
+	list, ok := map[string]struct {
+		member string
+		items  json.RawMessage
+	}{
+		"tools/list": {"tools", d.Tools}, "prompts/list": {"prompts", d.Prompts}, "resources/list": {"resources", d.Resources},
+		"resources/templates/list": {"resourceTemplates", d.Templates}, "skills/list": {"skills", d.Skills},
+	}[r.Method]
+	if !ok {
 		return nil, fmt.Errorf("%w: %s is not answered from announced definitions", session.ErrNotSent, r.Method)
 	}
-	if items == nil {
-		items = json.RawMessage("[]")
+	if list.items == nil {
+		list.items = json.RawMessage("[]")
 	}
-	return json.RawMessage(`{"` + member + `":` + string(items) + "}"), nil
+	return json.RawMessage(`{"` + list.member + `":` + string(list.items) + "}"), nil
 }
 
 // Notify implements [session.Session]. It does nothing.

@@ -91,7 +91,7 @@ func (m *member) lock() (release func()) {
 func (m *member) announce(offers map[string]clusternode.Offer) {
 	rules, shared := m.rules.Load(), map[string]clusternode.Offer{}
 	for name, o := range offers {
-		if rules.share.match(name) && directory.IsServerName(name) {
+		if matches(rules.share, name) && directory.IsServerName(name) {
 			shared[name] = o
 		}
 	}
@@ -113,7 +113,7 @@ func (m *member) shares(server string) bool {
 		return m.node.options.Host != nil && !m.node.options.UseOnly
 	}
 	announced := slices.ContainsFunc(m.directory.Own(), func(s directory.Server) bool { return s.Name == server })
-	return announced && m.rules.Load().share.match(server)
+	return announced && matches(m.rules.Load().share, server)
 }
 
 // maxLoad bounds the bytes of a load. Servers that are left out count as ready.

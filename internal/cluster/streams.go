@@ -110,10 +110,7 @@ func (m *member) streamOf(t *tracked) clusternode.Stream {
 
 // admit returns why a stream of another node to a server is refused, nil if it is not.
 func (m *member) admit(_ stream.Address, server []byte) error {
-	m.mu.Lock()
-	leaving := m.leaving
-	m.mu.Unlock()
-	if leaving || !m.shares(string(server)) {
+	if m.leaving.Load() || !m.shares(string(server)) {
 		return stream.ErrRefused
 	}
 	return nil
@@ -153,9 +150,7 @@ const leaveAtLeast = 300 * time.Millisecond
 
 // leave says that this router leaves, and waits for the calls of other nodes under way.
 func (m *member) leave() {
-	m.mu.Lock()
-	m.leaving = true
-	m.mu.Unlock()
+	m.leaving.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
 	if !m.link.Up() {

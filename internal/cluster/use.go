@@ -88,7 +88,7 @@ func (m *member) desired() map[string]spec {
 		}
 		seen[p.Address.Key] = true
 		for _, s := range p.Servers {
-			if name := s.Name + "@" + p.Name; rules.use.match(name) {
+			if name := s.Name + "@" + p.Name; matches(rules.use, name) {
 				all[name] = spec{p.Address, p.Name, s}
 			}
 		}

@@ -47,7 +47,7 @@ func (m *member) status() []status.Status {
 func (m *member) nodes() []clusternode.Info {
 	nodes := []clusternode.Info{{
 		Node: m.roster.Name(m.key), Key: m.key, Self: true, Trusted: true, Alive: true,
-		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1,
+		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1, Servers: []string{},
 	}}
 	add := func(i *clusternode.Info, servers []directory.Server) {
 		for _, s := range servers {
@@ -67,26 +67,21 @@ func (m *member) nodes() []clusternode.Info {
 			}
 			nodes = append(nodes, clusternode.Info{
 				Node: p.Name, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
-				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: problem,
+				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: problem, Servers: []string{},
 			})
 		}
 		if !p.Alive {
 			continue
 		}
-		if nodes[n].Routers++; nodes[n].Servers == nil {
+		if nodes[n].Routers++; len(nodes[n].Servers) == 0 {
 			add(&nodes[n], p.Servers)
 		}
 	}
 	for _, o := range m.roster.Others() {
 		nodes = append(nodes, clusternode.Info{
-			Node: o.Node, Key: o.Key, Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen,
+			Node: o.Node, Key: o.Key, Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Servers: []string{},
 			Problem: "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key,
 		})
-	}
-	for i := range nodes {
-		if nodes[i].Servers == nil {
-			nodes[i].Servers = []string{}
-		}
 	}
 	return nodes
 }

@@ -105,13 +105,13 @@ func (i *Identity) TryShare() (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the lock of the node: %w", err)
 	}
-	switch ok, err := safefile.TryLock(f); {
-	case err != nil:
-		f.Close()
-		return nil, fmt.Errorf("take the lock of the node: %s: %w", path, err)
-	case !ok:
-		f.Close()
-		return nil, nil
+	ok, err := safefile.TryLock(f)
+	if ok {
+		return func() { f.Close() }, nil
 	}
-	return func() { f.Close() }, nil
+	f.Close()
+	if err != nil {
+		err = fmt.Errorf("take the lock of the node: %s: %w", path, err)
+	}
+	return nil, err
 }

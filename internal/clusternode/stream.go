@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -55,27 +54,15 @@ type Signed struct {
 // Bytes returns the bytes to sign.
 func (s Signed) Bytes() []byte {
 	arguments := sha256.Sum256(wire.Member(s.Params, "arguments"))
-	names, parts := []string{"content", "structuredContent", "isError"}, make([][]byte, 3)
-	if wire.Members(s.Result, func(key string, value []byte) bool {
-		if i := slices.Index(names, key); i >= 0 {
-			parts[i] = value
-		}
-		return true
-	}) != nil {
-		clear(parts)
-	}
 	result := sha256.New()
-	for _, part := range parts {
+	for _, key := range []string{"content", "structuredContent", "isError"} {
+		part := wire.Member(s.Result, key)
 		result.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		result.Write(part)
 	}
 	b := []byte("metarouter result 2\n")
 	for _, part := range [][]byte{[]byte(s.ID), []byte(s.Owner), []byte(s.Caller), []byte(s.Server), []byte(s.Tool), arguments[:], result.Sum(nil)} {
-		b = lengthPrefixed(b, part)
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 	}
 	return b
-}
-
-func lengthPrefixed(b, part []byte) []byte {
-	return append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 }

@@ -35,28 +35,18 @@ func NewMatrix(all []Vector) *Matrix {
 // Dot returns the scalar products of the vectors of the matrix with each v, which has their length.
 func (m *Matrix) Dot(vs []Vector) [][]float32 {
 	n, cols, rows := len(vs), m.rows.cols, len(m.rows.scale)
-	to := make([]float32, n*rows)
-	if cols > 0 && n > 0 {
-		m.products(to, vs)
+	x, to := make([]float32, n*cols), make([]float32, n*rows)
+	for i, v := range vs {
+		copy(x[i*cols:(i+1)*cols], v)
+	}
+	if len(x) > 0 {
+		s := &scratch{quantized: make([]int16, (n+together-1)/together*together*cols), unit: make([]float32, n), whole: make([]int32, together*rows)}
+		s.quantize(x, n)
+		m.rows.apply(to, s, n)
 	}
 	all := make([][]float32, n)
 	for i := range all {
 		all[i] = to[i*rows : (i+1)*rows]
 	}
 	return all
-}
-
-// products writes for each of vs the products with all rows.
-func (m *Matrix) products(to []float32, vs []Vector) {
-	n, cols := len(vs), m.rows.cols
-	x := make([]float32, n*cols)
-	for i, v := range vs {
-		copy(x[i*cols:(i+1)*cols], v)
-	}
-	s := &scratch{
-		quantized: make([]int16, (n+together-1)/together*together*cols), unit: make([]float32, n),
-		whole: make([]int32, together*len(m.rows.scale)),
-	}
-	s.quantize(x, n)
-	m.rows.apply(to, s, n)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -161,15 +162,15 @@ func (s *Store) Save(inUse []string) error {
 
 // removeOld removes all files of the folder but the latest.
 func removeOld(folder string) {
-	age := make(map[string]time.Duration)
+	var files []fs.FileInfo
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && !e.IsDir() {
-			age[e.Name()] = time.Since(info.ModTime())
+			files = append(files, info)
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(age), func(a, b string) int { return int(age[a] - age[b]) })
-	for _, name := range names[min(len(names), maxFiles):] {
-		os.Remove(filepath.Join(folder, name))
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, f := range files[min(len(files), maxFiles):] {
+		os.Remove(filepath.Join(folder, f.Name()))
 	}
 }

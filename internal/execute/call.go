@@ -154,7 +154,7 @@ func forTool[T any](patterns map[string]T, tool string) (value T, pattern string
 		return v, tool
 	}
 	for p, v := range patterns {
-		if g, err := glob.Parse(p); err == nil && g.Match(tool) && (len(p) > len(pattern) || len(p) == len(pattern) && p < pattern) {
+		if glob.Match(p, tool) && (len(p) > len(pattern) || len(p) == len(pattern) && p < pattern) {
 			value, pattern = v, p
 		}
 	}

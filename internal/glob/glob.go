@@ -49,8 +49,8 @@ func Parse(text string) (Pattern, error) {
 		if err != nil {
 			return Pattern{}, err
 		}
-		if r, ok := t.only(); ok && len(p.rest) == 0 {
-			literal.WriteRune(r)
+		if len(p.rest) == 0 && !t.negated && len(t.ranges) == 1 && t.ranges[0].low == t.ranges[0].high {
+			literal.WriteRune(t.ranges[0].low)
 		} else {
 			p.rest = append(p.rest, t)
 		}
@@ -58,6 +58,12 @@ func Parse(text string) (Pattern, error) {
 	}
 	p.prefix = literal.String()
 	return p, nil
+}
+
+// Match reports whether the whole name matches a pattern. A bad pattern matches nothing.
+func Match(text, name string) bool {
+	p, err := Parse(text)
+	return err == nil && p.Match(name)
 }
 
 // next returns the token at the beginning of a pattern, and the rest of the pattern.
@@ -108,14 +114,6 @@ func character(at string) (r rune, after string, err error) {
 		return 0, "", path.ErrBadPattern
 	}
 	return r, at[n:], nil
-}
-
-// only returns the character that the token matches, if it is only one.
-func (t token) only() (rune, bool) {
-	if t.star || t.negated || len(t.ranges) != 1 || t.ranges[0].low != t.ranges[0].high {
-		return 0, false
-	}
-	return t.ranges[0].low, true
 }
 
 func (t token) matches(r rune) bool {

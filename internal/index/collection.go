@@ -74,10 +74,7 @@ func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 
 // Admits reports whether the item is of the subset and the servers, and has the capabilities,
 // that the query asks for.
-func (q *Query) Admits(d *Document) bool { return q.admits(d) && q.Within.Has(d) }
-
-// admits is as Admits, whatever the subset.
-func (q *Query) admits(d *Document) bool {
+func (q *Query) Admits(d *Document) bool {
 	if len(q.Servers) > 0 && !slices.ContainsFunc(q.Servers, func(name string) bool { return strings.EqualFold(name, d.Server()) }) {
 		return false
 	}
@@ -85,7 +82,7 @@ func (q *Query) admits(d *Document) bool {
 	if q.AtLeast > 0 {
 		least = min(least, q.AtLeast)
 	}
-	return taglist.Count(tags(d.Item), q.Capabilities) >= least
+	return taglist.Count(tags(d.Item), q.Capabilities) >= least && q.Within.Has(d)
 }
 
 // clone returns a copy that put can change without changing c. It is of no use before complete.

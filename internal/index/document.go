@@ -115,53 +115,36 @@ func newDocument(i registry.Item, stems Stemmer) *Document {
 	return d
 }
 
-// addWords adds the words of each field. Of a field that is too long the end is
-// cut off, so they come in the same order always.
-func addWords(i registry.Item, schema any, add func(Field, string)) {
-	switch {
-	case i.Tool != nil:
-		addTool(i.Tool, schema, add)
-	case i.Prompt != nil:
-		p := i.Prompt
-		addOther(add, p.Server, p.Name, p.Title, p.Description)
-		for _, argument := range p.Arguments() {
-			add(ParameterField, argument.Name)
-			add(ValueField, argument.Description)
-		}
-	default:
-		r := cmp.Or(i.Resource, i.Template, i.Skill)
-		addOther(add, r.Server, r.Name, r.Title, r.Description)
-		add(ParameterField, r.URI)
-	}
-}
-
 // nearDescription is how many bytes of a tool's description say most about it; the words
 // after these count as words of its parameters' descriptions.
 const nearDescription = 300
 
-func addTool(t *registry.NormalizedTool, schema any, add func(Field, string)) {
-	add(NameField, t.Name)
-	near, far := t.Description, ""
-	if len(near) > nearDescription {
-		at := nearDescription + strings.IndexByte(near[nearDescription:]+" ", ' ')
-		near, far = near[:at], near[at:]
-	}
-	add(DescriptionField, near)
-	add(ValueField, far)
-	addSchema(schema, 0, add)
-	addServer(add, t.Server, t.Name)
-}
-
-func addOther(add func(Field, string), server, name, title, description string) {
+// addWords adds the words of each field. Of a field that is too long the end is
+// cut off, so they come in the same order always.
+func addWords(i registry.Item, schema any, add func(Field, string)) {
+	server, name, title, description := textsOf(i)
 	add(NameField, name)
-	add(DescriptionField, title)
-	add(DescriptionField, description)
-	addServer(add, server, name)
-}
-
-func addServer(add func(Field, string), server, name string) {
 	if server != name {
 		add(ServerField, server)
+	}
+	if i.Tool == nil {
+		add(DescriptionField, title)
+	} else if len(description) > nearDescription {
+		at := nearDescription + strings.IndexByte(description[nearDescription:]+" ", ' ')
+		add(ValueField, description[at:])
+		description = description[:at]
+	}
+	add(DescriptionField, description)
+	switch {
+	case i.Tool != nil:
+		addSchema(schema, 0, add)
+	case i.Prompt != nil:
+		for _, argument := range i.Prompt.Arguments() {
+			add(ParameterField, argument.Name)
+			add(ValueField, argument.Description)
+		}
+	default:
+		add(ParameterField, cmp.Or(i.Resource, i.Template, i.Skill).URI)
 	}
 }
 

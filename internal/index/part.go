@@ -40,7 +40,7 @@ func (c *Collection) searchAll(ctx context.Context, words []string, q Query) ([]
 				has++
 			}
 		}
-		if score > 0 && q.admits(d) {
+		if score > 0 && q.Admits(d) {
 			hits = append(hits, Hit{Document: d, Score: round(score * float64(has) / float64(len(words)))})
 		}
 	}

@@ -8,19 +8,22 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
+// textsOf returns what every item has.
+func textsOf(i registry.Item) (server, name, title, description string) {
+	switch {
+	case i.Tool != nil:
+		return i.Tool.Server, i.Tool.Name, i.Tool.Title, i.Tool.Description
+	case i.Prompt != nil:
+		return i.Prompt.Server, i.Prompt.Name, i.Prompt.Title, i.Prompt.Description
+	}
+	r := cmp.Or(i.Resource, i.Template, i.Skill)
+	return r.Server, r.Name, r.Title, r.Description
+}
+
 // sentence returns what the sentence encoder reads of an item: the name of the server, the name of the
 // item, and the beginning of the description.
 func sentence(i registry.Item) string {
-	var server, name, title, description string
-	switch {
-	case i.Tool != nil:
-		server, name, title, description = i.Tool.Server, i.Tool.Name, i.Tool.Title, i.Tool.Description
-	case i.Prompt != nil:
-		server, name, title, description = i.Prompt.Server, i.Prompt.Name, i.Prompt.Title, i.Prompt.Description
-	default:
-		r := cmp.Or(i.Resource, i.Template, i.Skill)
-		server, name, title, description = r.Server, r.Name, r.Title, r.Description
-	}
+	server, name, title, description := textsOf(i)
 	description = strings.Join(strings.Fields(cmp.Or(description, title)), " ")
 	return strings.TrimSpace(apart(server)+" "+apart(name)) + ". " + beginning(description)
 }

@@ -15,7 +15,7 @@ type Subset struct {
 	collection *Collection
 	catalog    *registry.Snapshot
 	set        []bool      // by index in the collection; nil has all
-	count      int         // how many of set are true
+	count      int         // how many items there are
 	part       *Collection // of the subset alone; nil if it is not small
 }
 
@@ -23,7 +23,7 @@ type Subset struct {
 // profile made of it. A nil catalog has all.
 func (c *Collection) Within(catalog *registry.Snapshot) Subset {
 	if catalog == nil || catalog == c.Snapshot {
-		return Subset{collection: c}
+		return Subset{collection: c, count: len(c.all)}
 	}
 	s := Subset{collection: c, catalog: catalog}
 	if s.set, s.count = c.setOf(catalog); s.count <= maxPart {
@@ -37,16 +37,8 @@ func (c *Collection) Within(catalog *registry.Snapshot) Subset {
 // score; else it is the whole collection, of which they are a fair sample.
 func (s Subset) Collection() *Collection { return cmp.Or(s.part, s.collection) }
 
-// Len returns how many items there are.
-func (s Subset) Len() int {
-	if s.set != nil {
-		return s.count
-	}
-	if s.collection != nil {
-		return len(s.collection.all)
-	}
-	return 0
-}
+// Len returns how many items there are; 0 for the zero value.
+func (s Subset) Len() int { return s.count }
 
 // Has reports whether the item is one of them.
 func (s Subset) Has(d *Document) bool {
@@ -83,13 +75,10 @@ func (s Subset) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
 
 // Correct is as for a [Collection], but for words that no item has.
 func (s Subset) Correct(word string) string {
-	if s.part != nil {
-		return s.part.Correct(word)
+	if c := s.Collection(); c == s.part || s.set == nil {
+		return c.Correct(word)
 	}
 	return s.collection.correct(word, func(other string) bool {
-		if s.set == nil {
-			return true
-		}
 		for _, d := range s.All {
 			if _, ok := d.Term(other); ok {
 				return true

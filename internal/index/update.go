@@ -59,10 +59,12 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	if c := x.ready.Load(); c.Snapshot.Version >= want.Version {
 		return c, nil
 	}
-	if err := x.begin(ctx); err != nil {
-		return nil, err
+	select {
+	case x.writing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
 	}
-	defer x.end()
+	defer func() { <-x.writing }()
 	ready := x.ready.Load()
 	if ready.Snapshot.Version >= want.Version {
 		return ready, nil // another goroutine has done it
@@ -101,18 +103,6 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	}
 	return x.next, nil
 }
-
-// begin waits until no other goroutine writes. Without an error, end must be called.
-func (x *index) begin(ctx context.Context) error {
-	select {
-	case x.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the index: %w", context.Cause(ctx))
-	}
-}
-
-func (x *index) end() { <-x.writing }
 
 // outdated returns the IDs of the items whose documents are not as they are wanted, and
 // of those that are not wanted.
@@ -170,7 +160,7 @@ func (x *index) renew() error {
 // close waits until all writes have ended. Later searches fail.
 func (x *index) close() error {
 	x.writing <- struct{}{}
-	defer x.end()
+	defer func() { <-x.writing }()
 	if x.closed.Swap(true) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package index
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,18 +36,13 @@ type Stemmer map[string]string
 
 // Words is as the function [Words].
 func (s Stemmer) Words(text string) []string {
-	raw := split(text)
-	words := make([]string, 0, len(raw))
-	for _, w := range raw {
-		if !stopWords()[w] {
-			words = append(words, s.stem(w))
-		}
+	all := split(text)
+	words := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return stopWords()[w] })
+	if len(words) == 0 {
+		words = all
 	}
-	if len(words) > 0 {
-		return words
-	}
-	for _, w := range raw {
-		words = append(words, s.stem(w))
+	for i, w := range words {
+		words[i] = s.stem(w)
 	}
 	return words
 }

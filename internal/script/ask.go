@@ -45,19 +45,20 @@ func (r *run) asks(text string) int64 {
 	r.asked++
 	line, _ := r.source.place(stack)
 	var name string
-	if json.Unmarshal([]byte(quoted), &name) != nil || !wire.Valid([]byte(text)) || kind != "call" && kind != "search" && kind != "describe" {
-		r.cancel(&Error{Name: "InternalError", Message: "the prelude asked for something that is no call, search or description", Line: line})
-		return int64(r.asked)
+	var err error
+	switch {
+	case json.Unmarshal([]byte(quoted), &name) != nil || !wire.Valid([]byte(text)) || kind != "call" && kind != "search" && kind != "describe":
+		err = &Error{Name: "InternalError", Message: "the prelude asked for something that is no call, search or description", Line: line}
+	case r.asked > r.Limits.Calls:
+		err = &Error{Name: "LimitError", Message: fmt.Sprintf("the script makes more than %d calls%s", r.Limits.Calls, boundBy("calls")), Line: line}
+	default:
+		err = r.handles.take(len(name) + len(text))
 	}
-	q := &question{Call: Call{Number: r.asked, Line: line, Tool: name, Arguments: json.RawMessage(text)}, kind: kind, made: -1}
-	if r.asked > r.Limits.Calls {
-		r.cancel(&Error{Name: "LimitError", Message: fmt.Sprintf("the script makes more than %d calls%s", r.Limits.Calls, boundBy("calls")), Line: line})
-		return int64(r.asked)
-	}
-	if err := r.handles.take(len(name) + len(text)); err != nil {
+	if err != nil {
 		r.cancel(err)
 		return int64(r.asked)
 	}
+	q := &question{Call: Call{Number: r.asked, Line: line, Tool: name, Arguments: json.RawMessage(text)}, kind: kind, made: -1}
 	if kind == "call" {
 		q.made = len(r.out.Calls)
 		r.out.Calls = append(r.out.Calls, Made{Call: q.Call})

@@ -34,7 +34,7 @@ type clock struct {
 	last          time.Time
 	spent, waited time.Duration
 	calls, pauses int
-	waiting       func(bool) // is told whether all calls wait for persons
+	waiting       func(bool) // is told whether all calls wait for persons; may be nil
 }
 
 // add adds open calls and open waits for persons.
@@ -44,7 +44,7 @@ func (c *clock) add(calls, pauses int) {
 	before := c.paused()
 	c.calls += calls
 	c.pauses += pauses
-	if now := c.paused(); now != before {
+	if now := c.paused(); now != before && c.waiting != nil {
 		c.waiting(now)
 	}
 	c.mu.Unlock()

@@ -35,8 +35,7 @@ type Engine struct {
 // load the interpreter in 20 ms instead of 700; with "", it keeps nothing.
 func New(cacheDir string) *Engine {
 	ctx, end := context.WithCancelCause(context.Background())
-	e := &Engine{ctx: ctx, end: end, cacheDir: cacheDir, slots: make(chan struct{}, maxScripts), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)-1, 1))}
-	return e
+	return &Engine{ctx: ctx, end: end, cacheDir: cacheDir, slots: make(chan struct{}, maxScripts), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)-1, 1))}
 }
 
 // Close ends the scripts that run, waits for their ends, and frees the interpreter.

@@ -129,10 +129,7 @@
     });
   };
 
-  const call = (tool, args) => {
-    if (typeof tool !== "string") return ask("call", show(tool), args === undefined ? {} : args);
-    return ask("call", tool, args === undefined ? {} : args);
-  };
+  const call = (tool, args) => ask("call", show(tool), args === undefined ? {} : args);
 
   const callSafe = async (tool, args) => {
     try {

@@ -90,11 +90,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
 		r.Waiting = func(begins bool) { outer.add(0, map[bool]int{true: 1, false: -1}[begins]) }
 	}
-	r.clock = &clock{limit: o.Limits.Timeout, changed: make(chan struct{}, 1), last: time.Now(), calls: 1, waiting: func(begins bool) { // the interpreter counts as a call
-		if r.Waiting != nil {
-			r.Waiting(begins)
-		}
-	}}
+	r.clock = &clock{limit: o.Limits.Timeout, changed: make(chan struct{}, 1), last: time.Now(), calls: 1, waiting: r.Waiting} // the interpreter counts as a call
 	ctx = context.WithValue(context.WithValue(ctx, hostKey{}, r), clockKey{}, r.clock)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.cpu = newProcessor(e, o.Limits.CPU, func() {

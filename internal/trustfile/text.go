@@ -1,7 +1,6 @@
 package trustfile
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,7 +53,7 @@ func (t Text) Digest() string {
 	for _, a := range t.approvals {
 		all = append(all, a.Digest)
 	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, " "))))
+	return hash(strings.Join(all, " "))
 }
 
 // Trusted returns nil if a person has approved the text with [Text.Trust]. The files are not read

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -92,26 +93,27 @@ func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Appro
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name)) })
-	h := sha256.New()
+	var text strings.Builder
 	for _, p := range parts {
-		fmt.Fprintf(h, "%q %q %s\n", p.key, p.name, p.digest)
+		fmt.Fprintf(&text, "%q %q %s\n", p.key, p.name, p.digest)
 	}
-	a.Digest = fmt.Sprintf("%x", h.Sum(nil))
+	a.Digest = hash(text.String())
 	if names > maxNames {
 		a.Entries = nil
 	}
 	return a
 }
 
+// hash returns SHA-256 in hexadecimal.
+func hash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
 // digest returns a hash of a value in a canonical spelling.
-func digest(v hujson.ValueTrimmed) string {
-	return fmt.Sprintf("%x", sha256.Sum256(jsonc.AppendCanonical(nil, v)))
-}
+func digest(v hujson.ValueTrimmed) string { return hash(string(jsonc.AppendCanonical(nil, v))) }
 
 // chain returns the digest of a value and of an earlier one of the same name, which may be "".
 func chain(before, next string) string {
 	if before == "" {
 		return next
 	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(before+next)))
+	return hash(before + next)
 }

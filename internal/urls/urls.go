@@ -171,20 +171,20 @@ func CheckNATS(all []string) error {
 	return nil
 }
 
-// NATSSecrets returns the passwords and tokens in valid URLs.
+// NATSSecrets returns the passwords and tokens in URLs, as written and as meant. A URL that can't be read is a secret itself.
 func NATSSecrets(all []string) (secrets []string) {
 	for _, s := range all {
 		u, err := url.Parse(s)
 		if err != nil {
-			continue
-		}
-		if password, ok := u.User.Password(); ok {
-			secrets = append(secrets, password)
-		} else if token := u.User.Username(); token != "" {
-			secrets = append(secrets, token) // NATS takes a user without a password for a token
+			secrets = append(secrets, s)
+		} else if u.User != nil {
+			written := u.User.String()
+			written = written[strings.IndexByte(written, ':')+1:] // NATS takes a user without a password for a token
+			meant, _ := url.PathUnescape(written)
+			secrets = append(secrets, meant, written)
 		}
 	}
-	return secrets
+	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
 }
 
 // UnencryptedNATS returns the host of a NATS server on another machine to which a connection is not

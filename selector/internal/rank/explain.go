@@ -48,24 +48,14 @@ func Explain(ctx context.Context, task string, words text.Task, c *index.Collect
 	all := make([]Explanation, len(candidates))
 	for i, candidate := range candidates {
 		if d, ok := c.Document(candidate.Item()); ok && ctx.Err() == nil {
-			all[i] = s.explain(candidate, d)
-			all[i].say(spell)
+			all[i] = s.explain(candidate, d, spell)
 		}
 	}
 	return all
 }
 
-// say has the explanation name words as the task does.
-func (e *Explanation) say(spell func(stem string) string) {
-	for i, w := range e.Words {
-		e.Words[i].Word = spell(w.Word)
-	}
-	for i, w := range e.Missing {
-		e.Missing[i] = spell(w)
-	}
-}
-
-func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
+// explain names words as spell returns them for their stems.
+func (s *scorer) explain(c Candidate, d *index.Document, spell func(stem string) string) (e Explanation) {
 	for f, value := range c.Features {
 		share := FeatureShare{Name: names[f], Label: labels[f], Value: value, Weight: fitted.weights[f]}
 		if c.Score > 0 {
@@ -78,12 +68,13 @@ func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
 	e.Missing = []string{}
 	s.match(d)
 	for i, score := range s.scores {
+		stem := s.task.Words[i]
 		if score == 0 {
-			e.Missing = append(e.Missing, s.task.Words[i])
+			e.Missing = append(e.Missing, spell(stem))
 			continue
 		}
 		total += score
-		e.Words = append(e.Words, s.explainWord(i, score, d))
+		e.Words = append(e.Words, WordShare{Word: spell(stem), Fields: s.fields(stem, d), Share: score})
 	}
 	for i := range e.Words {
 		e.Words[i].Share /= total
@@ -92,15 +83,15 @@ func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
 	return e
 }
 
-// explainWord returns the share of the word, with its score as the share.
-func (s *scorer) explainWord(i int, score float64, d *index.Document) WordShare {
-	w := WordShare{Word: s.task.Words[i], Fields: make(map[string]float64), Share: score}
-	counts, _ := d.Term(w.Word)
+// fields returns the shares of a word's score by field.
+func (s *scorer) fields(stem string, d *index.Document) map[string]float64 {
+	shares := make(map[string]float64)
+	counts, _ := d.Term(stem)
 	frequency := s.frequency(d, counts)
 	for field, n := range counts {
 		if n > 0 {
-			w.Fields[index.Field(field).String()] += s.inField(d, index.Field(field), n) / frequency
+			shares[index.Field(field).String()] = s.inField(d, index.Field(field), n) / frequency
 		}
 	}
-	return w
+	return shares
 }

@@ -18,30 +18,20 @@ func Unranked(d *index.Document) Candidate { return Candidate{Tool: d.Tool, same
 // JoinPlaces makes one candidate of the equal tools of several servers, so that they are one
 // choice: the first of them, with all in its Places. ranked is in order, and stays so.
 func JoinPlaces(ranked []Candidate) []Candidate {
-	first := make(map[uint64]int, len(ranked)) // the index in joined of the first of equal tools, by their common hash
-	others := make(map[uint64][]int)           // the equal tools that are another choice
+	equal := make(map[uint64][]int, len(ranked)) // the indexes in joined of equal tools, by their common hash
 	joined := ranked[:0]
 	for _, c := range ranked {
-		i, known := first[c.same]
-		switch {
-		case c.Tool == nil:
-			joined = append(joined, c)
+		choices := equal[c.same]
+		i := slices.IndexFunc(choices, func(i int) bool { return joined[i].isSameAs(&c) })
+		if i >= 0 {
+			one := &joined[choices[i]]
+			one.Places = append(one.all(), c.all()...)
 			continue
-		case !known:
-			first[c.same] = len(joined)
-			joined = append(joined, c)
-			continue
-		case !joined[i].isSameAs(&c):
-			k := slices.IndexFunc(others[c.same], func(i int) bool { return joined[i].isSameAs(&c) })
-			if k < 0 {
-				others[c.same] = append(others[c.same], len(joined))
-				joined = append(joined, c)
-				continue
-			}
-			i = others[c.same][k]
 		}
-		one := &joined[i]
-		one.Places = append(one.all(), c.all()...)
+		if c.Tool != nil {
+			equal[c.same] = append(choices, len(joined))
+		}
+		joined = append(joined, c)
 	}
 	return joined
 }

@@ -104,23 +104,15 @@ func scored(features, weights *[NumFeatures]float64) (sum float64) {
 	return sum
 }
 
-// sorted returns the candidates by score, equal scores by ID.
+// sorted sorts candidates by score, equal scores by ID, and returns them.
 func sorted(all []Candidate) []Candidate {
-	order := make([]*Candidate, len(all))
-	for i := range all {
-		order[i] = &all[i]
-	}
-	slices.SortFunc(order, func(a, b *Candidate) int {
+	slices.SortFunc(all, func(a, b Candidate) int {
 		if a.Score != b.Score {
 			return cmp.Compare(b.Score, a.Score)
 		}
 		return strings.Compare(a.Item().ID(), b.Item().ID())
 	})
-	ranked := make([]Candidate, len(all))
-	for i, c := range order {
-		ranked[i] = *c
-	}
-	return ranked
+	return all
 }
 
 // Reorder returns candidates of one task in the order that other weights give, with the confidence that

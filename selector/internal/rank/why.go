@@ -40,11 +40,9 @@ func (e Explanation) Why() string {
 	if len(parts) > 0 {
 		reasons = append(reasons, strings.Join(parts, ", "))
 	}
-	values := make(map[string]float64)
-	for _, f := range e.Features {
-		values[f.Name] = f.Value
-	}
-	if max(values[names[MeaningFeature]], values[names[StepMeaningFeature]]) >= nearEnough {
+	if slices.ContainsFunc(e.Features, func(f FeatureShare) bool {
+		return f.Value >= nearEnough && (f.Name == names[MeaningFeature] || f.Name == names[StepMeaningFeature])
+	}) {
 		reasons = append(reasons, "its meaning is near")
 	}
 	return strings.Join(reasons, "; ")

@@ -22,7 +22,7 @@ func Actions(text string) (all []string) {
 	for _, cut := range append(cuts, []int{len(text), len(text)}) {
 		end := cut[0]
 		words := content(english(text[begin:end]), stems)
-		isAction := len(words) > 1 && wordLists().actions[words[0]]
+		isAction := len(words) > 1 && beginners()[words[0]]
 		switch {
 		case len(all) > 0 && !isAction:
 			all[len(all)-1] += " " + text[begin:end]

@@ -224,7 +224,7 @@ var foreignList string
 // foreignLexicon reads foreign.txt.
 var foreignLexicon = sync.OnceValue(func() *lexicon {
 	l := &lexicon{terms: make(map[string][]string), stems: make(map[string][]string), evidence: make(map[string]int)}
-	foreign, english := make(map[string]int), make(map[string]int)
+	english := make(map[string]int) // evidence of a task in English
 	note := func(evidence map[string]int, list string, weight int) {
 		for t := range foreignTokens(list) {
 			evidence[string(t.folded)] = max(evidence[string(t.folded)], weight)
@@ -242,13 +242,13 @@ var foreignLexicon = sync.OnceValue(func() *lexicon {
 			note(english, list, contentWord)
 		case "BOTH":
 			note(english, list, functionWord)
-			note(foreign, list, functionWord)
+			note(l.evidence, list, functionWord)
 		case "STOP":
-			note(foreign, list, functionWord)
+			note(l.evidence, list, functionWord)
 			l.addTerms(list, nil)
 		default:
 			note(english, key, contentWord)
-			note(foreign, list, contentWord)
+			note(l.evidence, list, contentWord)
 			l.addTerms(list, strings.Fields(key))
 		}
 	}
@@ -256,11 +256,11 @@ var foreignLexicon = sync.OnceValue(func() *lexicon {
 	for w, weight := range maps.Clone(english) {
 		english[w+"s"] = max(english[w+"s"], weight)
 	}
-	maps.Copy(l.evidence, foreign)
 	for w, weight := range english {
-		if l.evidence[w] = -weight; foreign[w] > 0 {
-			l.evidence[w] = 0
+		if l.evidence[w] > 0 { // it is a word of both
+			weight = 0
 		}
+		l.evidence[w] = -weight
 	}
 	return l
 })

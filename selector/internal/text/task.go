@@ -37,7 +37,7 @@ const (
 // others.
 func content(text string, stems index.Stemmer) []string {
 	all := stems.Words(text)
-	words := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return wordLists().chatter[w] || strings.Trim(w, "0123456789") == "" })
+	words := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return chatter()[w] || strings.Trim(w, "0123456789") == "" })
 	if len(words) == 0 {
 		return all
 	}
@@ -107,18 +107,18 @@ var chatterList string
 //go:embed actions.txt
 var actionList string
 
-// lists holds the word lists in the form that index.Words gives to words.
-type lists struct {
-	chatter map[string]bool // how people ask, whatever they ask for
-	actions map[string]bool // with which a task may begin
-}
+// The words of the lists, in the form that index.Words gives to words.
+var (
+	chatter   = wordSet(chatterList) // how people ask, whatever they ask for
+	beginners = wordSet(actionList)  // with which a task may begin
+)
 
-var wordLists = sync.OnceValue(func() lists { return lists{wordSet(chatterList), wordSet(actionList)} })
-
-func wordSet(list string) map[string]bool {
-	set := make(map[string]bool)
-	for _, w := range index.Words(list) {
-		set[w] = true
-	}
-	return set
+func wordSet(list string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := make(map[string]bool)
+		for _, w := range index.Words(list) {
+			set[w] = true
+		}
+		return set
+	})
 }

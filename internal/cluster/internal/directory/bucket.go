@@ -7,8 +7,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -63,8 +61,7 @@ func (d *Directory) open(ctx context.Context) (jetstream.KeyValue, error) {
 	defer d.mu.Unlock()
 	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok && !d.made.Equal(s.StreamInfo().Created) { // all that was put has gone
 		if !d.made.IsZero() {
-			signal.Leave(d.again)
-			signal.Leave(d.dirty)
+			d.Retry()
 		}
 		d.made = s.StreamInfo().Created
 		for _, p := range d.mine {

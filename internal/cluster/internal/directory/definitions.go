@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,9 +68,10 @@ func pack(o clusternode.Offer, chunk int) (*packed, error) {
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write(text) // to memory
 	_ = w.Close()
-	sum := sha256.Sum256(text)
-	return &packed{Reference: Reference{hex.EncodeToString(sum[:]), len(text), (b.Len() + chunk - 1) / chunk}, data: b.Bytes()}, nil
+	return &packed{Reference: Reference{sumOf(text), len(text), (b.Len() + chunk - 1) / chunk}, data: b.Bytes()}, nil
 }
+
+func sumOf(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // chunk returns a value of the bucket, counted from 0.
 func (p *packed) chunk(i int) []byte {
@@ -89,7 +89,7 @@ func (p *packed) unpack(tools int) (*Definitions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expand the definitions: %w", err)
 	}
-	if sum := sha256.Sum256(text); len(text) != p.Size || hex.EncodeToString(sum[:]) != p.Sum {
+	if len(text) != p.Size || sumOf(text) != p.Sum {
 		return nil, errors.New("the definitions are not those that were announced: their hash differs")
 	}
 	d := &Definitions{}

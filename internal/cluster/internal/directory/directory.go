@@ -133,11 +133,7 @@ func (d *Directory) Introduce(router, instance string) {
 }
 
 // Own returns the servers that this node announces.
-func (d *Directory) Own() []Server {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.own.Servers
-}
+func (d *Directory) Own() []Server { return d.self().Servers }
 
 func (d *Directory) self() Announcement {
 	d.mu.Lock()

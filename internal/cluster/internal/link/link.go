@@ -28,7 +28,7 @@ type Link struct {
 	prefix  string // of the cluster's subjects
 	masked  secrets
 	cancel  context.CancelFunc
-	ended   chan struct{}
+	running sync.WaitGroup
 
 	// nats.go holds a lock while it connects, which most methods of a connection need. So the
 	// dialer says whether there is a connection.
@@ -57,23 +57,21 @@ func Open(ctx context.Context, o Options) (*Link, error) {
 		prefix:  "metarouter." + o.Config.Name + ".",
 		masked:  secretsOf(o.Config.URLs),
 		cancel:  cancel,
-		ended:   make(chan struct{}),
 		closed:  make(chan struct{}, 1),
 	}
-	go l.run(ctx)
+	l.running.Go(func() { l.run(ctx) })
 	return l, nil
 }
 
 // Close ends the connection. Messages that were sent before reach NATS, if it answers within a second.
 func (l *Link) Close() {
 	l.cancel()
-	<-l.ended
+	l.running.Wait()
 }
 
 // run connects, and connects again when the connection has given up, which few errors of the server
 // make it do.
 func (l *Link) run(ctx context.Context) {
-	defer close(l.ended)
 	var checks sync.WaitGroup
 	checks.Go(func() { l.reconnect(ctx) })
 	defer checks.Wait()

@@ -14,33 +14,16 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// secrets are the texts of URLs that nothing may show.
+// secrets are the texts of URLs that nothing may show, longer ones first.
 type secrets []string
 
-// secretsOf returns the passwords and tokens of URLs, as they are written and as they are meant,
-// longer ones first.
-func secretsOf(urls []string) (s secrets) {
-	for _, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil {
-			s = append(s, text)
-			continue
-		}
-		if u.User == nil {
-			continue
-		}
-		secret, has := u.User.Password()
-		if !has {
-			secret = u.User.Username() // a token
-		}
-		written := u.User.String()
-		s = append(s, secret, written[strings.IndexByte(written, ':')+1:])
-	}
-	s = slices.DeleteFunc(s, func(text string) bool { return text == "" })
-	slices.SortFunc(s, func(a, b string) int { return len(b) - len(a) })
-	return slices.Compact(s)
+func secretsOf(all []string) secrets {
+	s := urls.NATSSecrets(all)
+	slices.SortFunc(s, func(a, b string) int { return len(b) - len(a) }) // a shorter one may be a part
+	return s
 }
 
 func (s secrets) clean(text string) string {

@@ -136,13 +136,7 @@ func (e *Endpoint) chunk() int {
 }
 
 func (e *Endpoint) publish(subject, reply string, b []byte) error {
-	var err error
-	if reply == "" {
-		err = e.options.Conn.Publish(subject, b)
-	} else {
-		err = e.options.Conn.PublishRequest(subject, reply, b)
-	}
-	if err != nil {
+	if err := e.options.Conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: b}); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
 	return nil
