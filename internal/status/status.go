@@ -204,6 +204,15 @@ type Server struct {
 	ByHand  bool // turned on or off by hand
 }
 
+// Named returns the server of the name, and whether there is one.
+func Named(servers []Server, name string) (s Server, ok bool) {
+	i := slices.IndexFunc(servers, func(s Server) bool { return s.Name == name })
+	if i < 0 {
+		return s, false
+	}
+	return servers[i], true
+}
+
 // ByCluster is the transport of servers on other nodes.
 const ByCluster = "cluster"
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
@@ -26,20 +25,12 @@ func named(servers []status.Server) (names []string) {
 	return names
 }
 
-func serverNamed(servers []status.Server, name string) (s status.Server, ok bool) {
-	i := slices.IndexFunc(servers, func(s status.Server) bool { return s.Name == name })
-	if i < 0 {
-		return s, false
-	}
-	return servers[i], true
-}
-
 // server returns the server of the name, of this node or of another one.
 func (q *query) server(name string) (status.Server, error) {
-	s, ok := serverNamed(q.view.Servers(), name)
+	s, ok := status.Named(q.view.Servers(), name)
 	if !ok && configfile.MayBeElsewhere(q.router.Config(), name) {
 		q.noteMissing(q.router.AwaitNodes(q.Context()))
-		s, ok = serverNamed(q.view.Servers(), name)
+		s, ok = status.Named(q.view.Servers(), name)
 	}
 	if !ok {
 		return s, notFound(configfile.UnknownName("server", name, named(q.view.Servers())))
@@ -145,7 +136,7 @@ const actTime = 2 * time.Minute
 func act(q *query) (any, error) {
 	name, action := q.PathValue("name"), q.PathValue("action")
 	entry, err := configfile.Server(q.router.Config(), name)
-	if _, ok := serverNamed(q.router.Servers(), name); err != nil && (!ok || fromCommand(q.Request)) {
+	if _, ok := status.Named(q.router.Servers(), name); err != nil && (!ok || fromCommand(q.Request)) {
 		return nil, notFound(err)
 	}
 	within := max(actTime, entry.StartTimeout+10*time.Second)
@@ -167,7 +158,7 @@ func act(q *query) (any, error) {
 	if err != nil {
 		return nil, &statusError{409, errors.New(q.mask.Text(err.Error()))}
 	}
-	s, _ := serverNamed(q.router.Servers(), name)
+	s, _ := status.Named(q.router.Servers(), name)
 	return Servers{exposure.ServerRows([]status.Server{s})}, nil
 }
 

@@ -52,7 +52,7 @@ func explainOffer(q *query, in WhyRequest) (any, error) {
 	all := in.Task != "" || q.router.Config().Router.Names == exposure.Bare // other tools decide on its rank, and on its name
 	if err == nil && (all || !known) {
 		of, _ := x.split()
-		named, _ := serverNamed(x.servers, x.asked) // which may have a tool of that name
+		named, _ := status.Named(x.servers, x.asked) // which may have a tool of that name
 		if of = cmp.Or(of, named.Name); of != "" && !all {
 			q.router.Try(q.Context(), of)
 		} else {
@@ -162,7 +162,7 @@ func (x *inquiry) limit(t *registry.NormalizedTool) {
 
 // explainTool says how clients see a tool that its server offers.
 func (x *inquiry) explainTool(t *registry.NormalizedTool) {
-	if s, ok := serverNamed(x.servers, t.Server); ok && s.State != status.Ready && s.State != status.Idle && (!x.alone() || s.State != status.Starting) {
+	if s, ok := status.Named(x.servers, t.Server); ok && s.State != status.Ready && s.State != status.Idle && (!x.alone() || s.State != status.Starting) {
 		x.say("it can't be called just now: %s", x.stateWords(s)) // first, since it blocks a call
 	}
 	exposed := x.names.Exposed(t)
@@ -233,11 +233,11 @@ func (x *inquiry) shown() (mode, why string) {
 // unknown says why no server is known to have the tool.
 func (x *inquiry) unknown() {
 	of, _ := x.split()
-	if s, ok := serverNamed(x.servers, of); ok && s.State != status.Ready && s.State != status.Idle && s.Tools == 0 {
+	if s, ok := status.Named(x.servers, of); ok && s.State != status.Ready && s.State != status.Idle && s.Tools == 0 {
 		x.say("its tools are not known, since %s", x.stateWords(s))
 		return
 	}
-	if s, ok := serverNamed(x.servers, x.asked); ok {
+	if s, ok := status.Named(x.servers, x.asked); ok {
 		x.say("%q is a server, not a known tool: 'metarouter servers %s' says how it runs, and 'metarouter tools %[2]s' lists its tools.", s.Name, commandline.Quote(s.Name))
 		return
 	}

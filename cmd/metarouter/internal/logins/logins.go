@@ -25,6 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 const (
@@ -145,7 +146,8 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name
 	if service.ShowServers(out, r, func() { failed = r.Await(ctx, name) }); failed != nil {
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
-	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
+	server, _ := status.Named(r.Servers(), name)
+	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(server.Tools, "tool"))
 	if err == nil && state.LoggedIn && !state.Renews {
 		note := "note: the issuer gave no refresh token, so the login ends with its token"
 		if !state.Expires.IsZero() {
@@ -154,15 +156,6 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name
 		out.Note("%s", note)
 	}
 	return nil
-}
-
-func toolsOf(r *adapter.Router, name string) int {
-	for _, s := range r.Servers() {
-		if s.Name == name {
-			return s.Tools
-		}
-	}
-	return 0
 }
 
 // showCode prints where a person enters which code.

@@ -70,7 +70,8 @@ func NewMetrics(version string) *Metrics {
 		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter),
 		tools: make(map[string]map[string]*toolSeries),
 	}
-	with := promauto.With(prometheus.WrapRegistererWithPrefix("metarouter_", m.registry))
+	prefixed := prometheus.WrapRegistererWithPrefix("metarouter_", m.registry)
+	with := promauto.With(prefixed)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return with.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -97,8 +98,7 @@ func NewMetrics(version string) *Metrics {
 
 	with.NewGaugeVec(prometheus.GaugeOpts{Name: "build_info", Help: "1, labelled with the version of the router and of Go."},
 		[]string{"version", "goversion"}).WithLabelValues(version, runtime.Version()).Set(1)
-	prometheus.WrapRegistererWithPrefix("metarouter_", m.registry).
-		MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	prefixed.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -149,12 +149,7 @@ func (m *Metrics) ListSpared(tokens int) { m.savedBy.search.Add(float64(max(toke
 func (m *Metrics) ResultSpared(tokens int) { m.savedBy.limit.Add(float64(max(tokens, 0))) }
 
 // serverOf returns the server of a tool, or ownServer for the router's own tools.
-func serverOf(t *registry.NormalizedTool) string {
-	if t.Server == "" {
-		return ownServer
-	}
-	return t.Server
-}
+func serverOf(t *registry.NormalizedTool) string { return cmp.Or(t.Server, ownServer) }
 
 // of returns the series of a tool, or of the others of its server. They begin with 0 calls.
 func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
@@ -175,7 +170,7 @@ func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 		known = make(map[string]*toolSeries)
 		m.tools[of] = known
 	}
-	server, tool := value(of), value(name[:min(len(name), maxValue)])
+	server, tool := valid(of), valid(name[:min(len(name), maxValue)])
 	s := &toolSeries{
 		calls: make(map[execute.Outcome]prometheus.Counter), duration: m.durations.WithLabelValues(server, tool),
 		retries: m.retries.WithLabelValues(server), standIns: m.standIns.WithLabelValues(server), cached: m.cached.WithLabelValues(server),
@@ -192,5 +187,5 @@ func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 // maxValue bounds the value of a label, in bytes.
 const maxValue = 128
 
-// value returns a name as the value of a label: valid UTF-8 of bounded length.
-func value(name string) string { return strings.ToValidUTF8(name, string(utf8.RuneError)) }
+// valid returns a text as labels and spans take it, with invalid UTF-8 replaced.
+func valid(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }
