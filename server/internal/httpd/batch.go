@@ -3,6 +3,7 @@ package httpd
 import (
 	"net/http"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -51,7 +52,7 @@ func (t *streamable) entries(w http.ResponseWriter, r *http.Request, body []byte
 		refuse(w, r, http.StatusBadRequest, nil, err)
 		return nil, false
 	}
-	oneLine(body)
+	wire.OneLine(body)
 	if !pay(w, r, len(entries)) || t.views.refuseCalls(w, r, entries) {
 		return nil, false
 	}

@@ -57,7 +57,7 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, m.ID, err)
 		return
 	}
-	oneLine(body)
+	wire.OneLine(body)
 	if t.views.refuseCall(w, r, m) {
 		return
 	}
