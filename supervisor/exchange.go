@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -128,7 +127,7 @@ func exchangeFor(ctx context.Context, o *opener, entry config.Server, who sessio
 	if s.Token == "" {
 		return nil, "", o.unavailable(status.NeedsAuth, `it takes tokens that are issued in exchange for the access token of its user, and you have none: stdio clients, fixed tokens, certificates and the dashboard can't use it; connect over HTTP with an access token of one of "issuers"`)
 	}
-	sum := sha256.Sum256([]byte(s.Issuer + "\x00" + s.ClientID + "\x00" + s.ClientSecret + "\x00" + s.Token))
+	key = fmt.Sprintf("\x00%x", sha256.Sum256([]byte(s.Issuer+"\x00"+s.ClientID+"\x00"+s.ClientSecret+"\x00"+s.Token)))
 	e = newExchange(*entry.Exchange, s)
 	if entry.Exchange.Type == "id-jag" {
 		e.ask.Server = func(ctx context.Context) (oauth.Server, error) {
@@ -141,5 +140,5 @@ func exchangeFor(ctx context.Context, o *opener, entry config.Server, who sessio
 			}
 		}
 	}
-	return e, "\x00" + hex.EncodeToString(sum[:]), nil
+	return e, key, nil
 }

@@ -22,16 +22,15 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	defer func() {
-		if why := context.Cause(ctx); err != nil && (errors.Is(why, errEdited) || errors.Is(why, errRestarted)) {
+		if err == nil {
+			return
+		}
+		s.opener.secrets.Forget(entry) // a value may be the reason
+		if why := context.Cause(ctx); errors.Is(why, errEdited) || errors.Is(why, errRestarted) {
 			err = why
 		}
 	}()
 	s.control.onAbort(abort)
-	defer func() {
-		if err != nil {
-			s.opener.secrets.Forget(entry) // a value may be the reason
-		}
-	}()
 	wanted := s.public.begin()
 	if len(s.control.edited) > 0 { // since the entry was read
 		return nil, errEdited

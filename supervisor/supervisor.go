@@ -99,7 +99,7 @@ type Supervisor struct {
 // servers are the servers of the latest configuration.
 type servers struct {
 	mu     sync.Mutex // guards the fields below; never held while a server stops
-	order  []string   // names in the order of the configuration; nil before the first one
+	order  []*server  // in the order of the configuration, replaced with it; nil before the first one
 	byName map[string]*server
 }
 
@@ -175,39 +175,31 @@ func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) erro
 // apply starts the servers that are new, ends those that are gone, and gives the
 // others their entries. It does not wait for any of them.
 func (v *Supervisor) apply(ctx context.Context, c config.Config) {
-	wanted := make(map[string]config.Server)
-	order := make([]string, 0, len(c.Servers))
-	for _, entry := range c.Servers {
-		wanted[entry.Name] = entry
-		order = append(order, entry.Name)
-	}
-	known := func(name string) int { // servers that were never listed start first
-		if v.handler.Known(wanted[name]) {
+	known := func(entry config.Server) int { // servers that were never listed start first
+		if v.handler.Known(entry) {
 			return 1
 		}
 		return 0
 	}
-	starts := slices.SortedStableFunc(slices.Values(order), func(a, b string) int { return known(a) - known(b) })
-	var gone []*server
+	starts := slices.SortedStableFunc(slices.Values(c.Servers), func(a, b config.Server) int { return known(a) - known(b) })
 	v.servers.mu.Lock()
-	for name, s := range v.servers.byName {
-		if _, ok := wanted[name]; !ok {
-			gone = append(gone, s)
-			delete(v.servers.byName, name)
-		}
-	}
-	for _, name := range starts {
-		entry := wanted[name]
-		if s, ok := v.servers.byName[name]; ok {
+	gone := maps.Clone(v.servers.byName)
+	for _, entry := range starts {
+		delete(gone, entry.Name)
+		if s, ok := v.servers.byName[entry.Name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
 			continue
 		}
 		life, remove := context.WithCancelCause(ctx)
 		s := newServer(life, remove, v.common, entry)
-		v.servers.byName[name] = s
+		v.servers.byName[entry.Name] = s
 		v.running.Go(func() { s.run(life) })
 	}
-	v.servers.order = order
+	v.servers.order = make([]*server, len(c.Servers))
+	for i, entry := range c.Servers {
+		v.servers.order[i] = v.servers.byName[entry.Name]
+	}
+	maps.DeleteFunc(v.servers.byName, func(name string, _ *server) bool { return gone[name] != nil })
 	v.servers.mu.Unlock()
 	for _, s := range gone {
 		s.remove(errRemoved) // first, so that no Learn under way undoes Forget
@@ -321,15 +313,11 @@ func (v *Supervisor) State(name string) status.State {
 // there is one.
 func (v *Supervisor) Status() []status.Status {
 	v.servers.mu.Lock()
-	if v.servers.order == nil {
-		v.servers.mu.Unlock()
+	servers := v.servers.order
+	v.servers.mu.Unlock()
+	if servers == nil {
 		return nil
 	}
-	servers := make([]*server, 0, len(v.servers.order))
-	for _, name := range v.servers.order {
-		servers = append(servers, v.servers.byName[name])
-	}
-	v.servers.mu.Unlock()
 	all := make([]status.Status, len(servers))
 	for i, s := range servers {
 		all[i] = s.status()

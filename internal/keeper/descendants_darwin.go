@@ -11,29 +11,19 @@ import (
 // siginfoPID is where siginfo_t has the process id.
 const siginfoPID = 12
 
-// A Leader is the first process of a group with its time of birth, so that a
-// later process of the same id is not taken for it.
-type Leader struct {
-	pid  int
-	born unix.Timeval
+// A stat is a part of what the kernel says of a process.
+type stat struct {
+	dead bool
+	born string
 }
 
-func Lead(pid int) Leader {
+func statOf(pid int) (s stat, ok bool) {
+	const zombie = 5 // SZOMB of sys/proc.h
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {
-		return Leader{}
+		return s, false
 	}
-	return Leader{pid, p.Proc.P_starttime}
-}
-
-// Alive reports whether the process still exists, if only as a zombie.
-func (l Leader) Alive() bool { return l.pid > 0 && Lead(l.pid) == l }
-
-// Ended reports whether the process is dead, if it was not reaped yet.
-func (l Leader) Ended() bool {
-	const zombie = 5 // SZOMB of sys/proc.h
-	p, err := unix.SysctlKinfoProc("kern.proc.pid", l.pid)
-	return err != nil || p.Proc.P_starttime != l.born || p.Proc.P_stat == zombie
+	return stat{p.Proc.P_stat == zombie, fmt.Sprint(p.Proc.P_starttime)}, true
 }
 
 // Without a subreaper an orphan belongs to launchd, so descendants are found by their

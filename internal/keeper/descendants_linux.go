@@ -14,28 +14,6 @@ import (
 // siginfoPID is where siginfo_t has the process id: after three numbers, aligned as a pointer is.
 const siginfoPID = 12 + unsafe.Sizeof(uintptr(0)) - 4
 
-// A Leader is the first process of a group with its time of birth, so that a
-// later process of the same id is not taken for it.
-type Leader struct {
-	pid  int
-	born string
-}
-
-func Lead(pid int) Leader {
-	s, _ := statOf(pid)
-	return Leader{pid, s.born}
-}
-
-// Alive reports whether the process still exists, if only as a zombie: as long
-// as it does, its id belongs to its group.
-func (l Leader) Alive() bool { return l.born != "" && Lead(l.pid) == l }
-
-// Ended reports whether the process is dead, if it was not reaped yet.
-func (l Leader) Ended() bool {
-	s, ok := statOf(l.pid)
-	return !ok || s.born != l.born || s.dead
-}
-
 // A stat is a part of /proc/PID/stat.
 type stat struct {
 	parent int

@@ -262,10 +262,7 @@ func (c *Container) run(line []string) (pid int, err error) {
 func (k *keeper) awaitContainers() {
 	stopped := make(chan struct{})
 	go func() { k.containers.Wait(); close(stopped) }() // ends with this process at the latest
-	select {
-	case <-stopped:
-	case <-time.After(3 * ContainerTimeout): // for two commands, and the end of the client
-	}
+	signal.Within(stopped, 3*ContainerTimeout)          // for two commands, and the end of the client
 }
 
 // sweep kills the descendants of servers that have ended.

@@ -3,6 +3,7 @@
 package pipe
 
 import (
+	"cmp"
 	"os"
 )
 
@@ -18,12 +19,7 @@ func New(f *os.File) *End { return &End{f, quickOf(f)} }
 
 // Inherited returns an End for a file that this process inherited. Waiting for it takes no
 // thread, if the system supports that. The caller must keep the file.
-func Inherited(f *os.File) *End {
-	if polled := polled(f); polled != nil {
-		return New(polled)
-	}
-	return New(f)
-}
+func Inherited(f *os.File) *End { return New(cmp.Or(polled(f), f)) }
 
 // Read implements [io.Reader].
 func (e *End) Read(p []byte) (int, error) { return e.quick.read(p) }

@@ -6,17 +6,14 @@ import "syscall"
 
 // quickly reads or writes a non-blocking file.
 func quickly(call, fd uintptr, p []byte) (n int, errno syscall.Errno) {
-	var err error
-	for again := true; again; again = err == syscall.EINTR {
-		if call == syscall.SYS_READ {
-			n, err = syscall.Read(int(fd), p)
-		} else {
-			n, err = syscall.Write(int(fd), p)
+	act := syscall.Read
+	if call == syscall.SYS_WRITE {
+		act = syscall.Write
+	}
+	for {
+		n, err := act(int(fd), p)
+		if errno, _ := err.(syscall.Errno); errno != syscall.EINTR {
+			return max(n, 0), errno
 		}
 	}
-	if err != nil {
-		errno, _ = err.(syscall.Errno)
-		return 0, errno
-	}
-	return n, 0
 }

@@ -145,11 +145,8 @@ func each(text string, to func(rune) rune) string {
 	b.Grow(len(text))
 	var before rune // the character that was written last
 	for i, r := range text {
-		if isIgnorable(r) {
-			after, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
-			if !hasMeaning(before, r, after) {
-				continue
-			}
+		if isHidden(text, i, before, r) {
+			continue
 		}
 		if r = to(r); r >= 0 {
 			b.WriteRune(r)
@@ -159,7 +156,16 @@ func each(text string, to func(rune) rune) string {
 	return b.String()
 }
 
-// hasMeaning reports whether a hidden character changes the look of its neighbours.
+// isHidden reports whether the character r at text[i] is drawn as nothing, and has no meaning there.
+func isHidden(text string, i int, before, r rune) bool {
+	if !isIgnorable(r) {
+		return false
+	}
+	after, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
+	return !hasMeaning(before, r, after)
+}
+
+// hasMeaning reports whether an ignorable character changes the look of its neighbours.
 func hasMeaning(before, r, after rune) bool {
 	switch r {
 	case joiner:

@@ -1,8 +1,10 @@
 package plain
 
 import (
+	"fmt"
 	"io"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -51,8 +53,6 @@ func Unfinished(p []byte) int {
 	return 0
 }
 
-const hexadecimal = "0123456789abcdef"
-
 // JSON returns the bytes with each control character but line ends and tabs, each hidden
 // character, and each byte that is not UTF-8 as an escape of JSON, so that a value with
 // them reads as before.
@@ -64,27 +64,18 @@ func JSON(p []byte) []byte {
 	b := make([]byte, 0, len(p)+len(p)/8)
 	var before rune
 	for i, r := range text {
-		size := 1
-		if r != utf8.RuneError || text[i] >= 0xe0 { // not a byte that is not UTF-8
-			size = utf8.RuneLen(r)
-		}
-		after, _ := utf8.DecodeRuneInString(text[min(len(text), i+size):])
 		hidden := isControl(r) && r != '\n' && r != '\t' || r == lineEnd || r == paragraph || r == utf8.RuneError ||
-			isIgnorable(r) && !hasMeaning(before, r, after)
+			isHidden(text, i, before, r)
 		before = r
 		switch {
 		case !hidden:
 			b = utf8.AppendRune(b, r)
 		case r > 0xffff:
-			r -= 0x10000
-			b = appendEscape(appendEscape(b, 0xd800+r>>10), 0xdc00+r&0x3ff)
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
 		default:
-			b = appendEscape(b, r)
+			b = fmt.Appendf(b, `\u%04x`, r)
 		}
 	}
 	return b
-}
-
-func appendEscape(b []byte, r rune) []byte {
-	return append(b, '\\', 'u', hexadecimal[r>>12&15], hexadecimal[r>>8&15], hexadecimal[r>>4&15], hexadecimal[r&15])
 }

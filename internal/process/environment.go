@@ -84,8 +84,7 @@ func Environment(ours, inherit []string, path string, own map[string]string, com
 		switch {
 		case slices.ContainsFunc(inherit, func(pattern string) bool { return strings.EqualFold(pattern, name) }):
 			env = append(env, variable)
-		case !passes(allowed, name) && !passes(inherit, name):
-		default:
+		case passes(allowed, name), passes(inherit, name):
 			env = append(env, name+"="+withoutPassword(name, value))
 		}
 	}

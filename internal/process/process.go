@@ -2,7 +2,6 @@ package process
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -60,9 +59,7 @@ type Starter struct {
 // command line that runs [RunGuard]; empty for no guard. Its program must call [Open]
 // first of all. ending is closed when all processes are about to be stopped.
 func NewStarter(guardCommand []string, ending <-chan struct{}, log *zap.Logger) *Starter {
-	var random [8]byte
-	rand.Read(random[:])
-	return &Starter{guardCommand: guardCommand, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
+	return &Starter{guardCommand: guardCommand, ending: ending, log: log, mark: rand.Text()}
 }
 
 // Open starts the process guard, and waits for programs that servers open for the user.

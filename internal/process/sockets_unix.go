@@ -3,7 +3,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -25,27 +24,14 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 		return nil, nil, fmt.Errorf("open a socket: %w", err)
 	}
 	theirs = os.NewFile(uintptr(fds[1]), "socket")
-	if ours, err = unixConn(fds[0]); err != nil {
+	file := os.NewFile(uintptr(fds[0]), "socket")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
 		theirs.Close()
 		return nil, nil, err
 	}
-	return ours, theirs, nil
-}
-
-// unixConn returns the socket of the descriptor, which it closes.
-func unixConn(fd int) (*net.UnixConn, error) {
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
-	conn, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	local, ok := conn.(*net.UnixConn)
-	if !ok {
-		conn.Close()
-		return nil, errors.New("no local socket")
-	}
-	return local, nil
+	return conn.(*net.UnixConn), theirs, nil
 }
 
 // order returns the launch as the guard process gets it.

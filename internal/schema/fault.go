@@ -90,10 +90,7 @@ func (s *Schema) faults(wrong *jsonschema.ValidationError, most int) (all []faul
 // missing returns the missing members that have no default, and the others.
 func (s *Schema) missing(e *jsonschema.ValidationError, required *kind.Required) (needed []string, fill defaults) {
 	fill = make(defaults)
-	at := s.parts[e.SchemaURL]
-	if at == nil {
-		return required.Missing, nil
-	}
+	at := cmp.Or(s.parts[e.SchemaURL], new(jsonschema.Schema))
 	for _, name := range required.Missing {
 		if property := at.Properties[name]; property != nil && property.Default != nil {
 			fill[name] = *property.Default

@@ -39,10 +39,8 @@ func (l *Life) Go(f func()) bool {
 	if !l.Begin() {
 		return false
 	}
-	go func() {
-		defer l.Work.Done()
-		f()
-	}()
+	defer l.Work.Done()
+	l.Work.Go(f)
 	return true
 }
 

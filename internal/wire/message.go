@@ -283,6 +283,15 @@ func HasLineEnd(b []byte) bool {
 	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
 
+// OneLine replaces the line ends in valid JSON by spaces.
+func OneLine(b []byte) {
+	for i, c := range b {
+		if c == '\n' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+}
+
 // DeleteMember returns the object without the member. The other members remain byte for byte,
 // without the white space between them. An object that is invalid or does not have the member is
 // returned unchanged.

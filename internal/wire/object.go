@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,26 +18,19 @@ func ParseObject(b []byte) (Object, error) {
 	if len(b) == 0 {
 		return Object{}, nil
 	}
-	var twice error
-	few := make([][]byte, 0, 8)
-	var many map[string]bool // the keys after few
+	keys := make([][]byte, 0, 8)
 	var seen survey
 	err := members(b, &seen, func(key []byte, _, _ int) bool {
-		if many[string(key)] || slices.ContainsFunc(few, func(k []byte) bool { return bytes.Equal(k, key) }) {
-			twice = fmt.Errorf("the key %.100q stands there twice; send it once", key)
-			return false
-		}
-		switch {
-		case len(few) < cap(few):
-			few = append(few, key)
-		case many == nil:
-			many = map[string]bool{string(key): true}
-		default:
-			many[string(key)] = true
-		}
+		keys = append(keys, key)
 		return true
 	})
-	switch err = cmp.Or(twice, err); {
+	slices.SortFunc(keys, bytes.Compare)
+	for i := 1; i < len(keys); i++ {
+		if bytes.Equal(keys[i-1], keys[i]) {
+			return Object{}, fmt.Errorf("the key %.100q stands there twice; send it once", keys[i])
+		}
+	}
+	switch {
 	case err != nil:
 		return Object{}, err
 	case seen.deepest > MaxLevels:

@@ -202,38 +202,36 @@ func (r *Reader) makeRoom() {
 	if r.start == 0 {
 		to = make([]byte, max(2*len(r.buf), r.long+r.long/8))
 	}
-	r.end = copy(to, r.buf[r.start:r.end])
-	r.start, r.buf = 0, to
+	r.moveTo(to)
+}
+
+// moveTo moves the unread part to the front of a buffer.
+func (r *Reader) moveTo(buf []byte) {
+	r.end = copy(buf, r.buf[r.start:r.end])
+	r.start, r.buf = 0, buf
 }
 
 // take returns the line that ends before buf[i] and continues after it.
 func (r *Reader) take(i int) ([]byte, error) {
 	line := r.buf[r.start:i]
-	next := min(i+1, r.end)
+	r.start = min(i+1, r.end)
 	if r.skipping || len(line) > r.max {
 		if !r.skipping {
 			r.skipped = Ends{}
 		}
 		r.skipped.Add(line)
-		r.skipping, r.start = false, next
+		r.skipping = false
 		return nil, ErrTooLong
 	}
-	if len(line) < handOver {
-		r.long = 0
-		r.start = next
-		if len(r.buf) > handOver && r.end-r.start < minBuffer {
-			small := make([]byte, minBuffer)
-			line = bytes.Clone(bytes.TrimSpace(line))
-			r.end = copy(small, r.buf[r.start:r.end])
-			r.start, r.buf = 0, small
-			return line, nil
-		}
-		return bytes.Clone(bytes.TrimSpace(line)), nil
+	if len(line) >= handOver {
+		r.long = len(line)
+		r.moveTo(make([]byte, max(minBuffer, 2*(r.end-r.start))))
+		return bytes.TrimSpace(line), nil
 	}
-	r.long = len(line)
-	rest := r.buf[next:r.end]
-	buf := make([]byte, max(minBuffer, 2*len(rest)))
-	r.end = copy(buf, rest)
-	r.start, r.buf = 0, buf
-	return bytes.TrimSpace(line), nil
+	r.long = 0
+	line = bytes.Clone(bytes.TrimSpace(line))
+	if len(r.buf) > handOver && r.end-r.start < minBuffer {
+		r.moveTo(make([]byte, minBuffer))
+	}
+	return line, nil
 }

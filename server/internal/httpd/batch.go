@@ -3,6 +3,7 @@ package httpd
 import (
 	"net/http"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -35,7 +36,7 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		refuse(w, r, http.StatusBadRequest, nil, err)
 		return
 	}
-	oneLine(body)
+	wire.OneLine(body)
 	if !pay(w, r, len(entries)) || t.backends.refuseCalls(w, r, entries) {
 		return
 	}

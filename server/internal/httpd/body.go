@@ -157,12 +157,3 @@ func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	refuse(w, r, status, nil, conversation.InvalidRequest(message))
 }
-
-// oneLine makes valid JSON one line, as messages are elsewhere.
-func oneLine(b []byte) {
-	for i, c := range b {
-		if c == '\n' || c == '\r' {
-			b[i] = ' '
-		}
-	}
-}

@@ -101,7 +101,7 @@ func writeEvent(w http.ResponseWriter, id string, message []byte) error {
 	message = bytes.TrimSuffix(message, []byte("\n"))
 	if wire.HasLineEnd(message) {
 		message = bytes.Clone(message)
-		oneLine(message)
+		wire.OneLine(message)
 	}
 	head := "event: message\ndata: "
 	if id != "" {

@@ -37,7 +37,7 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m, err := parsePlain(body)
-	oneLine(body)
+	wire.OneLine(body)
 	if err == nil && p.backends.refuseCall(w, r, m) {
 		return
 	}
@@ -184,7 +184,7 @@ func restParams(method string, body []byte) (json.RawMessage, error) {
 	if !wire.Valid(body) {
 		return nil, &session.Error{Code: session.CodeParse, Message: "the body is not JSON"}
 	}
-	oneLine(body)
+	wire.OneLine(body)
 	if !wire.IsObject(body) {
 		return body, nil // no method takes it, unless it is null
 	}

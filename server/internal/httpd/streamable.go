@@ -58,7 +58,7 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, m.ID, err)
 		return
 	}
-	oneLine(body)
+	wire.OneLine(body)
 	if t.backends.refuseCall(w, r, m) {
 		return
 	}

@@ -65,41 +65,27 @@ func isScript(path string) bool {
 	return string(first[:n]) == "#!"
 }
 
+const (
+	// quoted matches the quotes and escapes in a word of a shell that mean nothing else.
+	quoted = `'([^']*)'|"([^"$\x60\\!]*)"|\\([^\n])`
+	// plainWord matches a word in which a shell does nothing but remove these.
+	plainWord = `(?:` + quoted + `|[^\x00-\x20\x60\\'"$&();<>|*?#~\[\]{}!^])+`
+)
+
+var (
+	quotes    = lazy.Regexp(quoted)
+	shellWord = lazy.Regexp(plainWord)
+	simple    = lazy.Regexp(`^(?: |` + plainWord + `)*$`)
+)
+
 // words splits a command into words as a shell does. It knows quotes only: ok is false
 // if a shell may do more than run a program.
 func words(command string) (all []string, ok bool) {
-	var word strings.Builder
-	within := false // a word
-	for rest := command; rest != ""; {
-		c := rest[0]
-		rest = rest[1:]
-		switch {
-		case c == ' ':
-			if within {
-				all = append(all, word.String())
-			}
-			word.Reset()
-			within = false
-			continue
-		case c == '\'' || c == '"':
-			quoted, after, closed := strings.Cut(rest, string(c))
-			if !closed || c == '"' && strings.ContainsAny(quoted, "$`\\!") {
-				return nil, false
-			}
-			word.WriteString(quoted)
-			rest = after
-		case c == '\\' && rest != "" && rest[0] != '\n':
-			word.WriteByte(rest[0])
-			rest = rest[1:]
-		case c < ' ' || strings.IndexByte("\\$&();<>|`*?#~[]{}!^", c) >= 0:
-			return nil, false
-		default:
-			word.WriteByte(c)
-		}
-		within = true
+	if !simple().MatchString(command) {
+		return nil, false
 	}
-	if within {
-		all = append(all, word.String())
+	for _, word := range shellWord().FindAllString(command, -1) {
+		all = append(all, quotes().ReplaceAllString(word, "$1$2$3"))
 	}
 	return all, len(all) > 0
 }

@@ -92,9 +92,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 		}
 	}
 	job.Doing(f.String())
-	var random [8]byte
-	rand.Read(random[:])
-	fence := hex.EncodeToString(random[:])
+	fence := rand.Text()
 	asked.Env = append(slices.Clip(asked.Env), process.ReportVariable+"="+fence)
 	conceal := job.Entry.Launch().Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.Hide(text)) })

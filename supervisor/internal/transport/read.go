@@ -50,7 +50,7 @@ func (l *Lines) Read(r io.Reader) error {
 		if err == nil {
 			if lines.Objects {
 				l.noteShape(lines.Shape)
-				unbroken(line)
+				wire.OneLine(line) // clients get parts of it in a line
 			}
 			err = l.conn.Receive(m, 0)
 		}
@@ -78,16 +78,6 @@ func (l *Lines) noteShape(shape wire.Shape) {
 		l.conn.Budget.Note("writes messages over several lines")
 	case shape == wire.Part:
 		l.conn.Budget.Note("writes more than one message in a line")
-	}
-}
-
-// unbroken replaces the line ends between the parts of a message by spaces: clients get parts
-// of it in a line.
-func unbroken(message []byte) {
-	for i, c := range message {
-		if c == '\n' || c == '\r' {
-			message[i] = ' '
-		}
 	}
 }
 
