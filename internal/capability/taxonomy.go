@@ -4,7 +4,6 @@ package capability
 
 import (
 	_ "embed"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -123,7 +122,7 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) (tags []string) {
 		{"server", identifier(t.Server), inServer},
 	} {
 		all = append(all, place.words...)
-		for term := range x.match(place.words) {
+		for _, term := range x.match(place.words) {
 			worth := term.worth(place.worth)
 			if term.product && place.name == "server" {
 				worth = asProduct
@@ -131,13 +130,13 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) (tags []string) {
 			e.add(term, place.name, worth)
 		}
 	}
-	for term := range x.pairs(all) {
+	for _, term := range x.pairs(all) {
 		e.add(term, "together", asPair)
 	}
-	for term := range x.does(x.verb(name)) {
+	for _, term := range x.does(x.verb(name)) {
 		e.add(term, "name", inName)
 	}
-	for term := range x.does(opening(sentence)) {
+	for _, term := range x.does(opening(sentence)) {
 		e.add(term, "description", asAction)
 	}
 	switch { // annotations win over words
@@ -157,49 +156,42 @@ func (t term) worth(v float64) float64 {
 	return v
 }
 
-// match yields the words and phrases of the taxonomy that are in words.
-func (x *Taxonomy) match(words []string) iter.Seq[term] {
-	return func(yield func(term) bool) {
-		rest := stems(words)
-		for ; len(rest) > 0; rest = rest[1:] {
-			for _, t := range x.terms[rest[0]] {
-				if t.action || t.pair || len(t.stems) > len(rest) || !slices.Equal(t.stems, rest[:len(t.stems)]) {
-					continue
-				}
-				if !yield(t) {
-					return
-				}
+// match returns the words and phrases of the taxonomy that are in words.
+func (x *Taxonomy) match(words []string) (found []term) {
+	for rest := stems(words); len(rest) > 0; rest = rest[1:] {
+		for _, t := range x.terms[rest[0]] {
+			if !t.action && !t.pair && len(t.stems) <= len(rest) && slices.Equal(t.stems, rest[:len(t.stems)]) {
+				found = append(found, t)
 			}
 		}
 	}
+	return found
 }
 
-// pairs yields the pairs of the taxonomy with both words in words.
-func (x *Taxonomy) pairs(words []string) iter.Seq[term] {
-	return func(yield func(term) bool) {
-		all := map[string]bool{}
-		for _, w := range stems(words) {
-			all[w] = true
-		}
-		for w := range all {
-			for _, t := range x.terms[w] {
-				if t.pair && all[t.stems[1]] && !yield(t) {
-					return
-				}
+// pairs returns the pairs of the taxonomy with both words in words.
+func (x *Taxonomy) pairs(words []string) (found []term) {
+	all := slices.Compact(slices.Sorted(slices.Values(stems(words))))
+	for _, w := range all {
+		for _, t := range x.terms[w] {
+			if !t.pair {
+				continue
+			}
+			if _, both := slices.BinarySearch(all, t.stems[1]); both {
+				found = append(found, t)
 			}
 		}
 	}
+	return found
 }
 
-// does yields the actions of the taxonomy that the verb is.
-func (x *Taxonomy) does(verb string) iter.Seq[term] {
-	return func(yield func(term) bool) {
-		for _, t := range x.terms[stem(verb)] {
-			if t.action && len(t.stems) == 1 && !yield(t) {
-				return
-			}
+// does returns the actions of the taxonomy that the verb is.
+func (x *Taxonomy) does(verb string) (found []term) {
+	for _, t := range x.terms[stem(verb)] {
+		if t.action && len(t.stems) == 1 {
+			found = append(found, t)
 		}
 	}
+	return found
 }
 
 // reading are verbs of tools that change nothing. After them no other word is the verb:
@@ -213,7 +205,7 @@ func (x *Taxonomy) verb(name []string) string {
 		if reading()[stem(w)] {
 			return ""
 		}
-		for range x.does(w) {
+		if len(x.does(w)) > 0 {
 			return w
 		}
 	}
