@@ -84,14 +84,14 @@ func (s *Server) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
+	over := ctx.Done()
 	if s.options.Limit == nil {
-		a := <-answered
-		return a.result, a.err
+		over = nil
 	}
 	select {
 	case a := <-answered:
 		return a.result, a.err
-	case <-ctx.Done():
+	case <-over:
 	}
 	select {
 	case a := <-answered: // at the same time
