@@ -82,18 +82,28 @@ func with(s *Snapshot, changes map[string]*Listing) *Snapshot {
 	maps.Copy(next.servers, s.servers)
 	maps.Copy(next.servers, changes)
 	maps.DeleteFunc(next.servers, func(_ string, l *Listing) bool { return l == nil })
-	next.all = items{
-		Tools:     sorted(next.servers, func(l *Listing) []*NormalizedTool { return l.Tools }),
-		Prompts:   sorted(next.servers, func(l *Listing) []*Prompt { return l.Prompts }),
-		Resources: sorted(next.servers, func(l *Listing) []*Resource { return l.Resources }),
-		Templates: sorted(next.servers, func(l *Listing) []*Template { return l.Templates }),
-		Skills:    sorted(next.servers, func(l *Listing) []*Skill { return l.Skills }),
-	}
+	next.all = allOf(next.servers, s.all)
 	return next
 }
 
-// sorted returns a list of all servers in one, by ID.
-func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T) (all []T) {
+// allOf returns the items of all servers, by ID. Lists that are as those before are shared with them.
+func allOf(servers map[string]*Listing, before items) items {
+	return items{
+		Tools:     sorted(servers, func(l *Listing) []*NormalizedTool { return l.Tools }, before.Tools),
+		Prompts:   sorted(servers, func(l *Listing) []*Prompt { return l.Prompts }, before.Prompts),
+		Resources: sorted(servers, func(l *Listing) []*Resource { return l.Resources }, before.Resources),
+		Templates: sorted(servers, func(l *Listing) []*Template { return l.Templates }, before.Templates),
+		Skills:    sorted(servers, func(l *Listing) []*Skill { return l.Skills }, before.Skills),
+	}
+}
+
+// sorted returns a list of all servers in one, by ID: the one before if it is the same.
+func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T, before []T) (all []T) {
+	size := 0
+	for _, l := range servers {
+		size += len(list(l))
+	}
+	all = make([]T, 0, size)
 	for _, l := range servers {
 		all = append(all, list(l)...)
 	}
@@ -102,6 +112,9 @@ func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T) (all 
 		idB, _, _ := b.key()
 		return strings.Compare(idA, idB)
 	})
+	if slices.Equal(all, before) {
+		return before
+	}
 	return all
 }
 
