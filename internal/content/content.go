@@ -24,13 +24,10 @@ func Fits(content, structured []byte, media bool) bool {
 	if media || !wire.IsArray(content) {
 		return false
 	}
-	switch inside := bytes.TrimLeft(content[1:], " \t\r\n"); inside[0] {
-	case '{':
-		return !mayHaveOdd(content) && areBlocks(content)
-	case ']':
+	if isEmpty(content) {
 		return isAbsent(structured)
 	}
-	return false
+	return !mayHaveOdd(content) && areBlocks(content)
 }
 
 func isAbsent(value []byte) bool { return value == nil || string(value) == "null" }
@@ -44,18 +41,16 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 		result = r.call(result)
 	case "tasks/get":
 		return r.Inside("", result, "result", func(_ string, result []byte) []byte { return r.call(result) }), r.Notes()
-	case "prompts/get":
+	case "prompts/get", "resources/read":
 		if IsPending(result) {
 			break
 		}
-		result, list := r.list(r.members("the result", result, optional), "messages")
-		return r.Each(result, "messages", list, r.message), r.Notes()
-	case "resources/read":
-		if IsPending(result) {
-			break
+		member, repair := "messages", r.message
+		if method == "resources/read" {
+			member, repair = "contents", r.resource
 		}
-		result, list := r.list(r.members("the result", result, optional), "contents")
-		return r.Each(result, "contents", list, r.resource), r.Notes()
+		result, list := r.list(r.members("the result", result, optional), member)
+		return r.Each(result, member, list, repair), r.Notes()
 	case "completion/complete":
 		return r.completion(result), r.Notes()
 	}
@@ -142,11 +137,10 @@ func (r *repairer) call(result []byte) []byte {
 
 // isEmpty reports whether content has nothing to show.
 func isEmpty(content []byte) bool {
-	if !wire.IsArray(content) {
-		return isAbsent(content)
+	for range wire.Values(content) {
+		return false
 	}
-	inside := bytes.TrimLeft(content[1:], " \t\r\n")
-	return inside[0] == ']'
+	return wire.IsArray(content) || isAbsent(content)
 }
 
 func isBlock(value []byte) bool {
