@@ -161,16 +161,13 @@ func (d *delivery) useReplica(only string) {
 	}
 }
 
-// keep notes where the client has a session of its own, after an attempt.
+// keep notes where the client has a session of its own, after an attempt at a replica.
 func (d *delivery) keep() {
-	s := d.policy.Service
-	if s == nil || d.service == "" || d.from == nil {
+	if d.from == nil || d.from.Home() == nil {
 		return
 	}
-	home := d.from.Home()
-	switch {
-	case home == nil:
-	case d.server == s.Own && s.Keeps(home), d.request.Ran != nil && d.request.Ran.Kept:
+	home, s := d.from.Home(), d.policy.Service
+	if d.server == s.Own && s.Keeps(home) || d.request.Ran != nil && d.request.Ran.Kept {
 		d.e.kept.put(home, d.service, d.server)
 	}
 }
@@ -250,7 +247,7 @@ const (
 
 // mark returns the result of a replica with its name in the values that are sent back to it.
 func (d *delivery) mark(raw json.RawMessage) json.RawMessage {
-	if d.service == "" || d.server == d.policy.Service.Own {
+	if d.server == d.policy.Service.Own {
 		return raw
 	}
 	for _, key := range []string{taskID, requestState} {
@@ -310,7 +307,7 @@ func (x *execution) addReplicas() {
 
 // relayToReplica turns a delivery that is no call to a replica of its server. next turns it to another one after a failure, if that may be.
 func (d *delivery) relayToReplica() (next func(context.Context, error) bool, err error) {
-	service, policy, from := d.server, d.policy, d.request.From
+	service, policy := d.server, d.policy
 	key := requestState
 	if strings.HasPrefix(d.request.Method, "tasks/") {
 		key = taskID
@@ -330,7 +327,6 @@ func (d *delivery) relayToReplica() (next func(context.Context, error) bool, err
 			d.request.Origin = &origin
 		}
 	}
-	d.from = from
 	turn()
 	return func(ctx context.Context, err error) bool {
 		if only != "" || len(d.avoid) >= min(len(policy.Service.all()), maxPlaces) {
