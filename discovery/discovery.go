@@ -94,19 +94,16 @@ func (r Rules) check() error {
 func (r Rules) Excludes(name string) (registry.Dropped, bool) {
 	name = nameOf(name) // which the patterns are about
 	d := registry.Dropped{Kind: registry.KindTool, Name: name}
-	for _, text := range r.Deny {
-		if matches(text, name) {
-			d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", text), "deny", text
-			return d, true
-		}
+	isAbout := func(text string) bool { return matches(text, name) }
+	if i := slices.IndexFunc(r.Deny, isAbout); i >= 0 {
+		d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", r.Deny[i]), "deny", r.Deny[i]
+		return d, true
 	}
-	for _, text := range r.Allow {
-		if matches(text, name) {
-			return d, false
-		}
+	if len(r.Allow) == 0 || slices.ContainsFunc(r.Allow, isAbout) {
+		return d, false
 	}
 	d.Reason, d.Filter = "filtered by config: not in allow", "allow"
-	return d, len(r.Allow) > 0
+	return d, true
 }
 
 // matches reports whether a name matches a pattern. A bad one, which check reports, matches
