@@ -222,9 +222,7 @@ func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
 	o := supervisor.ConnectOptions{
 		Server: s.key.server, Modern: s.key.home == nil, Version: r.version, Log: r.log,
 		OnMessage: func(m session.Message) { r.hear(s.key.server, s.key.home, m) },
-	}
-	if s.key.home != nil {
-		o.Owner, o.Capabilities = s.key.home, s.capabilities
+		Owner:     s.key.home, Capabilities: s.capabilities,
 	}
 	if s.Connection, err = supervisor.Connect(ctx, s.to.Conn, o); err != nil {
 		return fmt.Errorf("%w: open a session with node %q: %w", session.ErrNotSent, s.to.Node, err)

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 	if os.Getenv(process.DepthVariable) != "" {
 		return nil, errors.New("open a router: this process was itself started by a router as one of its servers, and would start itself without end")
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	warn := func(c config.Config) {
 		for _, p := range c.Problems {
 			o.Log.Warn(p.Error())
