@@ -193,20 +193,15 @@ func (r *NodeRequest) name(name string) bool {
 
 // relayable returns the error of a request that the client's node does not allow, or nil.
 func (r *NodeRequest) relayable() error {
-	refused := func(allowed bool, err error) error {
-		if allowed {
-			return nil
-		}
+	switch kind, name, err := scope.Subject(Request{Method: r.method, Params: r.params}); {
+	case err != nil:
 		return err
+	case kind == registry.KindResource && !r.uri(name):
+		return session.NoResource(name)
+	case kind == registry.KindPrompt && !r.name(name), kind == registry.KindTemplate && !r.name(name) && !r.uri(name):
+		return session.InvalidParams("unknown prompt or template")
 	}
-	unknown := session.InvalidParams("unknown prompt or template")
-	return scope.CheckSubject(Request{Method: r.method, Params: r.params}, func(uri string) error {
-		return refused(r.uri(uri), session.NoResource(uri))
-	}, func(prompt string) error {
-		return refused(r.name(prompt), unknown)
-	}, func(uri string) error {
-		return refused(r.name(uri) || r.uri(uri), unknown)
-	})
+	return nil
 }
 
 // Do carries out the request. Of the argument, it takes From. Errors are for the other node.
