@@ -66,8 +66,7 @@ type grouping struct {
 	of       map[string]string           // replica on another node -> name of the service
 	problems map[string]string           // server -> why it is no replica
 
-	sums    map[string]string // of the lists of other nodes that the catalog is to have, by name there
-	sources map[string]string // the servers that have these lists
+	sources map[string]string // the servers of other nodes whose lists the catalog is to have, by name there
 }
 
 // Learn implements [cluster.Handler].
@@ -167,21 +166,21 @@ func (s *services) reconcile(ctx context.Context) error {
 		s.now.Store(next)
 	}
 	var failed []error
-	for _, name := range slices.Sorted(maps.Keys(next.sums)) {
-		if s.listed[name] == next.sums[name] {
+	for _, name := range slices.Sorted(maps.Keys(next.sources)) {
+		source := s.known[next.sources[name]]
+		if s.listed[name] == source.sum {
 			continue
 		}
-		source := s.known[next.sources[name]]
 		entry := source.entry
 		entry.Name = name
 		if err := s.writer.LearnOther(ctx, entry, source.session); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
-		s.listed[name] = next.sums[name]
+		s.listed[name] = source.sum
 	}
 	for name := range s.listed {
-		if _, ok := next.sums[name]; ok {
+		if next.sources[name] != "" {
 			continue
 		}
 		delete(s.listed, name)
@@ -196,7 +195,7 @@ func (s *services) reconcile(ctx context.Context) error {
 func (s *services) group() *grouping {
 	g := &grouping{
 		services: make(map[string]*execute.Service), of: make(map[string]string), problems: make(map[string]string),
-		sums: make(map[string]string), sources: make(map[string]string),
+		sources: make(map[string]string),
 	}
 	byService := make(map[string][]string)
 	for _, server := range slices.Sorted(maps.Keys(s.known)) {
@@ -213,7 +212,7 @@ func (s *services) group() *grouping {
 			s.add(g, service, setup.config.Servers[i].Name, byService[service])
 		case setup.has(service):
 			for _, server := range byService[service] {
-				g.single(server, s.known[server].sum, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
+				g.single(server, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
 			}
 		default:
 			s.add(g, service, "", byService[service])
@@ -238,16 +237,16 @@ func (s *services) add(g *grouping, service, own string, servers []string) {
 			equal = append(equal, server)
 			g.of[server] = name
 		case sum == "":
-			g.single(server, s.known[server].sum, "") // until the own server was listed
+			g.single(server, "") // until the own server was listed
 		default:
-			g.single(server, s.known[server].sum, "its tools, prompts and resources are not those of "+others)
+			g.single(server, "its tools, prompts and resources are not those of "+others)
 		}
 	}
 	if len(equal) == 0 {
 		return
 	}
 	if own == "" {
-		g.sums[name], g.sources[name] = sum, equal[0]
+		g.sources[name] = equal[0]
 	}
 	g.services[name] = &execute.Service{
 		Own: own, Others: equal, Load: s.load,
@@ -268,9 +267,9 @@ func (s *services) frequentSum(service string, servers []string) string {
 	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
 }
 
-// single adds a server that is no replica, with its sum.
-func (g *grouping) single(server, sum, problem string) {
-	g.sums[server], g.sources[server] = sum, server
+// single adds a server that is no replica.
+func (g *grouping) single(server, problem string) {
+	g.sources[server] = server
 	if problem != "" {
 		g.problems[server] = problem
 	}
