@@ -16,12 +16,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -36,14 +34,8 @@ import (
 //
 // A server with another list has its own name, such as gpu@box, and is no replica.
 type services struct {
-	current  *holder
-	writer   *catalog.Writer
-	registry *registry.Registry
-	load     func(replica string) (calls, limit int, heard uint64)
-	keeps    func(server string, home session.Client) bool
-
-	forgotten func(server string) // called when a server is
-	log       *zap.Logger
+	router *Router
+	log    *zap.Logger
 
 	mu     sync.Mutex            // guards the fields below
 	plain  map[string]bool       // servers without a service
@@ -71,7 +63,7 @@ type grouping struct {
 
 // Learn implements [cluster.Handler].
 func (s *services) Learn(ctx context.Context, entry config.Server, listing session.Session) error {
-	if s.current.load().has(entry.Name) {
+	if s.router.current.load().has(entry.Name) {
 		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
 		return nil
 	}
@@ -80,7 +72,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 		s.forgetReplica(entry.Name)
 		s.plain[entry.Name] = true
 		s.mu.Unlock()
-		return s.writer.LearnOther(ctx, entry, listing)
+		return s.router.writer.LearnOther(ctx, entry, listing)
 	}
 	sum, err := sumOf(ctx, listing)
 	s.mu.Lock()
@@ -95,7 +87,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 
 // Forget implements [cluster.Handler].
 func (s *services) Forget(server string) {
-	s.forgotten(server)
+	s.router.members.remotes().Forget(server)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetReplica(server)
@@ -123,16 +115,16 @@ func (s *services) forgetReplica(server string) {
 
 // forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
 func (s *services) forgetPlain(server string) {
-	if s.plain[server] && !s.current.load().has(server) {
-		s.writer.Forget(server)
+	if s.plain[server] && !s.router.current.load().has(server) {
+		s.router.writer.Forget(server)
 	}
 	delete(s.plain, server)
 }
 
 // follow compares the servers again after each change of this router's own ones, until ctx ends.
-func (s *services) follow(ctx context.Context, changed func() <-chan struct{}) {
+func (s *services) follow(ctx context.Context) {
 	for {
-		next := changed()
+		next := s.router.changed.Next()
 		s.mu.Lock()
 		if len(s.known) > 0 {
 			s.logFailure(s.reconcile(ctx))
@@ -173,7 +165,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		}
 		entry := source.entry
 		entry.Name = name
-		if err := s.writer.LearnOther(ctx, entry, source.session); err != nil {
+		if err := s.router.writer.LearnOther(ctx, entry, source.session); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -184,8 +176,8 @@ func (s *services) reconcile(ctx context.Context) error {
 			continue
 		}
 		delete(s.listed, name)
-		if !s.current.load().has(name) {
-			s.writer.Forget(name)
+		if !s.router.current.load().has(name) {
+			s.router.writer.Forget(name)
 		}
 	}
 	return errors.Join(failed...)
@@ -202,7 +194,7 @@ func (s *services) group() *grouping {
 		service := s.known[server].entry.Service
 		byService[service] = append(byService[service], server)
 	}
-	setup := s.current.load()
+	setup := s.router.current.load()
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
 		i := slices.IndexFunc(setup.config.Servers, func(entry config.Server) bool {
 			return entry.Service == service && supervisor.Startable(entry)
@@ -249,8 +241,8 @@ func (s *services) add(g *grouping, service, own string, servers []string) {
 		g.sources[name] = equal[0]
 	}
 	g.services[name] = &execute.Service{
-		Own: own, Others: equal, Load: s.load,
-		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
+		Own: own, Others: equal, Load: s.router.members.load,
+		Keeps: func(home session.Client) bool { return s.router.supervisor.Keeps(own, home) },
 	}
 }
 
@@ -277,7 +269,7 @@ func (g *grouping) single(server, problem string) {
 
 // sumOfOwn returns the sum of a server of this router, "" if it was not listed.
 func (s *services) sumOfOwn(server string) string {
-	listing := s.registry.Snapshot().Offer(server)
+	listing := s.router.registry.Snapshot().Offer(server)
 	if listing.Capabilities == nil && len(listing.Tools) == 0 {
 		return ""
 	}

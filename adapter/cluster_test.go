@@ -138,10 +138,11 @@ func (n *slowNode) Settled(ctx context.Context) error {
 func TestAwaitNodes(t *testing.T) {
 	for takes, known := range map[time.Duration]bool{0: true, 5 * time.Second: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
-			f := administration{&Router{members: m}}
+			r := &Router{options: Options{onNode: func(*Router, *services) clusterNode { return &slowNode{takes: takes} }}}
+			r.members = &membership{router: r}
+			f := administration{r}
 			expect.OK(t, f.AwaitNodes(t.Context()), "in no cluster")
-			m.join()
+			r.members.join()
 			began := time.Now()
 			if err := f.AwaitNodes(t.Context()); (err == nil) != known || time.Since(began) > clusterWait {
 				t.Errorf("a node that takes %s: %v after %s", takes, err, time.Since(began))
