@@ -20,7 +20,10 @@ type Snapshot struct {
 }
 
 // Tool returns the tool with the given ID, "server:name".
-func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) { return find(s.all.Tools, id) }
+func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) {
+	t := find(s.all.Tools, id)
+	return t, t != nil
+}
 
 // Tools returns all tools, sorted by ID.
 func (s *Snapshot) Tools() []*NormalizedTool { return s.all.Tools }
@@ -118,8 +121,8 @@ func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T, befor
 	return all
 }
 
-// find returns the one that has the ID, of all sorted by ID.
-func find[T keyed](all []T, id string) (found T, ok bool) {
+// find returns the one that has the ID, of all sorted by ID; nil without one.
+func find[T keyed](all []T, id string) (found T) {
 	i, ok := slices.BinarySearchFunc(all, id, func(t T, id string) int {
 		of, _, _ := t.key()
 		return strings.Compare(of, id)
@@ -127,5 +130,5 @@ func find[T keyed](all []T, id string) (found T, ok bool) {
 	if ok {
 		found = all[i]
 	}
-	return found, ok
+	return found
 }
