@@ -175,12 +175,12 @@ func (r *repairs) boolean(o object, name string) *bool {
 	if v == nil {
 		return nil
 	}
-	b, ok := v.Value.(hujson.Literal)
-	if k := v.Value.Kind(); !ok || k != 't' && k != 'f' {
+	k := v.Value.Kind()
+	if k != 't' && k != 'f' {
 		r.drop(o, name, "it must be a boolean and is "+kind(v))
 		return nil
 	}
-	return new(b.Bool())
+	return new(k == 't')
 }
 
 // annotations returns the tool's hints. Their title replaces a missing title of the tool.

@@ -144,17 +144,9 @@ func texts(v *hujson.Value) ([]string, bool) {
 	if v == nil {
 		return nil, false
 	}
-	array, ok := v.Value.(*hujson.Array)
-	if !ok {
+	all, ok := jsonc.Strings(*v)
+	if !ok || len(all) < len(v.Value.(*hujson.Array).Elements) {
 		return nil, false
-	}
-	var all []string
-	for i := range array.Elements {
-		s, ok := text(&array.Elements[i])
-		if !ok {
-			return nil, false
-		}
-		all = append(all, s)
 	}
 	return all, true
 }

@@ -219,12 +219,7 @@ func lacking(block []byte) (kind, what string) {
 
 // areBlocks reports whether all elements of an array are blocks that lack nothing.
 func areBlocks(content []byte) bool {
-	for block := range wire.Values(content) {
-		if _, lacks := lacking(block); lacks != "" {
-			return false
-		}
-	}
-	return true
+	return areAll(content, func(block []byte) bool { _, lacks := lacking(block); return lacks == "" })
 }
 
 const maxValues = 100 // "Must not exceed 100 items" (2025-11-25, CompleteResult): SDKs refuse more
