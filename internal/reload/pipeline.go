@@ -141,14 +141,14 @@ func (f *feed) read() {
 		f.disturb() // the file may be half written, and no event has said so
 		return
 	}
+	f.waiting, f.untrusted = config.Config{}, nil
 	text, err := config.LoadText(f.latest.Files...)
 	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
-		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
+		f.complaint = ""
 		f.Judged(nil)
 		return // the receiver has begun without the files, and they do not exist yet
 	}
 	if err != nil {
-		f.waiting, f.untrusted = config.Config{}, nil
 		f.refuse(err)
 		return
 	}
@@ -161,7 +161,6 @@ func (f *feed) read() {
 			return
 		}
 	}
-	f.waiting, f.untrusted = config.Config{}, nil
 	next, err := text.Expand()
 	if err != nil {
 		f.refuse(err)
