@@ -64,26 +64,23 @@ func (c *candidate) load() float64 {
 // ones that are up and have room, since gateways that all choose the least busy one would overrun it; else the least busy one of those that are up,
 // or that are coming. shuffle is as [rand.Shuffle].
 func choose(all []candidate, shuffle func(n int, swap func(i, j int))) *candidate {
-	var free []*candidate
-	var best *candidate
-	for i := range all {
-		c := &all[i]
-		room := c.state == up && !c.isFull()
-		if c.own && room {
-			return c
-		}
-		if room {
-			free = append(free, c)
-		}
-		if best == nil || c.state < best.state || c.state == best.state && c.load() < best.load() {
-			best = c
-		}
+	some := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return c.state != up || c.isFull() })
+	if i := slices.IndexFunc(some, func(c candidate) bool { return c.own }); i >= 0 {
+		return &some[i]
 	}
-	if len(free) == 0 {
-		return best
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(some) == 0:
+		some = all
+	default:
+		shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		some = some[:min(len(some), 2)]
 	}
-	shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-	return slices.MinFunc(free[:min(len(free), 2)], func(a, b *candidate) int { return cmp.Compare(a.load(), b.load()) })
+	best := slices.MinFunc(some, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.load(), b.load()))
+	})
+	return &best
 }
 
 // candidateOf returns how a replica is. It reports false if it is gone.
