@@ -75,8 +75,9 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 		return result, nil
 	}
 	var answer clusternode.Answer
-	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	signed := clusternode.Signed{ID: id, Owner: s.to.Key, Caller: s.remotes.node.Key(), Server: s.to.Server, Tool: tool, Params: r.Params, Result: result}
+	signed := clusternode.Signed{
+		ID: id, Owner: s.to.Key, Caller: s.remotes.node.Key(), Server: s.to.Server, Tool: wire.Text(r.Params, "name"), Params: r.Params, Result: result,
+	}
 	if json.Unmarshal(text, &answer) != nil || !ed25519.Verify(s.public, signed.Bytes(), answer.Signature) {
 		s.warned.Do(func() {
 			s.remotes.log.Warn("a node has not signed the result of a call, which is dropped", zap.String("node", s.to.Node), zap.String("server", s.key.server))
@@ -104,7 +105,7 @@ func (s *remoteStream) fault(err error) error {
 		return err
 	}
 	var kind error
-	switch outcome, _ := wire.String(wire.Member(wire.Member(own.Data, "metarouter"), "outcome")); outcome {
+	switch wire.Text(wire.Member(own.Data, "metarouter"), "outcome") {
 	case "not_sent":
 		kind = session.ErrNotSent
 	case "closed":

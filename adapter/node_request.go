@@ -157,7 +157,7 @@ func (r *NodeRequest) alias(server string) string {
 
 // find finds the tool of a call.
 func (r *NodeRequest) find() error {
-	name := scope.Text(r.params, "name")
+	name := wire.Text(r.params, "name")
 	tools := r.view.Snapshot().Offer(r.node.stream.Server).Tools
 	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.Name == name })
 	if i < 0 || !r.allows(tools[i]) {

@@ -141,8 +141,7 @@ func isEmpty(content []byte) bool {
 }
 
 func isBlock(value []byte) bool {
-	kind, _ := wire.String(wire.Member(value, "type"))
-	return slices.Contains([]string{"text", "image", "audio", "resource", "resource_link"}, kind)
+	return slices.Contains([]string{"text", "image", "audio", "resource", "resource_link"}, wire.Text(value, "type"))
 }
 
 func array(element []byte) []byte { return slices.Concat([]byte("["), element, []byte("]")) }
@@ -307,8 +306,7 @@ func (r *Repairs) media(at, kind string, block []byte) []byte {
 		r.Note("%s: made text, since it has no data", at)
 		return TextBlock(string(block))
 	}
-	declared, _ := wire.String(wire.Member(block, "mimeType"))
-	m := examine(kind, declared, data)
+	m := examine(kind, wire.Text(block, "mimeType"), data)
 	if m.what == "" {
 		return block
 	}
@@ -363,7 +361,7 @@ func (r *Repairs) resource(at string, contents []byte) []byte {
 		}
 		return contents
 	}
-	declared, _ := wire.String(wire.Member(contents, "mimeType"))
+	declared := wire.Text(contents, "mimeType")
 	kind, _, _ := strings.Cut(declared, "/")
 	if kind != "image" && kind != "audio" {
 		return r.blob(at, contents, blob)

@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -39,7 +38,7 @@ func (v *Visible) Callable(t *registry.NormalizedTool) error {
 
 // Hears reports whether the clients may know of a server's message.
 func (l *Limits) Hears(server string, m session.Message) bool {
-	return l.Server(server) && (m.Method != "notifications/resources/updated" || l.URI(server, Text(m.Params, "uri")))
+	return l.Server(server) && (m.Method != "notifications/resources/updated" || l.URI(server, wire.Text(m.Params, "uri")))
 }
 
 // Subscribable returns the error of a subscription to a resource, or nil.
@@ -84,15 +83,15 @@ func Subject(r session.Request) (kind, name string, err error) {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return "", "", nil
 	case "resources/read", "skills/get":
-		return registry.KindResource, Text(r.Params, "uri"), nil
+		return registry.KindResource, wire.Text(r.Params, "uri"), nil
 	case "prompts/get":
-		return registry.KindPrompt, Text(r.Params, "name"), nil
+		return registry.KindPrompt, wire.Text(r.Params, "name"), nil
 	case "completion/complete":
 		ref := wire.Member(r.Params, "ref")
-		if Text(ref, "type") == "ref/prompt" {
-			return registry.KindPrompt, Text(ref, "name"), nil
+		if wire.Text(ref, "type") == "ref/prompt" {
+			return registry.KindPrompt, wire.Text(ref, "name"), nil
 		}
-		return registry.KindTemplate, Text(ref, "uri"), nil
+		return registry.KindTemplate, wire.Text(ref, "uri"), nil
 	}
 	return "", "", &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + r.Method}
 }
@@ -125,9 +124,3 @@ func (v *Visible) Hide(server, uri string, err error) error {
 
 // NoServer returns the error of the supervisor for a server that does not exist.
 func NoServer(name string) error { return &status.UnavailableError{Server: name} }
-
-// Text returns a member that is a string, or "".
-func Text(object json.RawMessage, key string) string {
-	value, _ := wire.String(wire.Member(object, key))
-	return value
-}
