@@ -34,7 +34,6 @@ var embedded string
 
 // A Taxonomy is a list of words for each capability. It is immutable.
 type Taxonomy struct {
-	tags  []string
 	words map[string][]string // by tag, as shown to people
 	terms map[string][]term   // by the stem of their first word
 
@@ -69,16 +68,11 @@ func NewTaxonomy(overrides map[string][]string) *Taxonomy {
 	x := &Taxonomy{words: map[string][]string{}, terms: map[string][]term{}, harmful: harmfulTerms(words, own)}
 	maps.Copy(words, own)
 	for _, tag := range slices.Sorted(maps.Keys(words)) {
-		known := false
 		for _, word := range words[tag] {
 			if t := parseTerm(tag, word); len(t.stems) > 0 {
 				x.terms[t.stems[0]] = append(x.terms[t.stems[0]], t)
 				x.words[tag] = append(x.words[tag], strings.ReplaceAll(t.text, "+", " "))
-				known = true
 			}
-		}
-		if known {
-			x.tags = append(x.tags, tag)
 		}
 	}
 	return x
@@ -97,7 +91,7 @@ func parseTerm(tag, s string) term {
 }
 
 // Tags returns all capabilities, sorted.
-func (x *Taxonomy) Tags() []string { return slices.Clone(x.tags) }
+func (x *Taxonomy) Tags() []string { return slices.Sorted(maps.Keys(x.words)) }
 
 // Words returns the words, phrases and names of a tag, in the order of the taxonomy.
 func (x *Taxonomy) Words(tag string) []string { return slices.Clone(x.words[tag]) }
@@ -143,7 +137,7 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) (tags []string) {
 	case t.Hints.IsReadOnly():
 		delete(e, "write")
 		delete(e, "delete")
-	case t.Hints.IsDestructive() && e["delete"] == nil && slices.Contains(x.tags, "write"):
+	case t.Hints.IsDestructive() && e["delete"] == nil && x.words["write"] != nil:
 		e.add(term{tag: "write", text: "destructive"}, "annotations", asHint)
 	}
 	return e.tags()
