@@ -38,10 +38,7 @@ const (
 // requestMeta returns the _meta of a request as the other node gets it. level is of the log messages that
 // clients of the legacy era want; may be nil.
 func requestMeta(ctx context.Context, id string, one session.Request, level *string) json.RawMessage {
-	meta := one.Meta
-	if meta == nil {
-		meta = json.RawMessage("{}")
-	}
+	meta := wire.OrEmpty(one.Meta)
 	if from := one.From; from != nil && !from.Modern() {
 		if name := from.ClientName(); name != "" {
 			meta = wire.SetMember(meta, clientInfo, wire.Marshal(map[string]string{"name": name, "version": ""}))

@@ -52,10 +52,7 @@ func (v *NodeView) Allows(key string) bool {
 // hide of it.
 func (v *NodeView) Describe() (capabilities, info json.RawMessage) {
 	l := v.host.router.registry.Snapshot().Offer(v.stream.Server)
-	if capabilities = l.Capabilities; capabilities == nil {
-		capabilities = json.RawMessage("{}")
-	}
-	return capabilities, wire.Marshal(map[string]string{"name": v.stream.Server, "version": l.Version})
+	return wire.OrEmpty(l.Capabilities), wire.Marshal(map[string]string{"name": v.stream.Server, "version": l.Version})
 }
 
 // Definitions returns the definitions that clients without a profile see, and the member of the answer to

@@ -55,10 +55,8 @@ func (s *setup) has(server string) bool {
 }
 
 // entry returns the entry of the server, the zero value without one.
-func (s *setup) entry(server string) (found config.Server) {
-	if i := slices.IndexFunc(s.config.Servers, func(entry config.Server) bool { return entry.Name == server }); i >= 0 {
-		found = s.config.Servers[i]
-	}
+func (s *setup) entry(server string) config.Server {
+	found, _ := s.config.Server(server)
 	return found
 }
 

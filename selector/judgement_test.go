@@ -21,8 +21,8 @@ func TestJudge(t *testing.T) {
 		hasTask         bool
 		sure, abstained bool
 	}{
-		{"sure", 0.6, 0, Query{}, true, true, false},
-		{"nearest", 0.5999, 0, Query{}, true, false, false},
+		{"sure", 0.5, 0, Query{}, true, true, false},
+		{"nearest", 0.4999, 0, Query{}, true, false, false},
 		{"barely an answer", 0.12, 0, Query{}, true, false, false},
 		{"no answer", 0.0499, 0, Query{}, true, false, true},
 		{"lower threshold", 0.1, 0.1, Query{}, true, true, false},

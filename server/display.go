@@ -39,6 +39,7 @@ type displayed struct {
 	options  *Options
 	snapshot *registry.Snapshot
 	decision decision
+	tools    tools.Settings
 	finds    bool     // whether find_tools is listed
 	servers  []string // that it names
 	catalog  *catalog.Options
@@ -58,17 +59,6 @@ func newDisplay(r Router, o Options, log *zap.Logger) *display {
 func (d *display) options() *Options {
 	o, _ := d.live()
 	return o
-}
-
-// decision returns the decision between Direct and Search under the options in force.
-func (d *display) decision() *decision { return &d.current().decision }
-
-// mode returns the mode of the options. Clients that may run no scripts see the search tools in mode "code".
-func (d *display) mode(o *Options) string {
-	if o.Mode == exposure.Code && !(d.runs && o.Scripts) {
-		return exposure.Search
-	}
-	return o.Mode
 }
 
 // catalogOptions returns how clients see the catalog under the options in force.
@@ -102,7 +92,10 @@ func (d *display) decide(o *Options, now *displayed) decision {
 	if now != nil {
 		before = &now.decision
 	}
-	mode := d.mode(o)
+	mode := o.Mode
+	if mode == exposure.Code && !(d.runs && o.Scripts) {
+		mode = exposure.Search // clients that may run no scripts see the search tools
+	}
 	if before.isOf(mode, o.ToolBudget) && before.isFinal() {
 		return *before
 	}
@@ -128,7 +121,10 @@ func (d *display) waited() {
 
 // show puts a view into force. d.mu must be held.
 func (d *display) show(o *Options, snapshot *registry.Snapshot, decided decision) *displayed {
-	next := &displayed{options: o, snapshot: snapshot, decision: decided, info: d.serverInfo(o)}
+	next := &displayed{options: o, snapshot: snapshot, decision: decided, info: d.serverInfo(o), tools: tools.Settings{
+		RouteThreshold: o.RouteThreshold, Profile: o.Profile,
+		Code: decided.mode == exposure.Code, Direct: !decided.search, Scripts: d.runs && o.Scripts,
+	}}
 	if next.finds = decided.search || o.FindTools && o.Itself == "" && d.cost() > o.FindAbove; next.finds {
 		next.servers = namesOf(d.router.Servers())
 	}
@@ -136,7 +132,7 @@ func (d *display) show(o *Options, snapshot *registry.Snapshot, decided decision
 		next.catalog = now.catalog
 	} else {
 		next.catalog = &catalog.Options{
-			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Code: decided.mode == exposure.Code,
+			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Code: next.tools.Code,
 			Own: d.listedOwn(o, next), ListWait: o.ListWait,
 		}
 		if !next.catalog.Code {
@@ -172,7 +168,7 @@ func (d *display) serverInfo(o *Options) json.RawMessage {
 
 // settle waits for servers that were never listed, as long as all tools are to be listed.
 func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
-	switch now := d.decision(); {
+	switch now := d.current().decision; {
 	case now.search:
 		return
 	case len(now.late) == 0:
@@ -191,7 +187,7 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 	})
 	for {
 		changed := d.router.Changed()
-		if d.decision().search {
+		if d.current().decision.search {
 			return
 		}
 		select {
@@ -204,20 +200,19 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 
 // listedOwn returns the router's own tools that are listed.
 func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTool) {
-	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Direct: !next.decision.search, Scripts: d.runs && o.Scripts}
 	for _, own := range tools.Own() {
-		lists, definition := next.decision.search, mine.Definition(own)
+		lists, definition := next.decision.search, next.tools.Definition(own)
 		switch own.Name {
 		case "find_tools":
 			lists, definition = next.finds, nameServers(definition, next.servers)
 		case "read_result":
-			lists = o.LimitsResults || mine.Scripts
+			lists = o.LimitsResults || next.tools.Scripts
 		case "list_categories", "classify_text":
 			lists = o.Classifies && o.Itself == ""
 		case "run_script":
 			lists = true
 		}
-		if lists && mine.Allows(own.Name) {
+		if lists && next.tools.Allows(own.Name) {
 			listed = append(listed, catalog.OwnTool{Name: own.Name, Definition: definition})
 		}
 	}

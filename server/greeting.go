@@ -133,7 +133,7 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 
 // instructions tell a model which servers are behind the router, and how to find their tools.
 func (g *greeting) instructions() string {
-	view, decided := g.catalog.View(), len(g.decision().late) == 0 // whether it is certain which tools the client will see
+	view, decided := g.catalog.View(), len(g.current().decision.late) == 0 // whether it is certain which tools the client will see
 	snapshot, o := view.Snapshot, view.Options
 	if g.itself != "" {
 		return snapshot.Offer(g.itself).Instructions
@@ -180,7 +180,7 @@ func (g *greeting) instructions() string {
 	// Servers say more than capabilities, but may take no more than two thirds.
 	enumerate(&b, "Servers, with their number of tools: ", names, (maxInstructions-b.Len())*2/3)
 	enumerate(&b, "Capabilities: ", tags, maxInstructions-b.Len())
-	if decided && !o.Search && !o.Code {
+	if decided && !o.Search {
 		g.quote(&b, servers)
 	}
 	return b.String()

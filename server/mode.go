@@ -37,12 +37,7 @@ func (d *decision) isOf(mode string, budget int) bool {
 func (d *decision) next(mode string, budget int, unlisted []string, cost int) decision {
 	next := decision{mode: mode, budget: budget, search: exposure.ModeFor(mode, cost, budget) != exposure.Direct, late: unlisted}
 	if d.isOf(mode, budget) && !d.empty {
-		next.late = nil
-		for _, name := range d.late {
-			if slices.Contains(unlisted, name) {
-				next.late = append(next.late, name)
-			}
-		}
+		next.late = slices.DeleteFunc(slices.Clone(d.late), func(name string) bool { return !slices.Contains(unlisted, name) })
 		if d.vain && cost == 0 && len(next.late) > 0 {
 			next.search, next.vain = true, true
 			return next

@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -31,25 +31,10 @@ var changes = map[string]string{
 	"notifications/resources/list_changed": "resourcesListChanged",
 }
 
-type eventSource interface {
-	// Changed returns a channel that is closed at the next change of the catalog.
-	Changed() <-chan struct{}
-
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-
-	// Listen has f called with the messages of servers that belong to no request.
-	// owner is the only client that uses the server's session, nil if several may.
-	// f must not block.
-	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
-
-	subscriber
-}
-
 // A notifier notifies clients of events that belong to no request: changes of lists and
 // resources, and log messages of servers.
 type notifier struct {
-	router        eventSource
+	router        Router
 	catalog       *catalog.Catalog
 	clients       *conversation.Clients
 	subscriptions *subscriptions
@@ -57,10 +42,10 @@ type notifier struct {
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex               // guards the fields below
-	base    *baseline                // the state that the first client found; may be nil
-	touched map[string]bool          // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
-	same    map[string]*rate.Limiter // of notifications of a list that is the same
+	mu      sync.Mutex      // guards the fields below
+	base    *baseline       // the state that the first client found; may be nil
+	touched map[string]bool // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
+	same    *rate.Limiter   // of notifications of a list that is the same, by member
 }
 
 // A baseline is the catalog and how it was shown when the first client came.
@@ -72,7 +57,7 @@ type baseline struct {
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
 	n := &notifier{
 		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: make(map[string]*rate.Limiter), display: d, others: others,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: rate.New(1/sameEvery.Seconds(), sameBurst), display: d, others: others,
 	}
 	s.joined = n.joined
 	return n
@@ -101,12 +86,13 @@ func (n *notifier) baseline() *baseline {
 	return n.base
 }
 
-// run notifies clients until ctx ends. Many changes at once are one notification.
-// notified is called after each.
-func (n *notifier) run(ctx context.Context, notified func()) {
+// run notifies clients of changes, until ctx ends. It must run while clients are served. Many changes at once are one
+// notification.
+func (n *notifier) run(ctx context.Context) {
 	defer n.router.Listen(n.pass)()
 	defer close(n.subscriptions.ending)
 	var last *catalog.View // as the clients know it; may be nil
+	warned := false
 	for {
 		changed := n.router.Changed()
 		_, redisplayed := n.display.live()
@@ -124,8 +110,8 @@ func (n *notifier) run(ctx context.Context, notified func()) {
 			// no client is to be notified
 		} else if now := n.catalog.View(); n.notify(last, now) {
 			last = now
-			notified()
-			if !sleep(ctx, notifyEvery) {
+			warned = warned || n.display.warnOfBudget()
+			if signal.Within(ctx.Done(), notifyEvery) {
 				return
 			}
 			continue
@@ -137,7 +123,7 @@ func (n *notifier) run(ctx context.Context, notified func()) {
 		case <-ctx.Done():
 			return
 		}
-		if !sleep(ctx, gatherTime) {
+		if signal.Within(ctx.Done(), gatherTime) {
 			return
 		}
 	}
@@ -153,10 +139,7 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 	}
 	n.mu.Lock()
 	for member, always := range n.touched {
-		if n.same[member] == nil {
-			n.same[member] = rate.NewLimiter(rate.Every(sameEvery), sameBurst)
-		}
-		differ[member] = differ[member] || always || n.same[member].Allow()
+		differ[member] = differ[member] || always || n.same.Take(member, 1, 1) == 0
 	}
 	clear(n.touched)
 	n.mu.Unlock()
@@ -222,15 +205,5 @@ func (n *notifier) touch(member string, always bool) {
 func (n *notifier) touchAll() {
 	for _, member := range changes {
 		n.touch(member, true)
-	}
-}
-
-// sleep reports false if ctx ends before d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

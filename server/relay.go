@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -15,18 +16,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
-type relayRouter interface {
-	// Relay sends a request to a server and returns the server's own result, or a
-	// [*session.Error], or the cause of ctx's end.
-	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
-
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-}
-
 // A relay passes requests on to the server that has the prompt, resource or task.
 type relay struct {
-	router  relayRouter
+	router  Router
 	catalog *catalog.Catalog
 	tasks   catalog.Tasks
 	tools   *tools.Tools
@@ -191,16 +183,14 @@ func renamed(result json.RawMessage, theirs, ours string) json.RawMessage {
 	if theirs == ours {
 		return result
 	}
-	var contents []json.RawMessage
-	if json.Unmarshal(wire.Member(result, "contents"), &contents) != nil {
-		return result
-	}
-	for i, content := range contents {
-		if uri, ok := wire.String(wire.Member(content, "uri")); ok && uri == theirs {
-			contents[i] = wire.SetMember(content, "uri", wire.AppendString(nil, ours))
+	var changes content.Repairs
+	return changes.Each(result, "contents", wire.Member(result, "contents"), func(at string, content []byte) []byte {
+		if !wire.IsString(wire.Member(content, "uri"), theirs) {
+			return content
 		}
-	}
-	return wire.SetMember(result, "contents", wire.Marshal(contents))
+		changes.Note("%s", at)
+		return wire.SetMember(content, "uri", wire.AppendString(nil, ours))
+	})
 }
 
 // locate returns where to ask for a resource, to be tried one after the other.

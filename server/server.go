@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -25,21 +25,28 @@ import (
 )
 
 // A Router knows the tools of all servers, and picks and runs them, as
-// [adapter.Router] does. Its methods may be called by many goroutines at once. Each
-// of the embedded interfaces has one user.
+// [adapter.Router] does. Its methods may be called by many goroutines at once.
 type Router interface {
-	catalog.Source      // Snapshot, Servers, Settled, Await
 	conversation.Router // Release, Tell
-	tools.Router        // Find, Select, Plan, Check, Execute, Classifier
-	relayRouter         // Relay
-	eventSource         // Changed, Listen, Subscribe
+	tools.Router        // Snapshot, Servers, Settled, Await, Find, Select, Plan, Check, Execute, Classifier
+	httpd.Router        // Nodes
+	subscriber          // Subscribe
+
+	// Relay sends a request to a server and returns the server's own result, or a
+	// [*session.Error], or the cause of ctx's end.
+	Relay(ctx context.Context, server string, r session.Request) (json.RawMessage, error)
+
+	// Changed returns a channel that is closed at the next change of the catalog.
+	Changed() <-chan struct{}
+
+	// Listen has f called with the messages of servers that belong to no request.
+	// owner is the only client that uses the server's session, nil if several may.
+	// f must not block.
+	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
 
 	// Unlisted returns the names of servers that can run and have tools that are not known,
 	// neither from a stored catalog nor from a session.
 	Unlisted() []string
-
-	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
-	Nodes() []clusternode.Info
 
 	// SetLevel has servers send log messages from the level on. It waits until
 	// they do, but not for long.
@@ -103,9 +110,8 @@ type Server struct {
 	tools    *tools.Tools
 	notifier *notifier
 
+	place
 	servers *Servers           // all servers of the router
-	key     string             // the profiles that the clients have chosen, joined by "+"
-	view    View               // that the clients have chosen
 	retire  context.CancelFunc // ends the sessions over HTTP
 
 	// Guarded by mu of servers.
@@ -115,31 +121,25 @@ type Server struct {
 	end    context.CancelFunc // ends run; nil before
 }
 
-// newServer returns the server with the key.
-func newServer(servers *Servers, key string, r Router, o Options) *Server {
+// newServer returns the server at the place.
+func newServer(servers *Servers, at place, r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
 	retired, retire := context.WithCancel(context.Background())
-	s := &Server{router: r, opts: o, log: o.Log.Named("server"), servers: servers, key: key, retire: retire}
-	if key != "" {
-		s.log = s.log.With(zap.String("profile", key))
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), servers: servers, place: at, retire: retire}
+	if s.key != "" {
+		s.log = s.log.With(zap.String("profile", s.key))
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
 	secret := hmac.New(sha256.New, servers.secret)
-	secret.Write([]byte(key))
+	secret.Write([]byte(s.key))
 	tasks := catalog.Tasks{Secret: secret.Sum(nil)}
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
-		Settings: func() tools.Settings {
-			now := s.display.options()
-			return tools.Settings{
-				RouteThreshold: now.RouteThreshold, Profile: now.Profile,
-				Code: s.display.catalogOptions().Code, Scripts: now.Scripts,
-			}
-		},
+		Settings: func() tools.Settings { return s.display.current().tools },
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
@@ -197,17 +197,6 @@ func (s *Server) Shown() (mode string, cost func() (shown, all int)) {
 // processes of their own of some servers; it may be nil.
 func (s *Server) Serve(ctx context.Context, from any, in io.Reader, out io.Writer) error {
 	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Resumed: s.notifier.touchAll}, in, out)
-}
-
-// run notifies clients of changes, until ctx ends. It must run while clients are
-// served.
-func (s *Server) run(ctx context.Context) {
-	warned := false
-	s.notifier.run(ctx, func() {
-		if !warned {
-			warned = s.display.warnOfBudget()
-		}
-	})
 }
 
 // methods returns all requests that clients may send.

@@ -160,18 +160,18 @@ func (s *Servers) Seen(v View, chosen ...string) (*Server, bool) {
 	return server, true
 }
 
-// A place is the place of a server among the others: the view of its clients, and its key.
+// A place is the place of a server among the others: what its clients have chosen.
 type place struct {
 	view View
-	key  string
+	key  string // the profiles, joined by "+"
 }
 
 // add makes the server of the profiles, and runs it if the others run. s.mu must be held, unless
 // it is the first.
 func (s *Servers) add(at place, chosen []string) *Server {
 	r, o := s.profiles.Open(at.view, chosen)
-	server := newServer(s, at.key, r, o)
-	server.view, server.chosen = at.view, chosen
+	server := newServer(s, at, r, o)
+	server.chosen = chosen
 	s.byPlace[at] = server
 	s.start(server)
 	return server
@@ -186,7 +186,7 @@ func (s *Servers) start(server *Server) {
 	server.end = end
 	s.running.Go(func() {
 		defer end()
-		server.run(ctx)
+		server.notifier.run(ctx)
 		server.tools.Close()
 		if s.ctx.Err() == nil { // only this server ends
 			server.clients.End()
@@ -214,7 +214,7 @@ func (s *Servers) makeRoom() {
 
 // drop takes out a server. s.mu must be held.
 func (s *Servers) drop(server *Server) {
-	delete(s.byPlace, place{server.view, server.key})
+	delete(s.byPlace, server.place)
 	s.retired[server] = true
 	server.retire()
 	s.endIfLeft(server)

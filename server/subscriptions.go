@@ -83,11 +83,7 @@ func (l *listener) acknowledge(agreed json.RawMessage) {
 }
 
 func (l *listener) send(m session.Message) {
-	params := m.Params
-	if params == nil {
-		params = json.RawMessage("{}")
-	}
-	m.Params = wire.SetMeta(params, conversation.MetaSubscription, l.request.ID)
+	m.Params = wire.SetMeta(wire.OrEmpty(m.Params), conversation.MetaSubscription, l.request.ID)
 	conversation.Notify(l.request, m)
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -52,22 +53,19 @@ type clientWatches struct {
 // watchAll subscribes to resources until the client has left, and returns those that exist.
 func (s *subscriptions) watchAll(ctx context.Context, from session.Client, uris []string, notify func(session.Message)) (known []string) {
 	uris = slices.Compact(slices.Sorted(slices.Values(uris)))
-	watched := make([]bool, len(uris))
+	known = slices.Clone(uris)
 	var g errgroup.Group
 	g.SetLimit(subscribersAtOnce)
 	for i, uri := range uris {
 		g.Go(func() error {
-			watched[i] = s.watch(ctx, from, uri, notify) == nil
+			if s.watch(ctx, from, uri, notify) != nil {
+				known[i] = ""
+			}
 			return nil
 		})
 	}
 	g.Wait()
-	for i, uri := range uris {
-		if watched[i] {
-			known = append(known, uri)
-		}
-	}
-	return known
+	return slices.DeleteFunc(known, func(uri string) bool { return uri == "" })
 }
 
 // watch subscribes to a resource, now and whenever its server has a new session, until the client gives it up. A client that has
@@ -162,7 +160,7 @@ func (s *subscriptions) left(from session.Client) {
 
 // watchAgain subscribes again, until the server agrees. It returns nil if the client gives up.
 func (s *subscriptions) watchAgain(w *watch) (done <-chan struct{}, cancel func()) {
-	for pause := watchAgainAfter; sleep(w.life, pause); pause = min(2*pause, watchAgainAtMost) {
+	for pause := watchAgainAfter; !signal.Within(w.life.Done(), pause); pause = min(2*pause, watchAgainAtMost) {
 		done, cancel, err := s.router.Subscribe(w.life, w.at.Server, w.at.URI, w.from)
 		if err == nil {
 			return done, cancel

@@ -162,7 +162,7 @@ func oneClient(_ *cobra.Command, args []string) error {
 }
 
 func newImportCommand(local *service.Runner) *cobra.Command {
-	e, o := editorOf(local), edit.ImportOptions{}
+	e, o := editorOf(local), edit.ClientFile{}
 	cmd := newCommand("import", oneClient, func(ctx context.Context, args []string) error {
 		return edit.Import(ctx, &e, args[0], o)
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func nodeKey(out *console.Console) error {
 // clusterOf returns the cluster that the configuration names, or urls if they are not "".
 func clusterOf(ctx context.Context, files *configfile.Source, urls string) (config.Cluster, error) {
 	c, err := files.Load(ctx)
-	if configfile.IsMissing(err) && urls != "" {
+	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && urls != "" {
 		c, err = config.Load()
 	}
 	if err != nil {
@@ -125,12 +126,11 @@ func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Tim
 		rows = append(rows, console.Texts(console.Cut(plain.Line(name), maxNodeName), trusted, n.Version,
 			console.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers), n.Tools, latency, seen(n, now), clusternode.Fingerprint(n.Key)))
 	}
-	if err := out.PrintRows(rows, func(i int) string {
-		if i == 0 || nodes[i-1].Problem == "" || !nodes[i-1].Trusted { // how to trust it is said below
-			return ""
+	if err := out.PrintRows(rows, func(i int) (lead, text string) {
+		if i == 0 || !nodes[i-1].Trusted { // how to trust it is said below
+			return "", ""
 		}
-		columns, _ := out.Page()
-		return console.Lines(console.Hang("    → ", nodes[i-1].Problem, columns))
+		return "    → ", nodes[i-1].Problem
 	}); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/logfile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -121,23 +122,13 @@ func (l *Log) write(entries []Entry) {
 		err := l.file.append(l.ctx, all)
 		if err == nil {
 			l.queue.Lost.Add(-lost)
-			l.pause(breath)
+			signal.Within(l.queue.Closed(), breath)
 			return
 		}
 		l.complain.Do(func() { l.log.Error("the audit log can't be written; it is tried again", zap.Error(err)) })
-		if !l.pause(retryPause) {
+		if signal.Within(l.queue.Closed(), retryPause) {
 			l.queue.Lost.Add(int64(len(entries)))
 			return
 		}
-	}
-}
-
-// pause waits. It reports false if the log is to be closed.
-func (l *Log) pause(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-l.queue.Closed():
-		return false
 	}
 }

@@ -37,7 +37,9 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -134,7 +136,8 @@ func (v *Verifier) Verify(ctx context.Context, accepted []Issuer, token, resourc
 	}
 	want := cmp.Or(t.issuer.settings.Audience, resource)
 	if want == "" || !oauthex.MatchesResource(t.audience, want) {
-		return nil, genuine(invalid("its audience is %s, not %s", shownAudience(t.audience), shown(want)))
+		audience := append([]string{shown(t.audience[0])}, t.audience[1:]...)
+		return nil, genuine(invalid("its audience is %s, not %s", prose.List(audience, 1), shown(want)))
 	}
 	return t.Token, nil
 }
@@ -183,3 +186,36 @@ var ErrUnavailable = errors.New("the issuer does not answer")
 
 // errClosed is the error of a verifier that was closed.
 var errClosed = fmt.Errorf("%w: the verifier is closed", ErrUnavailable)
+
+const maxShown = 100 // bytes of a token's issuer or audience
+
+// invalid returns why a token is refused, as a client may read it, in at most 300 bytes. The format and its texts must have only the
+// characters of an error_description (RFC 6750, section 3), as [shown] returns them.
+func invalid(format string, args ...any) error {
+	return &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: fmt.Sprintf(format, args...)}
+}
+
+// genuine returns the refusal of a token that the issuer has issued.
+func genuine(err error) error {
+	if refused, ok := errors.AsType[*clientauth.Refusal](err); ok {
+		refused.Genuine = true
+	}
+	return err
+}
+
+// shown returns a text for a reason, shortened, with ? for each character that may not stand in an error_description.
+func shown(text string) string {
+	if text == "" {
+		return "empty"
+	}
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) > maxShown {
+		text = text[:maxShown-3] + "..."
+	}
+	return text
+}

@@ -2,7 +2,6 @@ package bearer
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -129,8 +128,7 @@ func timeOf(claims map[string]json.RawMessage, name string) (time.Time, error) {
 	if err := json.Unmarshal(raw, &seconds); err != nil || seconds < 0 || seconds > lastTime {
 		return time.Time{}, invalid("its claim %s is no time", name)
 	}
-	whole, part := math.Modf(seconds)
-	return time.Unix(int64(whole), int64(part*1e9)), nil
+	return time.UnixMicro(int64(seconds * 1e6)), nil
 }
 
 // ofTokens are the characters of tokens.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
 const (
@@ -141,9 +142,7 @@ func (i *issuer) post(ctx context.Context, token string) (map[string]json.RawMes
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
 	r.SetBasicAuth(url.QueryEscape(i.settings.ClientID), url.QueryEscape(i.settings.ClientSecret)) // RFC 6749, section 2.3.1
-	c := *i.client
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with a token and a secret
-	body, err := send(&c, r, maxTokenReply)
+	body, err := send(oauth.Unredirected(i.client), r, maxTokenReply)
 	switch status, _ := errors.AsType[statusError](err); {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return nil, fmt.Errorf("it refuses the router's clientId and clientSecret (status %d); correct them", status)

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	jose "github.com/go-jose/go-jose/v4/jwt"
+
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -40,8 +42,15 @@ func (t *Token) Values(claim string) []string {
 	}
 	var all []string
 	for _, e := range elements {
-		if text, ok := textOf(e); ok {
-			all = append(all, text)
+		switch e := e.(type) {
+		case string:
+			if !strings.ContainsRune(e, utf8.RuneError) {
+				all = append(all, e)
+			}
+		case json.Number:
+			all = append(all, e.String())
+		case bool:
+			all = append(all, strconv.FormatBool(e))
 		}
 	}
 	return all
@@ -63,19 +72,6 @@ func lookUp(object map[string]json.RawMessage, name string) (json.RawMessage, bo
 		}
 	}
 	return nil, false
-}
-
-// textOf returns the text of a string, number or boolean.
-func textOf(v any) (text string, ok bool) {
-	switch v := v.(type) {
-	case string:
-		return v, !strings.ContainsRune(v, utf8.RuneError)
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	return "", false
 }
 
 // scopesOf returns the scopes of the claims, each once.
@@ -101,16 +97,10 @@ func scopesOf(claims map[string]json.RawMessage) ([]string, error) {
 }
 
 // textsOf returns a claim that is a text or an array of texts; nil if it is missing or null.
-func textsOf(raw json.RawMessage) ([]string, error) {
-	if isNull(raw) {
-		return nil, nil
+func textsOf(raw json.RawMessage) (all jose.Audience, err error) {
+	if !isNull(raw) {
+		err = json.Unmarshal(raw, &all)
 	}
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}, nil
-	}
-	var all []string
-	err := json.Unmarshal(raw, &all)
 	return all, err
 }
 

@@ -100,16 +100,20 @@ func syntaxError(data []byte, err error) *Error {
 	if literal := "invalid literal"; strings.HasPrefix(message, literal) {
 		message = literal
 	}
-	start := 0 // of the line
-	for ; line > 1 && start < len(data); line-- {
-		if n := bytes.IndexByte(data[start:], '\n'); n >= 0 {
-			start += n + 1
-		} else {
-			start = len(data)
-		}
-	}
-	offset := start + max(column-1, 0)
+	offset := LineStart(data, line-1) + max(column-1, 0)
 	return &Error{offset, message, advice(data, offset)}
+}
+
+// LineStart returns where a line begins, counted from 0; the end if there are not so many.
+func LineStart(data []byte, line int) (at int) {
+	for ; line > 0; line-- {
+		n := bytes.IndexByte(data[at:], '\n')
+		if n < 0 {
+			return len(data)
+		}
+		at += n + 1
+	}
+	return at
 }
 
 func advice(data []byte, offset int) string {

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -97,12 +99,7 @@ func (a *account) state() (seen string, why status.LoginReason) {
 }
 
 // ended returns why a login without a valid token has ended.
-func ended(l *storedLogin) status.LoginReason {
-	if l.Ended != "" {
-		return l.Ended
-	}
-	return status.LoginExpired
-}
+func ended(l *storedLogin) status.LoginReason { return cmp.Or(l.Ended, status.LoginExpired) }
 
 // mark identifies the token of a login.
 func mark(l *storedLogin) string {
@@ -188,17 +185,13 @@ func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, err
 // clientKey returns the name of the client in the content.
 func clientKey(issuer string, s oauth.Server) string { return hash(issuer, oauth.Origin(s.URL), owner) }
 
-// keepClient keeps the client that was registered with the issuer. The zero value removes it.
+// keepClient keeps the client that was registered with the issuer.
 func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Client) error {
 	if err := bounded(client); err != nil {
 		return err
 	}
 	return a.store.edit(ctx, func(c *content) error {
 		key := clientKey(issuer, a.server)
-		if client.ID == "" {
-			delete(c.Clients, key)
-			return nil
-		}
 		makeRoom(c.Clients, key, maxClients) // the client can be registered again
 		c.Clients[key] = client
 		return nil
@@ -207,7 +200,11 @@ func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Cl
 
 // dropClient has the next login register the client again.
 func (a *account) dropClient(ctx context.Context, issuer string) {
-	if err := a.keepClient(ctx, issuer, oauth.Client{}); err != nil {
+	err := a.store.edit(ctx, func(c *content) error {
+		delete(c.Clients, clientKey(issuer, a.server))
+		return nil
+	})
+	if err != nil {
 		a.log.Warn("the registration at an issuer can't be removed", zap.Error(err))
 	}
 }
@@ -228,9 +225,7 @@ func (a *account) change(ctx context.Context, l *storedLogin, change func(*store
 		if err == nil {
 			return a.usable(now)
 		}
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-ctx.Done():
+		if signal.Within(ctx.Done(), 500*time.Millisecond) {
 			return nil, fmt.Errorf("keep the refreshed login: %w", err)
 		}
 	}

@@ -24,11 +24,6 @@ const (
 	beginTime = time.Minute
 )
 
-// A loginKey identifies logins that would have the same result, by the key of the server's settings: one of them is enough.
-type loginKey struct {
-	server, by string
-}
-
 // Begin begins a login: it finds the issuer, and registers the client if that is needed. A second
 // login for the same server by the same principal is the first one, while that is pending. One
 // that asks for more scopes, or comes back another way, replaces the first.
@@ -68,7 +63,7 @@ func (l *Logins) record(who audit.Actor, server, outcome, what string) {
 
 // join returns the pending login of the request, which may be a new one, begun by who.
 func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
-	key := loginKey{server: settingsKey(r.Server), by: r.By}
+	key := settingsKey(r.Server) + " " + r.By // of logins that would have the same result: one of them is enough
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := l.pending[key]

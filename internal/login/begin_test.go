@@ -181,7 +181,7 @@ func TestLimits(t *testing.T) {
 	// As many others as may wait.
 	f.logins.mu.Lock()
 	for i := range maxPending - perMinute - 1 {
-		f.logins.pending[loginKey{by: "other " + strconv.Itoa(i)}] = &Pending{}
+		f.logins.pending["other "+strconv.Itoa(i)] = &Pending{}
 	}
 	f.logins.mu.Unlock()
 	_, err = f.logins.Begin(t.Context(), Request{Server: f.server, By: "ann"})

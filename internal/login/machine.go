@@ -80,7 +80,12 @@ func startOwn(s *Source, found oauth.Found, token string, more []string) <-chan 
 			s.own.Store(new(issued))
 			return nil, err
 		}
-		next, err := nextOwn(ctx, s, found, oauth.Challenge{Scopes: more}, last.Scopes)
+		var next oauth.Token
+		client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
+		if err == nil {
+			scopes := oauth.ScopesToAsk(s.server.Settings, &found, oauth.Challenge{Scopes: more}, last.Scopes)
+			next, err = grantor(s.http, s.server.Settings, found, client).ClientCredentials(ctx, scopes)
+		}
 		if err != nil {
 			err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
 			s.beginOutage(err)
@@ -90,14 +95,4 @@ func startOwn(s *Source, found oauth.Found, token string, more []string) <-chan 
 		s.own.Store(&issued{next, found.Issuer.ID})
 		return next.Access, nil
 	})
-}
-
-// nextOwn asks the issuer for a token of a machine.
-func nextOwn(ctx context.Context, s *Source, found oauth.Found, c oauth.Challenge, granted []string) (oauth.Token, error) {
-	client, err := oauth.Identify(ctx, s.http, s.server, found.Issuer, oauth.Redirect{}, nil)
-	if err != nil {
-		return oauth.Token{}, err
-	}
-	scopes := oauth.ScopesToAsk(s.server.Settings, &found, c, granted)
-	return grantor(s.http, s.server.Settings, found, client).ClientCredentials(ctx, scopes)
 }

@@ -56,7 +56,7 @@ type Pending struct {
 	Over    context.Context // ends when the login is done, has failed or has expired
 
 	logins   *Logins
-	key      loginKey
+	key      string
 	who      audit.Actor // that began it
 	request  Request     // with the scopes of all requests for the login
 	state    string
@@ -101,7 +101,7 @@ func (p *Pending) run(ctx context.Context, replaced *Pending) {
 	}
 	l.mu.Unlock()
 	p.listener.close(l.life)
-	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("from", p.who.From))
+	log := l.options.Log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("from", p.who.From))
 	if p.err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(p.err.Error())))
 		l.record(p.who, p.Server, audit.Failed, p.err.Error())
@@ -120,7 +120,7 @@ func (p *Pending) login(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s: %w", p.Server, err)
 	}
-	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID),
+	p.logins.options.Log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID),
 		zap.String("from", p.who.From), zap.String("way", string(p.request.Way)))
 	close(p.ready)
 	token, err := p.token(ctx)
@@ -138,17 +138,15 @@ func (p *Pending) login(ctx context.Context) error {
 
 // token waits for the person, and returns the token that the issuer grants. ctx ends the wait, but not the exchange of an answer.
 func (p *Pending) token(ctx context.Context) (oauth.Token, error) {
+	bounded, cancel := context.WithDeadlineCause(ctx, p.Expires, errExpired)
+	defer cancel()
 	if p.Device != nil {
-		bounded, cancel := context.WithDeadlineCause(ctx, p.Expires, errExpired)
-		defer cancel()
 		token, err := p.grantor.AwaitDevice(bounded, p.Device, p.scopes)
 		if err != nil && bounded.Err() != nil {
 			return token, context.Cause(bounded)
 		}
 		return token, p.explain(err)
 	}
-	expiry := time.NewTimer(time.Until(p.Expires))
-	defer expiry.Stop()
 	select {
 	case answer := <-p.answers:
 		ctx, cancel := context.WithTimeout(p.logins.life.Context(), exchangeTime)
@@ -158,18 +156,16 @@ func (p *Pending) token(ctx context.Context) (oauth.Token, error) {
 		}
 		token, err := p.redeem(ctx, answer)
 		return token, p.explain(err)
-	case <-ctx.Done():
-		return oauth.Token{}, context.Cause(ctx)
-	case <-expiry.C:
+	case <-bounded.Done():
 	}
-	if p.reused {
+	if p.reused && ctx.Err() == nil {
 		// The issuer may have shown an error instead of its login page, since it knows the client no
 		// more. It tells only the person. So the next login registers again.
 		ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 		defer cancel()
 		p.source.dropClient(ctx, p.found.Issuer.ID)
 	}
-	return oauth.Token{}, errExpired
+	return oauth.Token{}, context.Cause(bounded)
 }
 
 // redeem turns the answer of the issuer into a token.

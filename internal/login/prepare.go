@@ -97,12 +97,9 @@ func (p *Pending) identify(ctx context.Context) (oauth.Client, error) {
 
 // grantor returns the client of the issuer that asks for tokens for the server.
 func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *oauth.Grantor {
-	g := &oauth.Grantor{HTTP: c, Issuer: f.Issuer, Client: id, Settings: s, Resource: f.Resource}
-	switch {
-	case s.NoResource:
+	g := &oauth.Grantor{HTTP: c, Issuer: f.Issuer, Client: id, Settings: s, Resource: cmp.Or(s.Resource, f.Resource)}
+	if s.NoResource {
 		g.Resource = ""
-	case s.Resource != "":
-		g.Resource = s.Resource
 	}
 	return g
 }

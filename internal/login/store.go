@@ -3,7 +3,6 @@ package login
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,14 +48,14 @@ type Store struct {
 	kept *content    // as it was read last, not changed any more; nil before
 	file fs.FileInfo // that kept was read from; nil if there was no file
 
-	memory map[string]string // as the vault, without a folder
-	turn   chan struct{}     // without a folder, it holds a value while the lock of a login is taken
+	memory map[string]string   // as the vault, without a folder
+	turn   *semaphore.Weighted // without a folder, the lock of all logins
 }
 
 // NewStore returns the store of the folder, next to the user's own configuration; with "", one that ends with the process.
 // It reads nothing.
 func NewStore(folder string) *Store {
-	return &Store{folder: folder, vault: vault.Logins(folder), reads: semaphore.NewWeighted(1), memory: make(map[string]string), turn: make(chan struct{}, 1)}
+	return &Store{folder: folder, vault: vault.Logins(folder), reads: semaphore.NewWeighted(1), memory: make(map[string]string), turn: semaphore.NewWeighted(1)}
 }
 
 // A content is everything in a store.
@@ -106,8 +105,7 @@ func bare(server string) string {
 }
 
 func hash(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))
 }
 
 // login returns the login with the key, nil if the store does not have it. It reads the file only if it has
@@ -282,12 +280,7 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 	if s.folder != "" {
 		return safefile.Lock(ctx, s.lockPath(id), safefile.LockTime, "refreshes the token of a login")
 	}
-	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return func() { s.turn.Release(1) }, s.turn.Acquire(ctx, 1)
 }
 
 // dropLock removes the lock of a login that has ended. A router that still waits for the lock finds

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -100,10 +102,8 @@ func (g *Grantor) AwaitDevice(ctx context.Context, d *Device, scopes []string) (
 			}
 			return Token{}, refusal
 		}
-		select {
-		case <-ctx.Done():
+		if signal.Within(ctx.Done(), min(interval, left)) {
 			return Token{}, ctx.Err()
-		case <-time.After(min(interval, left)):
 		}
 		t, err := g.token(ctx, url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}, scopes)
 		refusal, refused := errors.AsType[*Refusal](err)

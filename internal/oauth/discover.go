@@ -154,7 +154,7 @@ func (d *discovery) isThere(ctx context.Context, at string) (bool, error) {
 	if err != nil {
 		return false, errors.New("the server's url is no url")
 	}
-	resp, err := unredirected(d.fetcher.client).Do(r)
+	resp, err := Unredirected(d.fetcher.client).Do(r)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", shown(at), unreachable(err))
 	}
@@ -184,12 +184,7 @@ func (d *discovery) resource(ctx context.Context, named string) (*oauthex.Protec
 		}
 		places = append(places, own)
 	}
-	var r *oauthex.ProtectedResourceMetadata
-	err := first(append(places, root), func(at string) error {
-		r = &oauthex.ProtectedResourceMetadata{}
-		if err := d.fetcher.get(ctx, at, r); err != nil {
-			return err
-		}
+	return first(ctx, d.fetcher, append(places, root), func(at string, r *oauthex.ProtectedResourceMetadata) error {
 		if r.Resource == "" && len(r.AuthorizationServers) == 0 {
 			return fmt.Errorf("%s: %w: its JSON names no resource", shown(at), errAbsent)
 		}
@@ -199,7 +194,6 @@ func (d *discovery) resource(ctx context.Context, named string) (*oauthex.Protec
 		}
 		return nil
 	})
-	return r, err
 }
 
 // ofServer reports whether a resource is the server or a parent of it: the same origin, and a path that the

@@ -88,12 +88,7 @@ func (f fetcher) issuer(ctx context.Context, id string) (*Issuer, error) {
 	const rfc, openID = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	origin, path := originOf(u), strings.TrimSuffix(u.EscapedPath(), "/")
 	places := []string{origin + rfc + path, origin + openID + path, origin + path + openID} // in the order of revision 2025-11-25
-	var found *Issuer
-	err = first(slices.Compact(places), func(at string) error {
-		found = &Issuer{}
-		if err := f.get(ctx, at, found); err != nil {
-			return err
-		}
+	return first(ctx, f, slices.Compact(places), func(at string, found *Issuer) error {
 		if found.ID == "" && found.TokenEndpoint == "" {
 			return fmt.Errorf("%s: %w: its JSON names no issuer", shown(at), errAbsent)
 		}
@@ -105,7 +100,6 @@ func (f fetcher) issuer(ctx context.Context, id string) (*Issuer, error) {
 		}
 		return nil
 	})
-	return found, err
 }
 
 // checkEndpoints checks the URLs of an issuer, of which the needed ones must be there.
@@ -168,20 +162,24 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, urls.Cause(err))
 }
 
-// first reads the first of the documents that is there. An answer of 500 and above passes the turn,
+// first returns the first of the documents that is there, unless check finds a fault in it. An answer of 500 and above passes the turn,
 // too, but then no document is an error that is not errAbsent: who can keep one document
 // from us must not make us use another way. No connection is the same for all, so it ends the search.
-func first(places []string, get func(at string) error) error {
+func first[T any](ctx context.Context, f fetcher, places []string, check func(at string, found *T) error) (*T, error) {
 	var failed error
 	for _, at := range places {
-		err := get(at)
+		found := new(T)
+		err := f.get(ctx, at, found)
+		if err == nil {
+			err = check(at, found)
+		}
 		absent := errors.Is(err, errAbsent)
 		if !absent && !errors.Is(err, errFailing) {
-			return err // nil, or one that ends the search
+			return found, err // nil, or one that ends the search
 		}
 		if failed == nil || !absent && errors.Is(failed, errAbsent) {
 			failed = err
 		}
 	}
-	return failed
+	return nil, failed
 }

@@ -73,7 +73,7 @@ func post(ctx context.Context, c *http.Client, kind, endpoint string, header htt
 	req.Header = header.Clone()
 	req.Header.Set("Accept", "application/json") // GitHub answers with a form otherwise
 	at := fmt.Sprintf("%s endpoint of %s", kind, req.URL.Host)
-	resp, err := unredirected(c).Do(req)
+	resp, err := Unredirected(c).Do(req)
 	if err != nil {
 		err = fmt.Errorf("ask the %s: %w", at, urls.Cause(err))
 		if !connected {
@@ -111,8 +111,8 @@ func readReply(at string, status int, data []byte, secrets []string) (reply, err
 
 var errNoObject, errSilent = errors.New("not a JSON object"), errors.New("refuses without saying why") // which a proxy may do
 
-// unredirected returns the client, but without redirects: they would send credentials elsewhere.
-func unredirected(c *http.Client) *http.Client {
+// Unredirected returns the client, but without redirects: they would send credentials elsewhere.
+func Unredirected(c *http.Client) *http.Client {
 	same := *c
 	same.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &same

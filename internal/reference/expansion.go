@@ -46,20 +46,16 @@ func (e *writer) write(from, to, depth int) {
 		e.out.WriteString(e.text[from : from+before])
 		from += before
 		end := int(e.ends[from])
-		name, rest, ok := "", 0, false
-		if end > 0 {
-			name, rest, ok = variable(e.text[from+2 : end])
-		}
-		rest += from + 2
+		name, after, ok := variable(e.text[from+2 : max(from+2, end)])
 		value, isSet := "", false
 		if ok {
 			value, isSet = e.Lookup(name)
 		}
-		switch hasDefault := ok && rest < end; {
+		switch hasDefault := ok && after != ""; {
 		case isSet:
 			e.out.WriteString(value)
 		case hasDefault && depth < maxNesting:
-			e.write(rest+len(":-"), end, depth+1)
+			e.write(end-len(after)+len(":-"), end, depth+1)
 		case ok && !hasDefault:
 			e.Unset(name)
 			e.out.WriteString(e.text[from : end+1])
@@ -85,26 +81,20 @@ func (e *writer) isSecret(from, end int) bool {
 	return ok && end > 0
 }
 
-// variable returns the variable's name at the begin of the text between ${ and }, and how
-// long the text is up to the name's end, where a default may follow. Other text, such as
-// the shell's ${x%pattern}, is not a reference.
-func variable(body string) (name string, length int, ok bool) {
+// variable returns the variable's name at the begin of the text between ${ and }, and the text
+// after the name, where a default may follow. Other text, such as the shell's ${x%pattern}, is not a reference.
+func variable(body string) (name, after string, ok bool) {
 	if body == "/" { // VS Code's separator of paths
-		return body, len(body), true
+		return body, "", true
 	}
 	rest := strings.TrimPrefix(body, "env:")
 	if strings.HasPrefix(rest, "-") {
 		rest = body // ${env:-default}, of the variable env
 	}
-	for ; length < len(rest); length++ {
-		c := rest[length]
-		if !(c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || length > 0 && '0' <= c && c <= '9') {
-			break
-		}
-	}
-	name = rest[:length]
-	length += len(body) - len(rest)
-	return name, length, name != "" && (length == len(body) || strings.HasPrefix(body[length:], ":-"))
+	after = strings.TrimLeft(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+	name = rest[:len(rest)-len(after)]
+	isName := name != "" && (name[0] < '0' || name[0] > '9')
+	return name, after, isName && (after == "" || strings.HasPrefix(after, ":-"))
 }
 
 // closings returns, at the place of each ${, the place of the } that belongs to it, or 0.

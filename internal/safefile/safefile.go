@@ -80,7 +80,7 @@ func OpenOwn(path string, flag int) (*os.File, error) { return own.openRegular(p
 func (s files) openRegular(path string, flag int) (*os.File, error) {
 	// A device may do something when it is opened, so look before.
 	if info, err := s.stat(path); err == nil {
-		if err := regular("open", path, info); err != nil {
+		if err := regular(path, info); err != nil {
 			return nil, err
 		}
 	} // else opening fails too, or makes the file
@@ -101,7 +101,7 @@ func CanAppend(path string) error {
 	case err != nil:
 		return err
 	}
-	return regular("open", path, info)
+	return regular(path, info)
 }
 
 // checked opens a file, and closes it again if it is not a regular one: the path may lead
@@ -113,7 +113,7 @@ func (s files) checked(path string, flag int, mode fs.FileMode) (*os.File, error
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = regular("open", path, info)
+		err = regular(path, info)
 	}
 	if err != nil {
 		f.Close()
@@ -122,17 +122,17 @@ func (s files) checked(path string, flag int, mode fs.FileMode) (*os.File, error
 	return f, nil
 }
 
-func regular(op, path string, info fs.FileInfo) error {
+func regular(path string, info fs.FileInfo) error {
+	why := ErrIrregular
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return nil
 	case mode.IsDir():
-		return &fs.PathError{Op: op, Path: path, Err: errors.New("it is a folder")}
+		why = errors.New("it is a folder")
 	case mode&fs.ModeSymlink != 0:
-		return &fs.PathError{Op: op, Path: path, Err: fmt.Errorf("%w but a link, which is not followed", ErrIrregular)}
-	default:
-		return &fs.PathError{Op: op, Path: path, Err: ErrIrregular}
+		why = fmt.Errorf("%w but a link, which is not followed", ErrIrregular)
 	}
+	return &fs.PathError{Op: "open", Path: path, Err: why}
 }
 
 // Size returns a number of bytes for people.

@@ -204,10 +204,7 @@ func StoredName(server, key string, header bool) string {
 	if header || key == "" {
 		key = server + "_TOKEN"
 	}
-	return strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' {
-			return r
-		}
-		return '_'
-	}, strings.ToUpper(strings.TrimLeft(key, "-")))
+	return unstored().ReplaceAllString(strings.ToUpper(strings.TrimLeft(key, "-")), "_")
 }
+
+var unstored = lazy.Regexp(`[^A-Z0-9._]`)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -60,9 +61,7 @@ func (t TraceContext) ID() string {
 // Into returns a request's _meta, which may be nil, with the trace context. It removes a
 // tracestate that belongs to another traceparent.
 func (t TraceContext) Into(meta json.RawMessage) json.RawMessage {
-	if meta == nil {
-		meta = json.RawMessage("{}")
-	}
+	meta = wire.OrEmpty(meta)
 	if t.Parent != "" {
 		meta = wire.SetMember(meta, "traceparent", wire.AppendString(nil, t.Parent))
 		meta = wire.DeleteMember(meta, "tracestate")
@@ -76,24 +75,16 @@ func (t TraceContext) Into(meta json.RawMessage) json.RawMessage {
 	return meta
 }
 
-// isTraceParent reports whether s is a traceparent. Versions after 00 begin like version 00,
-// and more may follow.
+// traceParent matches a traceparent. Versions after 00 begin like version 00, and more may follow.
+var traceParent = lazy.Regexp(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]*)?$`)
+
+// isTraceParent reports whether s is a traceparent.
 func isTraceParent(s string) bool {
-	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' {
+	if len(s) > maxTraceState || !traceParent().MatchString(s) {
 		return false
 	}
-	version, trace, span, flags := s[:2], s[3:35], s[36:52], s[53:55]
-	const hex = "0123456789abcdef"
-	if strings.Trim(version, hex)+strings.Trim(trace, hex)+strings.Trim(span, hex)+strings.Trim(flags, hex) != "" {
-		return false
-	}
-	switch {
-	case version == "ff", strings.Trim(trace, "0") == "", strings.Trim(span, "0") == "", len(s) > maxTraceState, !isPrintable(s):
-		return false
-	case len(s) > 55:
-		return version != "00" && s[55] == '-'
-	}
-	return true
+	version, trace, span := s[:2], s[3:35], s[36:52]
+	return version != "ff" && (version != "00" || len(s) == 55) && strings.Trim(trace, "0") != "" && strings.Trim(span, "0") != ""
 }
 
 func isPrintable(s string) bool {

@@ -2,8 +2,6 @@ package trustfile
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
@@ -28,29 +25,19 @@ import (
 type Text struct {
 	Files   []string          // absolute paths
 	Scripts [][]stored.Script // of each of Files
+	Objects []*hujson.Object  // of each of Files, with duplicate keys, if they are kept
 
-	approvals []Approval       // one for each of Files
-	objects   []*hujson.Object // one for each of Files, if they are kept
+	approvals []Approval // one for each of Files
 }
 
 // Add returns t with a file: an object of its members that the router reads, and its scripts. In a bare object, each
-// key but "metarouter" is the name of a server. [Text.Objects] returns the objects that are to be kept.
+// key but "metarouter" is the name of a server. If keep is set, the object is kept.
 func (t Text) Add(path string, object *hujson.Object, scripts []stored.Script, bare, keep bool) Text {
 	t.Files, t.Scripts, t.approvals = append(t.Files, path), append(t.Scripts, scripts), append(t.approvals, approvalOf(object, scripts, bare))
 	if keep {
-		t.objects = append(t.objects, object)
+		t.Objects = append(t.Objects, object)
 	}
 	return t
-}
-
-// Objects returns the object of each file as JSON, with duplicate keys. It returns no objects for
-// a text that was not kept.
-func (t Text) Objects() []json.RawMessage {
-	all := make([]json.RawMessage, len(t.objects))
-	for i, o := range t.objects {
-		all[i] = jsonc.Compact(hujson.Value{Value: o})
-	}
-	return all
 }
 
 // Has reports whether the text has an entry of the name.
@@ -67,8 +54,7 @@ func (t Text) Digest() string {
 	for _, a := range t.approvals {
 		all = append(all, a.Digest)
 	}
-	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, " "))))
 }
 
 // Trusted returns nil if a person has approved the text with [Text.Trust]. The files are not read

@@ -5,7 +5,6 @@ package trustfile
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,7 +96,7 @@ func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Appro
 	for _, p := range parts {
 		fmt.Fprintf(h, "%q %q %s\n", p.key, p.name, p.digest)
 	}
-	a.Digest = hex.EncodeToString(h.Sum(nil))
+	a.Digest = fmt.Sprintf("%x", h.Sum(nil))
 	if names > maxNames {
 		a.Entries = nil
 	}
@@ -106,8 +105,7 @@ func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Appro
 
 // digest returns a hash of a value in a canonical spelling.
 func digest(v hujson.ValueTrimmed) string {
-	sum := sha256.Sum256(jsonc.AppendCanonical(nil, v))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(jsonc.AppendCanonical(nil, v)))
 }
 
 // chain returns the digest of a value and of an earlier one of the same name, which may be "".
@@ -115,6 +113,5 @@ func chain(before, next string) string {
 	if before == "" {
 		return next
 	}
-	sum := sha256.Sum256([]byte(before + next))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(before+next)))
 }

@@ -54,22 +54,18 @@ type file struct {
 
 // parse reads the file without its values. Nothing of the data is trusted.
 func (of kind) parse(data []byte) (*file, error) {
-	first, rest, ok := bytes.Cut(data, []byte("\n"))
-	found, known := strings.CutPrefix(string(first), of.format())
-	if !ok || !known {
-		return nil, of.damaged()
-	}
-	if found != version {
+	lines := bytes.SplitN(data, []byte("\n"), 3)
+	found, known := strings.CutPrefix(string(lines[0]), of.format())
+	switch {
+	case known && len(lines) > 1 && found != version:
 		return nil, fmt.Errorf("this metarouter reads format %s of the file, and it has format %.20q; use the version of metarouter that wrote it", version, found)
-	}
-	second, third, ok := bytes.Cut(rest, []byte("\n"))
-	if !ok {
+	case !known || len(lines) < 3:
 		return nil, of.damaged()
 	}
-	f := &file{kind: of, clear: data[:len(data)-len(third)]}
-	err := json.Unmarshal(second, &f.header)
+	f := &file{kind: of, clear: data[:len(data)-len(lines[2])]}
+	err := json.Unmarshal(lines[1], &f.header)
 	if err == nil {
-		f.sealed, err = base64.StdEncoding.DecodeString(string(bytes.TrimSuffix(third, []byte("\n"))))
+		f.sealed, err = base64.StdEncoding.DecodeString(string(bytes.TrimSuffix(lines[2], []byte("\n"))))
 	}
 	invalid := func(name string) bool { return !ValidName(name) }
 	if err != nil || len(f.header.Names) > maxNames || len(f.header.Key) != keyIDSize || slices.ContainsFunc(f.header.Names, invalid) {

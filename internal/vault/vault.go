@@ -17,7 +17,6 @@ package vault
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,8 +101,7 @@ func (e *MissingError) Error() string {
 func UserValue(principal, name string) string {
 	of := "local"
 	if principal != "" {
-		sum := sha256.Sum256([]byte("metarouter: values of " + principal))
-		of = hex.EncodeToString(sum[:12])
+		of = fmt.Sprintf("%.12x", sha256.Sum256([]byte("metarouter: values of "+principal)))
 	}
 	return "user." + of + "." + name
 }

@@ -198,6 +198,14 @@ func SetMember(object []byte, key string, value []byte) []byte {
 	return append(out, object[at:]...)
 }
 
+// OrEmpty returns the object, an empty one if it is absent.
+func OrEmpty(object []byte) json.RawMessage {
+	if len(object) == 0 {
+		return json.RawMessage("{}")
+	}
+	return object
+}
+
 // SetMeta returns the object with a member of its _meta set.
 func SetMeta(object []byte, key string, value []byte) []byte {
 	meta := Member(object, "_meta")

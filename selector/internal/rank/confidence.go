@@ -16,7 +16,7 @@ const (
 
 // Thresholds of the confidence in the first candidate.
 const (
-	DefaultFindThreshold = 0.6 // from it on, an answer is sure unless the next tool is as likely
+	DefaultFindThreshold = 0.5 // from it on, an answer is sure unless the next tool is as likely
 	LikelyToo            = 0.8 // how near to it, as a part, the confidence in the next tool makes an answer unsure
 	AbstainBelow         = 0.1 // below it, nothing is an answer
 )

@@ -74,13 +74,10 @@ func (c *Catalog) IsOwn(name string) bool { return exposure.IsOwn(name) && !c.Vi
 // may have added very many tools. It reports false if there is no such tool, or several.
 func (c *Catalog) Listed(name string) (t *registry.NormalizedTool, ok bool) {
 	if v := c.current.Load(); v != nil && v.Options == c.options() {
-		tool, ok := v.Names.Only(v.Names.Unprefixed(name, c.source.Servers))
-		if ok {
-			now, listed := c.source.Snapshot().Tool(tool.ID)
-			ok = listed && now == tool
-		}
-		if ok {
-			return tool, true
+		if tool, ok := v.Names.Only(v.Names.Unprefixed(name, c.source.Servers)); ok {
+			if now, _ := c.source.Snapshot().Tool(tool.ID); now == tool {
+				return tool, true
+			}
 		}
 	}
 	names := c.View().Names

@@ -131,11 +131,7 @@ func (v *View) listTools(o *Options) {
 	if o.Search {
 		tools = v.pinned(o.Pinned)
 	}
-	hidden := func(t *registry.NormalizedTool) bool { return !t.ForModels() }
-	visible := tools
-	if slices.ContainsFunc(tools, hidden) {
-		visible = slices.DeleteFunc(slices.Clone(tools), hidden)
-	}
+	visible := slices.DeleteFunc(slices.Clone(tools), func(t *registry.NormalizedTool) bool { return !t.ForModels() })
 	v.Tools, v.FlatTools = v.toolLists(o, visible)
 	if v.AppTools, v.FlatAppTools = v.Tools, v.FlatTools; len(visible) < len(tools) && !o.Search {
 		v.AppTools, v.FlatAppTools = v.toolLists(o, tools)

@@ -216,10 +216,7 @@ func (c *Conversation) Modern() bool { return false }
 func (c *Conversation) Capabilities() json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.capabilities == nil {
-		return json.RawMessage("{}")
-	}
-	return c.capabilities
+	return wire.OrEmpty(c.capabilities)
 }
 
 // Notify implements [session.Client].

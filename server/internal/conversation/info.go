@@ -25,7 +25,6 @@ type ClientInfo struct {
 	Transport string    `json:"transport"`        // Stdio, HTTP or Plain
 	Principal string    `json:"principal"`        // the name of its principal; "" if it proved no identity
 	Calls     int64     `json:"calls"`            // of tools
-	Open      int       `json:"-"`                // requests that have no answer yet; 0 for clients without a session
 	Since     time.Time `json:"since"`
 	Last      time.Time `json:"last,omitzero"` // its last request; zero for a client with a session
 }
@@ -38,7 +37,7 @@ func (cs *Clients) Infos() []ClientInfo {
 	for _, c := range cs.All() {
 		c.mu.Lock()
 		if c.begun { // its first request came
-			i := ClientInfo{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.Requests.count(), Since: c.since}
+			i := ClientInfo{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Since: c.since}
 			if i.Revision == "" && c.spokeModern {
 				i.Revision = session.Modern
 			}

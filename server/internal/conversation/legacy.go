@@ -68,13 +68,11 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 	a.Note("structuredContent: moved to content, since it must be an object")
 	result = wire.DeleteMember(result, "structuredContent")
 	shown, text := wire.Member(result, "content"), asText(structured)
-	switch {
-	case bytes.Contains(shown, text): // as package content added it
+	if bytes.Contains(shown, text) { // as package content added it
 		return result
-	case !wire.IsArray(shown):
-		shown = []byte("[]")
 	}
-	return wire.SetMember(result, "content", appendElement(shown, text))
+	all := bytes.Join(append(slices.Collect(wire.Values(shown)), text), []byte(","))
+	return wire.SetMember(result, "content", slices.Concat([]byte("["), all, []byte("]")))
 }
 
 // since has the types of content blocks, and the revision from which on clients know them.
@@ -99,12 +97,3 @@ func (a *adapter) block(at string, block []byte) []byte {
 
 // asText returns a text block that holds the JSON.
 func asText(value []byte) []byte { return content.TextBlock(string(value)) }
-
-func appendElement(array, element []byte) []byte {
-	end := bytes.LastIndexByte(array, ']')
-	out := slices.Clone(array[:end])
-	if len(bytes.TrimSpace(out)) > 1 {
-		out = append(out, ',')
-	}
-	return append(append(out, element...), ']')
-}

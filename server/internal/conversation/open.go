@@ -51,13 +51,6 @@ func (o *OpenRequests) index(id []byte) int {
 	return slices.IndexFunc(o.open, func(r *Request) bool { return bytes.Equal(r.ID, id) })
 }
 
-// count returns how many requests are open.
-func (o *OpenRequests) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.open)
-}
-
 // remove removes a request that has ended, and reports whether it was still open.
 func (o *OpenRequests) remove(r *Request) bool {
 	defer o.running.Done()

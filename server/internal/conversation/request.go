@@ -173,11 +173,7 @@ func (r *Request) ServerMeta() json.RawMessage {
 	if level == "" {
 		return r.Meta
 	}
-	meta := r.Meta
-	if meta == nil {
-		meta = json.RawMessage("{}")
-	}
-	return wire.SetMember(meta, metaLogLevel, wire.AppendString(nil, level))
+	return wire.SetMember(wire.OrEmpty(r.Meta), metaLogLevel, wire.AppendString(nil, level))
 }
 
 // BareParams returns the parameters without _meta.

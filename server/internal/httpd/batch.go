@@ -21,42 +21,35 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	defer t.sessions.release(s)
-	if err := conversation.TakesBatches(s.conversation); err != nil {
-		refuse(w, r, http.StatusBadRequest, nil, err)
-		return
-	}
-	entries, ok := t.entries(w, r, body)
-	if !ok {
-		return
-	}
-	st := s.newStream()
-	b, err := conversation.BeginBatch(requestOf(r).client.WithSubject(t.work.ctx), s.conversation, entries, st)
-	if err != nil {
-		t.work.answered("")
-		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended
-		return
-	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s, batch: b}).send()
-}
-
-// entries returns the messages of a batch, which the handler's work admits. If it reports false, it has answered with an error.
-func (t *streamable) entries(w http.ResponseWriter, r *http.Request, body []byte) (entries [][]byte, ok bool) {
 	q := requestOf(r)
 	most := conversation.MaxBatch
 	if q.quota.limiter != nil {
 		most = min(most, q.quota.limiter.Burst) // a larger one could never be let in
 	}
-	entries, err := conversation.Split(body, most)
+	var entries [][]byte
+	err := conversation.TakesBatches(s.conversation)
+	if err == nil {
+		entries, err = conversation.Split(body, most)
+	}
 	if err != nil {
 		refuse(w, r, http.StatusBadRequest, nil, err)
-		return nil, false
+		return
 	}
 	oneLine(body)
-	if !pay(w, r, len(entries)) || t.views.refuseCalls(w, r, entries) {
-		return nil, false
+	if !pay(w, r, len(entries)) || t.backends.refuseCalls(w, r, entries) {
+		return
 	}
-	if err = t.work.admit(""); err != nil {
+	if err := t.work.admit(""); err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, nil, err)
+		return
 	}
-	return entries, err == nil
+	st := s.newStream()
+	b, err := conversation.BeginBatch(q.client.WithSubject(t.work.ctx), s.conversation, entries, st)
+	if err != nil {
+		t.work.answered("")
+		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended
+		return
+	}
+	run := func() []byte { return b.Run(t.work.ctx) }
+	(&reply{stream: st, of: t, w: w, r: r, session: s, calls: b.Requests, run: run}).send()
 }

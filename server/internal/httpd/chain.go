@@ -87,7 +87,7 @@ func browsers(clients *identity.Identifier, callbacks bool, next http.Handler) h
 }
 
 // authorizer lets clients use the routes that they may use, and finds the router as each client sees it.
-func authorizer(views *views, next http.Handler) http.Handler {
+func authorizer(backends *Backends, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := requestOf(r)
 		c := &q.client
@@ -104,7 +104,7 @@ func authorizer(views *views, next http.Handler) http.Handler {
 			return
 		}
 		var found bool
-		if q.backend, found = views.of(q.target, c.Principal.Profile, c.Principal.Reads); !found {
+		if q.backend, found = backends.view(q.target, c.Principal.Profile, c.Principal.Reads); !found {
 			q.target.method = ""
 			nothingThere(w, r)
 			return

@@ -11,10 +11,9 @@ import (
 )
 
 // follow writes the events behind the numbered one as they come, until the stream
-// ends, the client leaves or may not be served any more, or another connection takes over. begin begins the
-// response. If a connection follows the stream already, replace says that this one takes over. The number is
-// unwritten for the last event that was written.
-func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, replace bool, begin func(http.ResponseWriter) error) {
+// ends, the client leaves or may not be served any more, or another connection takes over, as this one does if a
+// connection follows the stream already. begin begins the response. The number is unwritten for the last event that was written.
+func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, begin func(http.ResponseWriter) error) {
 	p := responseOf(w)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -23,10 +22,7 @@ func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, repla
 		cancel()
 		p.control.SetWriteDeadline(time.Now()) // of a write that is blocked
 	}}
-	before, ok := s.attach(at, replace)
-	if !ok {
-		return
-	}
+	before := s.attach(at)
 	defer s.detach(at)
 	if before != nil { // events that it has just written must not be written again
 		select {
@@ -90,8 +86,11 @@ func prefersStream(r *http.Request) bool {
 }
 
 // comment writes a line that clients ignore and proxies pass on.
-func comment(w http.ResponseWriter, text string) error {
-	if _, err := w.Write([]byte(": " + text + "\n\n")); err != nil {
+func comment(w http.ResponseWriter, text string) error { return writeNow(w, ": "+text+"\n\n") }
+
+// writeNow writes a text of a stream, which the client gets at once.
+func writeNow(w http.ResponseWriter, text string) error {
+	if _, err := w.Write([]byte(text)); err != nil {
 		return err
 	}
 	return responseOf(w).control.Flush()

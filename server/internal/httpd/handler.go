@@ -141,13 +141,11 @@ func (h *Handler) revoke(before, next *rules) {
 
 // chain returns the handlers in the order in which a request passes them.
 func (h *Handler) chain(o Options, log *zap.Logger) http.Handler {
-	standard, _ := h.backends.Of()
-	views := &views{h.backends, standard}
 	var next http.Handler = &endpoints{
-		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, views: views},
-		plain:      &plain{h.work, views}, backends: h.backends, pages: o.Pages, clients: h.clients,
+		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, backends: h.backends},
+		plain:      &plain{h.work, h.backends}, backends: h.backends, pages: o.Pages, clients: h.clients,
 	}
-	next = authorizer(views, next)
+	next = authorizer(h.backends, next)
 	next = browsers(h.clients, o.Logins != nil, next)
 	next = limits(next)
 	next = identifier(h.clients, next)

@@ -201,10 +201,6 @@ func traced(header http.Header, m conversation.Message) conversation.Message {
 	trace := session.ReadTrace(func(key string) string { // several headers are one list, and several traceparents are invalid
 		return strings.Join(header.Values(key), ",")
 	})
-	params := m.Params
-	if params == nil {
-		params = json.RawMessage("{}")
-	}
 	meta := m.Meta
 	has := session.TraceIn(meta)
 	if has.Parent != "" {
@@ -216,6 +212,6 @@ func traced(header http.Header, m conversation.Message) conversation.Message {
 	if trace == (session.TraceContext{}) || meta != nil && !wire.IsObject(meta) {
 		return m
 	}
-	m.Params = wire.SetMember(params, "_meta", trace.Into(meta))
+	m.Params = wire.SetMember(wire.OrEmpty(m.Params), "_meta", trace.Into(meta))
 	return conversation.Read(m.Message)
 }

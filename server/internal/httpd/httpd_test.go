@@ -83,7 +83,7 @@ func TestKeptStreams(t *testing.T) {
 	}
 	one(func(*stream) {}) // its call goes on
 	one(func(st *stream) {
-		st.attach(new(attachment), false)
+		st.attach(new(attachment))
 		st.conclude(make([]byte, maxKept))
 	})
 	for range 3 {

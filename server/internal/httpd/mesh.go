@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
 // A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are the nodes of its cluster.
@@ -131,11 +131,7 @@ func conceal(m *MeshNode) {
 
 // A Router has servers and their tools, as [adapter.Router] does.
 type Router interface {
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-
-	// Servers returns the state of each server of the configuration.
-	Servers() []status.Server
+	catalog.Source
 
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier

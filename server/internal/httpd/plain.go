@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -16,17 +17,13 @@ import (
 // Plain JSON-RPC has no transports, sessions and eras of MCP; requests in the style
 // of REST have no JSON-RPC envelope either.
 
-// A discard is a [conversation.Writer] to a client that takes no message but the
-// answer.
-type discard struct{}
-
-// Send implements [conversation.Writer].
-func (discard) Send([]byte) error { return errStreamEnded }
+// noStream is the stream to a client that takes no message but the answer.
+var noStream = &stream{closed: true}
 
 // plain is JSON-RPC without sessions and streams.
 type plain struct {
-	work  *work
-	views *views
+	work     *work
+	backends *Backends
 }
 
 // serve answers a message of JSON-RPC.
@@ -41,36 +38,42 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := parsePlain(body)
 	oneLine(body)
-	if err == nil && p.views.refuseCall(w, r, m) {
+	if err == nil && p.backends.refuseCall(w, r, m) {
 		return
 	}
-	answer, err := p.answer(r, m, err)
-	if answer == nil {
+	var result json.RawMessage
+	switch {
+	case err != nil:
+	case m.IsRequest():
+		result, err = p.fulfil(w, r, m)
+	default:
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	writeJSON(w, r, plainStatus(err), answer)
+	writeJSON(w, r, statusOf(err, plainStatus, http.StatusOK), conversation.Answer(m.ID, result, err))
 }
 
-// plainStatus is the status of an answer of JSON-RPC: its error says more than a
-// status can.
-func plainStatus(err error) int {
-	if err != nil && conversation.AsError(err).Code == session.CodeParse {
-		return http.StatusBadRequest
+// The statuses of errors, by their codes. In plain JSON-RPC, the error says more than a status can.
+var (
+	plainStatus = map[int64]int{session.CodeParse: http.StatusBadRequest}
+	restStatus  = map[int64]int{
+		session.CodeParse: http.StatusBadRequest, session.CodeInvalidParams: http.StatusBadRequest, session.CodeInvalidRequest: http.StatusBadRequest,
+		session.CodeMethodNotFound: http.StatusNotFound,
 	}
-	return endStatus(err, http.StatusOK)
-}
+)
 
-// endStatus is the status of a request that ends with the handler or with its grant; other is the one for any other
-// error, and for success.
-func endStatus(err error, other int) int {
+// statusOf is the status of an error: of a request that ends with the handler or with its grant, or of its code; other is the one for
+// any other error, and for success.
+func statusOf(err error, ofCode map[int64]int, other int) int {
 	switch err {
+	case nil:
+		return other
 	case conversation.ErrClosed:
 		return http.StatusServiceUnavailable
 	case identity.ErrRevoked:
 		return http.StatusUnauthorized
 	}
-	return other
+	return cmp.Or(ofCode[conversation.AsError(err).Code], other)
 }
 
 // parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
@@ -83,38 +86,23 @@ func parsePlain(message []byte) (conversation.Message, error) {
 	return m, err
 }
 
-// answer returns the answer to a message, nil for a message without an answer, and the
-// error in it. wrong is the error in the message itself.
-func (p *plain) answer(r *http.Request, m conversation.Message, wrong error) (answer []byte, err error) {
-	if wrong == nil && !m.IsRequest() {
-		return nil, nil
-	}
-	var result json.RawMessage
-	if err = wrong; err == nil {
-		result, err = p.fulfil(r, m)
-	}
-	return conversation.Answer(m.ID, result, err), err
-}
-
 // fulfil handles a request that has no session, from a client that gets only its
 // answer.
-func (p *plain) fulfil(r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
+func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
 	if err := p.work.admit(m.Method); err != nil {
 		return nil, err
 	}
 	defer p.work.answered(m.Method)
 	q := requestOf(r)
-	switch m.Method {
-	case "ping":
+	switch {
+	case m.Method == "ping":
 		return json.RawMessage(`{"status":"ok"}`), nil
-	case "subscriptions/listen":
+	case subscribes(m.Method):
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	c := q.backend.Clients.Visit(true, q.client.Grant.Identity(), r.UserAgent())
-	defer c.Close()
-	call, err := p.work.begin(r, c, m, discard{})
+	call, err := p.work.visit(responseOf(w), r, true, m, noStream)
 	if err == nil {
-		defer p.work.finish(call)
+		defer call.Close()
 		result, err = call.Handle()
 	}
 	switch {
@@ -168,30 +156,18 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := conversation.Read(wire.Message{ID: json.RawMessage("0"), Method: q.target.method, Params: params})
-	if err == nil && p.views.refuseCall(w, r, m) {
+	if err == nil && p.backends.refuseCall(w, r, m) {
 		return
 	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = p.fulfil(r, m)
+		result, err = p.fulfil(w, r, m)
 	}
 	if err != nil {
-		refuse(w, r, restStatus(err), nil, err)
+		refuse(w, r, statusOf(err, restStatus, http.StatusInternalServerError), nil, err)
 		return
 	}
 	writeJSON(w, r, http.StatusOK, result)
-}
-
-func restStatus(err error) int {
-	switch conversation.AsError(err).Code {
-	case session.CodeParse, session.CodeInvalidParams:
-		return http.StatusBadRequest
-	case session.CodeInvalidRequest: // as ErrRevoked is
-		return endStatus(err, http.StatusBadRequest)
-	case session.CodeMethodNotFound:
-		return http.StatusNotFound
-	}
-	return endStatus(err, http.StatusInternalServerError)
 }
 
 // envelope are the members of a request of JSON-RPC. A body that has only these is a

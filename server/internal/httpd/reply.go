@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,10 +19,13 @@ type reply struct {
 	of      *streamable
 	w       http.ResponseWriter
 	r       *http.Request
-	session *httpSession          // its client can resume the stream; nil for a modern request
-	call    *conversation.Request // nil for a batch
-	batch   *conversation.Batch   // nil for a request
-	written chan struct{}         // closed when the stream is written; may be nil
+	session *httpSession            // its client can resume the stream; nil for a modern request
+	method  string                  // of the request; "" for a batch
+	calls   []*conversation.Request // the request, or those of the batch
+	run     func() []byte           // handles them, and returns the answer, which may be nil
+
+	followed bool           // a connection follows the stream
+	writing  sync.WaitGroup // of the stream
 }
 
 // send handles the request, and answers it. A client that prefers events always gets events,
@@ -37,7 +41,7 @@ func (p *reply) send() {
 	awaited.Stop()
 	code := http.StatusOK
 	if p.session == nil && answer != nil {
-		code = answerStatus(answer, p.call.ID)
+		code = answerStatus(answer, p.calls[0].ID)
 	}
 	if answer != nil && code == http.StatusOK && prefersStream(p.r) {
 		p.open()
@@ -46,10 +50,10 @@ func (p *reply) send() {
 	if p.session != nil {
 		defer p.session.trim()
 	}
-	p.of.work.answered(p.method())
+	p.of.work.answered(p.method)
 	switch q := requestOf(p.r); {
-	case p.written != nil:
-		<-p.written
+	case p.followed:
+		p.writing.Wait()
 	case q.ended(p.r) && q.revoked():
 		deny(p.w, p.r, nil, q.client.Revoked())
 	case !alone: // the client has left
@@ -60,24 +64,17 @@ func (p *reply) send() {
 	}
 }
 
-// run handles the request, and returns its answer, which may be nil.
-func (p *reply) run() (answer []byte) {
-	if p.batch != nil {
-		return p.batch.Run(p.of.work.ctx)
+// handles makes p the reply to one request.
+func (p *reply) handles(call *conversation.Request) *reply {
+	p.method, p.calls = call.Method, []*conversation.Request{call}
+	p.run = func() []byte {
+		answer := call.Run()
+		if answer == nil && p.of.work.ctx.Err() != nil {
+			answer = conversation.Refusal(call.ID, conversation.ErrClosed)
+		}
+		return answer
 	}
-	answer = p.call.Run()
-	if answer == nil && p.of.work.ctx.Err() != nil {
-		answer = conversation.Refusal(p.call.ID, conversation.ErrClosed)
-	}
-	return answer
-}
-
-// method returns the method of the request; "" of a batch.
-func (p *reply) method() string {
-	if p.batch != nil {
-		return ""
-	}
-	return p.call.Method
+	return p
 }
 
 // follow has a connection follow the stream, unless the client has left: then it reports false.
@@ -85,12 +82,8 @@ func (p *reply) follow() bool {
 	if requestOf(p.r).ended(p.r) {
 		return false // the client does not know the stream, and can't resume it
 	}
-	written := make(chan struct{})
-	p.written = written
-	go func() {
-		defer close(written)
-		follow(p.w, p.r, p.stream, 0, false, p.prime)
-	}()
+	p.followed = true
+	p.writing.Go(func() { follow(p.w, p.r, p.stream, 0, p.prime) })
 	return true
 }
 
@@ -103,20 +96,13 @@ func (p *reply) prime(w http.ResponseWriter) error {
 	if p.session.conversation.Revision() < "2025-11-25" { // clients of older revisions take every event for a message
 		return hello(w)
 	}
-	if _, err := w.Write([]byte("id: " + p.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
-		return err
-	}
-	return responseOf(w).control.Flush()
+	return writeNow(w, "id: "+p.eventID(0)+"\nretry: "+retry+"\ndata:\n\n")
 }
 
 // cut ends the request: its client does not read.
 func (p *reply) cut() {
-	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method()))
-	if p.batch == nil {
-		p.call.Cancel(conversation.ErrUnread)
-		return
-	}
-	for _, r := range p.batch.Requests {
+	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method))
+	for _, r := range p.calls {
 		r.Cancel(conversation.ErrUnread)
 	}
 }

@@ -65,7 +65,7 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q.client = identity.Sender{
 		Rules: q.rules.clients, Resource: identity.ResourceOf(q.target.profile),
-		Admin: judged[q.target.route] != needsNothing && judged[q.target.route] != needsToken, Browser: q.target.isForBrowsers(),
+		Admin: q.target.route.isForAdmins(), Browser: q.target.isForBrowsers(),
 	}
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, q))
 	if !l.work.enter(p) {

@@ -25,11 +25,13 @@ type response struct {
 	http.ResponseWriter
 	control http.ResponseController
 	work    *work
-	began   time.Time       // when the client could begin to send the body
-	held    int64           // bytes of memory that the body takes
-	over    <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
-	refused bool            // the client may not make the request
-	why     string          // the reason for the audit log
+	began   time.Time             // when the client could begin to send the body
+	held    int64                 // bytes of memory that the body takes
+	call    *conversation.Request // the request without a session that is answered; nil before it begins
+	grant   *identity.Grant       // of the call
+	over    <-chan struct{}       // closed when nothing may be written any more; nil if that can't happen
+	refused bool                  // the client may not make the request
+	why     string                // the reason for the audit log
 }
 
 func newResponse(w http.ResponseWriter, under *work) *response {

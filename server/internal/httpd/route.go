@@ -15,43 +15,28 @@ import (
 // A route is a group of paths that need the same right.
 type route int
 
-// The routes. A new one goes before routes, and into judged.
+// The routes. A new one goes before routes.
 const (
 	routeMCP      route = iota // /mcp and below: the tools that the principal's profile allows
-	routeHealth                // /health
-	routeMesh                  // /v1/mesh_scan: servers of the profile
-	routePage                  // a page, or its requests
+	routeHealth                // /health: without a token only whether the router works
+	routeMesh                  // /v1/mesh_scan: servers of the profile; details such as processes and errors for admins only
+	routePage                  // a page, or its requests: they show the calls of all clients, act on servers, and call tools of all profiles
 	routeLogin                 // /login and below, /logout
-	routeCallback              // /oauth/callback, of logins at remote servers
+	routeCallback              // /oauth/callback, of logins at remote servers: only admins may log in for all clients
 	routeDocument              // /oauth/client.json: the router as a client of issuers
 	routeMetadata              // of protected resources, if issuers let clients in
-	routeElse                  // nothing is there
+	routeElse                  // nothing is there, which only those with a token learn
 	routes
 )
 
-// A need is the right that a principal needs for a route. The zero value says that the route is not judged yet,
-// and refuses every request.
-type need int
-
-const (
-	needsNothing need = iota + 1 // not even a token
-	needsToken                   // a token of any role, if requests need one
-	needsAdmin                   // a token of an admin, if requests need one
-)
-
-// judged has the need of each route.
-var judged = [routes]need{
-	routeMCP:    needsToken,
-	routeHealth: needsNothing, // without a token only whether the router works
-	routeMesh:   needsToken,   // details such as processes and errors for admins only
-	routePage:   needsAdmin,   // the pages show the calls of all clients, act on servers, and call tools of all profiles
-	routeLogin:  needsNothing,
-
-	routeCallback: needsAdmin, // only they may log in for all clients
-	routeDocument: needsNothing,
-	routeMetadata: needsNothing,
-
-	routeElse: needsToken, // so that strangers do not learn which paths exist
+// isForAdmins reports whether only administrators may use the route, if requests need a token. A route that is not named here is
+// for them.
+func (to route) isForAdmins() bool {
+	switch to {
+	case routeMCP, routeHealth, routeMesh, routeLogin, routeDocument, routeMetadata, routeElse:
+		return false
+	}
+	return true
 }
 
 // routeOf returns the route of a path. page says that a page has the path.
@@ -130,26 +115,18 @@ func split(path, prefix string) (name, rest string) {
 	return name, "/mcp"
 }
 
-// views are the router as clients see it.
-type views struct {
-	*Backends
-	standard *Backend // of clients that have chosen no profile
-}
-
-// of returns the router for a client that has chosen the profile and the server of the URL, and the profile of
+// view returns the router for a client that has chosen the profile and the server of the URL, and the profile of
 // its token; may be "". reads says that it may use only tools that just read. It reports false if one
 // of them does not exist, or if all together, or with those that all clients have, allow no
 // server: a client can't find out which profiles there are.
-func (v *views) of(to target, token string, reads bool) (*Backend, bool) {
+func (b *Backends) view(to target, token string, reads bool) (*Backend, bool) {
 	var chosen []string
 	url := to.profile
 	switch {
-	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "", to.server != "" && v.Only == nil:
+	case url != "" && !identity.IsProfileName(url), reads && b.ReadOnly == "", to.server != "" && b.Only == nil:
 		return nil, false // no path can name a union of profiles, nor the rule that allows only reading
-	case url == "" && token == "" && to.server == "" && !reads:
-		return v.standard, true
 	case reads:
-		chosen = []string{v.ReadOnly}
+		chosen = []string{b.ReadOnly}
 	}
 	for _, profile := range []string{url, token} {
 		if profile != "" && !slices.Contains(chosen, profile) {
@@ -157,17 +134,17 @@ func (v *views) of(to target, token string, reads bool) (*Backend, bool) {
 		}
 	}
 	if to.server != "" {
-		chosen = append(chosen, v.Only(to.server))
+		chosen = append(chosen, b.Only(to.server))
 	}
-	b, ok := v.Of(chosen...)
-	narrowed := to.server != "" || url != "" && url != token && (token != "" || v.Limited || reads)
-	return b, ok && (!narrowed || len(b.Router.Servers()) > 0)
+	seen, ok := b.Of(chosen...)
+	narrowed := to.server != "" || url != "" && url != token && (token != "" || b.Limited || reads)
+	return seen, ok && (!narrowed || len(seen.Router.Servers()) > 0)
 }
 
 // refuseCall refuses the call of a tool that the principal may call as soon as its token has the
 // scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
 // reports false for all other messages.
-func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
+func (b *Backends) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
 	q := requestOf(r)
 	if !q.client.Principal.Reads || m.Method != "tools/call" || !m.IsRequest() {
 		return false
@@ -180,7 +157,7 @@ func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversatio
 	if _, ok := q.backend.Catalog.Listed(name); ok {
 		return false
 	}
-	whole, ok := v.of(q.target, q.client.Principal.Profile, false)
+	whole, ok := b.view(q.target, q.client.Principal.Profile, false)
 	if !ok {
 		return false
 	}
@@ -192,13 +169,13 @@ func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversatio
 }
 
 // refuseCalls is refuseCall for the messages of a batch: one of them is enough.
-func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]byte) bool {
+func (b *Backends) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]byte) bool {
 	q := requestOf(r)
 	if !q.client.Principal.Reads {
 		return false
 	}
 	for _, entry := range entries {
-		if m, err := parsePlain(entry); err == nil && v.refuseCall(w, r, m) {
+		if m, err := parsePlain(entry); err == nil && b.refuseCall(w, r, m) {
 			return true
 		}
 	}

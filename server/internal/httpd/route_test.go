@@ -12,12 +12,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
-// Every route is judged.
-func TestRoutesAreJudged(t *testing.T) {
-	for to := range routes {
-		if judged[to] == 0 {
-			t.Errorf("route %d: say in judged what it needs", to)
-		}
+// A new route is for administrators alone.
+func TestRoutesForAdmins(t *testing.T) {
+	for to := range routes + 1 {
+		expect.Equal(t, to.isForAdmins(), to == routePage || to == routeCallback || to == routes, "route %d", to)
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *stream) conclude(answer []byte) (alone bool) {
 // drop ends the stream at once, and keeps nothing. s.mu must be held.
 func (s *stream) drop() {
 	s.closed = true
-	s.log.clear()
+	s.log = eventLog{forgot: s.log.last(), written: s.log.last()}
 	if s.at != nil {
 		s.at.end()
 		s.at = nil
@@ -147,7 +147,7 @@ func (s *stream) after(number int) (messages [][]byte, first int, more bool, cha
 		number = s.log.written
 	}
 	number = max(number, s.log.forgot) // a stream that was dropped has nothing any more
-	return s.log.after(number), number + 1, !s.closed, s.changed.Next()
+	return slices.Clip(s.log.messages[number-s.log.forgot:]), number + 1, !s.closed, s.changed.Next()
 }
 
 // wrote notes that all events up to the numbered one were written.
@@ -182,20 +182,15 @@ func (s *stream) keeps(number int) bool {
 // unwritten stands for the last event that was written.
 const unwritten = -1
 
-// attach has a connection follow the stream. If another connection follows it already,
-// attach replaces it, or reports false if replace is false.
-func (s *stream) attach(a *attachment, replace bool) (before *attachment, ok bool) {
+// attach has a connection follow the stream, in place of the one that has followed it before; nil if none has.
+func (s *stream) attach(a *attachment) (before *attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.at
-	if before != nil {
-		if !replace {
-			return nil, false
-		}
+	if before = s.at; before != nil {
 		before.end()
 	}
 	s.at = a
-	return before, true
+	return before
 }
 
 func (s *stream) detach(a *attachment) {
@@ -251,9 +246,6 @@ func (l *eventLog) push(message []byte) {
 	l.unread += len(message)
 }
 
-// after returns the messages behind the numbered event.
-func (l *eventLog) after(number int) [][]byte { return slices.Clip(l.messages[number-l.forgot:]) }
-
 // wrote notes that all events up to the numbered one were written. Of those, it keeps so many bytes.
 func (l *eventLog) wrote(number, keep int) {
 	for ; l.written < min(number, l.last()); l.written++ {
@@ -270,6 +262,3 @@ func (l *eventLog) wrote(number, keep int) {
 		l.forgot += old
 	}
 }
-
-// clear forgets all events.
-func (l *eventLog) clear() { *l = eventLog{forgot: l.last(), written: l.last()} }

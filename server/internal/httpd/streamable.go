@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -31,7 +32,7 @@ var errNotAcceptable = conversation.InvalidRequest("the client must accept appli
 // legacy era.
 type streamable struct {
 	sessions *sessions
-	views    *views
+	backends *Backends
 	work     *work
 	log      *zap.Logger
 }
@@ -58,7 +59,7 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	oneLine(body)
-	if t.views.refuseCall(w, r, m) {
+	if t.backends.refuseCall(w, r, m) {
 		return
 	}
 	switch {
@@ -92,26 +93,24 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	if err := t.work.admit(m.Method); err != nil {
-		refuse(w, r, refusalStatus(err), m.ID, err)
+		refuse(w, r, statusOf(err, modernStatus, http.StatusBadRequest), m.ID, err)
 		return
 	}
-	if m.Method == "subscriptions/listen" {
+	if subscribes(m.Method) {
 		ctx, stop := q.client.Lasting(r.Context())
 		defer stop()
 		r = r.WithContext(ctx)
 	}
-	c := q.backend.Clients.Visit(false, q.client.Grant.Identity(), r.UserAgent())
-	defer c.Close()
 	p := &reply{of: t, w: w, r: r}
 	p.stream = &p.own
-	var err error
-	if p.call, err = t.work.begin(r, c, m, p.stream); err != nil {
+	call, err := t.work.visit(responseOf(w), r, false, m, p.stream)
+	if err != nil {
 		t.work.answered(m.Method)
-		refuse(w, r, refusalStatus(err), m.ID, err)
+		refuse(w, r, statusOf(err, modernStatus, http.StatusBadRequest), m.ID, err)
 		return
 	}
-	defer t.work.finish(p.call)
-	p.send()
+	defer call.Close()
+	p.handles(call).send()
 }
 
 // initialize opens a session.
@@ -123,34 +122,29 @@ func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conver
 		return
 	}
 	defer t.sessions.release(s)
-	call, err := s.conversation.Begin(t.work.ctx, m, discard{})
+	call, err := s.conversation.Begin(t.work.ctx, m, noStream)
 	if err != nil {
 		t.sessions.remove(s)
-		refuse(w, r, endStatus(err, http.StatusOK), m.ID, err)
+		refuse(w, r, statusOf(err, nil, http.StatusOK), m.ID, err)
 		return
 	}
 	w.Header().Set(headerSession, s.id)
 	writeJSON(w, r, http.StatusOK, call.Run())
 }
 
-// legacy takes a message of a session.
+// legacy takes a message of a session. A request goes on if the client is cut
+// off: the client can resume the stream. The connection is kept until then.
 func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversation.Message) {
 	s, ok := t.session(w, r)
 	if !ok {
 		return
 	}
 	defer t.sessions.release(s)
-	if m.IsRequest() {
-		t.legacyRequest(w, r, s, m)
+	if !m.IsRequest() {
+		s.conversation.Receive(m)
+		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.conversation.Receive(m)
-	w.WriteHeader(http.StatusAccepted)
-}
-
-// legacyRequest answers a request of a session. The request goes on if the client is cut
-// off: the client can resume the stream. The connection is kept until then.
-func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *httpSession, m conversation.Message) {
 	if err := t.work.admit(m.Method); err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
 		return
@@ -166,15 +160,14 @@ func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *ht
 		refuse(w, r, status, m.ID, err)
 		return
 	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
+	(&reply{stream: st, of: t, w: w, r: r, session: s}).handles(call).send()
 }
 
-// refusalStatus is the status of a modern request that was not let in.
-func refusalStatus(err error) int {
-	if conversation.AsError(err).Code == session.CodeMethodNotFound {
-		return http.StatusNotFound
-	}
-	return endStatus(err, http.StatusBadRequest)
+// modernStatus are the statuses of errors of modern requests, by their codes.
+var modernStatus = map[int64]int{
+	session.CodeMethodNotFound: http.StatusNotFound,
+	session.CodeParse:          http.StatusBadRequest, session.CodeInvalidRequest: http.StatusBadRequest, conversation.CodeHeaderMismatch: http.StatusBadRequest,
+	conversation.CodeMissingCapability: http.StatusBadRequest, conversation.CodeUnsupportedVersion: http.StatusBadRequest,
 }
 
 // answerStatus is the status of the answer to a modern request with the id, so that
@@ -184,13 +177,8 @@ func answerStatus(answer []byte, id json.RawMessage) int {
 	if rest, ok := bytes.CutPrefix(rest, id); !ok || !bytes.HasPrefix(rest, []byte(`,"error":`)) {
 		return http.StatusOK
 	}
-	switch code, _ := strconv.Atoi(string(wire.Member(wire.Member(answer, "error"), "code"))); code {
-	case session.CodeMethodNotFound:
-		return http.StatusNotFound
-	case session.CodeParse, session.CodeInvalidRequest, conversation.CodeHeaderMismatch, conversation.CodeMissingCapability, conversation.CodeUnsupportedVersion:
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
+	code, _ := strconv.ParseInt(string(wire.Member(wire.Member(answer, "error"), "code")), 10, 64)
+	return cmp.Or(modernStatus[code], http.StatusOK)
 }
 
 // delete ends the session that the client wants to end.
@@ -242,7 +230,7 @@ func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerLastID)
 	if id == "" {
 		// One that is open still may be a connection that broke and does not know it.
-		follow(w, r, s.standing, unwritten, true, hello)
+		follow(w, r, s.standing, unwritten, hello)
 		return
 	}
 	st, number, ok := s.find(id)
@@ -253,5 +241,5 @@ func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
 	}
 	t.log.Debug("a client resumes a stream", zap.String("after", id))
 	defer s.trim()
-	follow(w, r, st, number, true, hello)
+	follow(w, r, st, number, hello)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
@@ -17,17 +18,14 @@ type work struct {
 	memory  atomic.Int64   // bytes that the bodies of all requests and long answers take
 	running sync.WaitGroup // HTTP requests, and goroutines that outlive theirs
 
-	mu        sync.Mutex         // guards the fields below
-	closing   bool               // no more MCP requests
-	responses map[*response]bool // HTTP requests that are being served
-	calls     int                // MCP requests that are being answered, without subscriptions
-	drained   chan struct{}      // closed when no more MCP requests come, and those under way are answered
+	calls *signal.Life // MCP requests that are being answered, without subscriptions; it ends when no more are let in
 
-	open map[*conversation.Request]*identity.Grant // requests without a session, which end with their grant
+	mu        sync.Mutex         // guards responses, and the call of each
+	responses map[*response]bool // HTTP requests that are being served
 }
 
 func newWork() *work {
-	w := &work{drained: make(chan struct{}), responses: make(map[*response]bool), open: make(map[*conversation.Request]*identity.Grant)}
+	w := &work{calls: signal.NewLife(), responses: make(map[*response]bool)}
 	w.ctx, w.end = context.WithCancelCause(context.Background())
 	return w
 }
@@ -52,44 +50,40 @@ func (w *work) leave(p *response) {
 	w.running.Done()
 }
 
+// subscribes reports whether requests of the method end only if they are made to.
+func subscribes(method string) bool { return method == "subscriptions/listen" }
+
 // admit lets an MCP request in, unless the handler is closing. answered must be called
 // when the request was answered.
 func (w *work) admit(method string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.closing:
+	if w.calls.Cause() != nil || !subscribes(method) && !w.calls.Begin() {
 		return conversation.ErrClosed
-	case method != "subscriptions/listen": // which ends only if it is made to
-		w.calls++
 	}
 	return nil
 }
 
 // answered undoes admit.
 func (w *work) answered(method string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if method == "subscriptions/listen" {
-		return
-	}
-	if w.calls--; w.calls == 0 && w.closing {
-		close(w.drained)
+	if !subscribes(method) {
+		w.calls.Work.Done()
 	}
 }
 
-// begin begins a request that ends with its connection, its grant and the handler. finish must be called.
-func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversation.Message, to conversation.Writer) (*conversation.Request, error) {
+// visit begins a request without a session, which ends with its connection, its grant and the handler. It must be closed when the
+// answer is written.
+func (w *work) visit(p *response, r *http.Request, plain bool, m conversation.Message, to conversation.Writer) (*conversation.Request, error) {
 	q := requestOf(r)
 	if q.revoked() {
 		return nil, identity.ErrRevoked
 	}
+	c := q.backend.Clients.Visit(plain, q.client.Grant.Identity(), r.UserAgent())
 	call, err := c.Begin(q.client.WithSubject(r.Context()), traced(r.Header, m), to)
 	if err != nil {
+		c.Close()
 		return nil, err
 	}
 	w.mu.Lock()
-	w.open[call] = q.client.Grant
+	p.call, p.grant = call, q.client.Grant
 	w.mu.Unlock()
 	if w.ctx.Err() != nil || q.client.IsRevoked() { // since then
 		w.cut()
@@ -97,23 +91,17 @@ func (w *work) begin(r *http.Request, c *conversation.Conversation, m conversati
 	return call, nil
 }
 
-// finish undoes begin, when the answer is written.
-func (w *work) finish(call *conversation.Request) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, call)
-}
-
-// cut cancels the requests that may not go on.
+// cut cancels the requests without a session that may not go on.
 func (w *work) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for call, g := range w.open {
+	for p := range w.responses {
 		switch {
+		case p.call == nil:
 		case w.ctx.Err() != nil:
-			call.Cancel(conversation.ErrClosed)
-		case g.Context.Err() != nil:
-			call.Cancel(identity.ErrRevoked)
+			p.call.Cancel(conversation.ErrClosed)
+		case p.grant.Context.Err() != nil:
+			p.call.Cancel(identity.ErrRevoked)
 		}
 	}
 }
@@ -121,14 +109,14 @@ func (w *work) cut() {
 // drain lets no more MCP requests in, and waits until those under way are answered
 // or ctx ends.
 func (w *work) drain(ctx context.Context) {
-	w.mu.Lock()
-	if !w.closing && w.calls == 0 {
-		close(w.drained)
-	}
-	w.closing = true
-	w.mu.Unlock()
+	w.calls.Close(nil)
+	drained := make(chan struct{})
+	go func() { // which ends with the last call
+		w.calls.Wait()
+		close(drained)
+	}()
 	select {
-	case <-w.drained:
+	case <-drained:
 	case <-ctx.Done():
 	}
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -63,10 +64,7 @@ func account(l *login, w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	if err != nil {
 		status, problem = http.StatusServiceUnavailable, cleaned.Text(err.Error())
 	}
-	offer := loginOffer{Try: c.Rules.At(accountPath), Problem: problem, User: cleaned.Text(c.Principal.Name)}
-	if offer.User == "" {
-		offer.User = "the local user"
-	}
+	offer := loginOffer{Try: c.Rules.At(accountPath), Problem: problem, User: cmp.Or(cleaned.Text(c.Principal.Name), "the local user")}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		offer.Values = append(offer.Values, ownValue{name, set[name]})
 	}

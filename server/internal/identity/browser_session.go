@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,19 +55,15 @@ func (l *browserSessions) begin(of *Grant, from string, tokens *signIn) *browser
 	s := &browserSession{id: rand.Text(), begun: time.Now(), grant: &g, from: from, tokens: tokens}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	oldest := s
-	for id, other := range l.byID {
-		own, found := other.grant.Hash == g.Hash, oldest != s && oldest.grant.Hash == g.Hash
-		if other.grant.Context.Err() != nil {
-			delete(l.byID, id)
-		} else if own && !found || own == found && other.begun.Before(oldest.begun) {
-			oldest = other
-		}
-	}
-	if l.byID[s.id] = s; len(l.byID) > maxLogins {
+	maps.DeleteFunc(l.byID, func(_ string, other *browserSession) bool { return other.grant.Context.Err() != nil })
+	if len(l.byID) >= maxLogins {
+		others := slices.SortedFunc(maps.Values(l.byID), func(a, b *browserSession) int { return a.begun.Compare(b.begun) })
+		own := slices.IndexFunc(others, func(other *browserSession) bool { return other.grant.Hash == g.Hash })
+		oldest := others[max(0, own)]
 		oldest.grant.revoke(ErrRevoked)
 		delete(l.byID, oldest.id)
 	}
+	l.byID[s.id] = s
 	return s
 }
 
@@ -82,20 +79,16 @@ func (l *browserSessions) get(cookie string) *browserSession {
 
 // edited forgets the sessions that have ended, and records those at issuers that an edit has ended.
 func (l *browserSessions) edited() {
-	var ended []*browserSession
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	maps.DeleteFunc(l.byID, func(_ string, s *browserSession) bool {
 		over := s.grant.Context.Err() != nil
 		if over && s.tokens != nil && context.Cause(s.grant.Context) == ErrRevoked {
-			ended = append(ended, s)
+			l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
+			l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.issuer, Reason: errEdited.Error()})
 		}
 		return over
 	})
-	l.mu.Unlock()
-	for _, s := range ended {
-		l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
-		l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.issuer, Reason: errEdited.Error()})
-	}
 }
 
 // logOut ends a session, and has its issuer forget its tokens.

@@ -46,12 +46,12 @@ func IsCallback(path string) bool { return path == logins.CallbackPath || path =
 // callback completes a login at a remote server.
 func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	query, in := r.URL.RawQuery, c.IsIn()
-	switch d := forbidden(l, c); {
+	switch d := c.Forbidden(); {
 	case r.Method != http.MethodGet:
 		return notGet(w, r)
 	case len(query) > maxCallback:
 		return &Denial{Status: http.StatusRequestURITooLong, Err: conversation.InvalidRequest("the query is too long")}
-	case in && d != nil:
+	case in && d != nil && !hasAccounts(l): // users with accounts complete logins of their own
 		return d
 	case !in && r.URL.Path != continuedPath:
 		answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: c.Rules.At(continuedPath) + "?" + query})
@@ -73,14 +73,6 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Den
 	}
 	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "The router can use the server now. You can close this page."})
 	return nil
-}
-
-// forbidden is [Sender.Forbidden], but lets users complete logins of their own.
-func forbidden(l *login, c *Sender) *Denial {
-	if hasAccounts(l) {
-		return nil
-	}
-	return c.Forbidden()
 }
 
 // notGet is the denial of a request that must be a GET.

@@ -47,6 +47,18 @@ func (c *Sender) IsRevoked() bool { return c.Grant != nil && c.Grant.Context.Err
 // LoggedIn reports whether the client is a browser that has logged in.
 func (c Sender) LoggedIn() bool { return c.session != nil }
 
+// WithSubject returns a context for what the client asks for, with the access token that has let it in if an issuer's token has.
+func (c *Sender) WithSubject(ctx context.Context) context.Context {
+	if c.proof == nil || c.Rules.issuers[c.proof.Issuer] == nil {
+		return ctx
+	}
+	i := c.Rules.issuers[c.proof.Issuer]
+	return session.WithSubject(ctx, session.Subject{
+		Principal: c.Principal.Hash, Token: c.token, Issuer: i.URL, ClientID: i.ClientID, ClientSecret: i.ClientSecret,
+		Proves: c.proves,
+	})
+}
+
 // A Denial is a refusal, as the client is answered.
 type Denial struct {
 	Status    int           // of HTTP
@@ -86,7 +98,8 @@ func (c *Sender) Unknown(r *http.Request) *Denial {
 		if r.Header.Get("Authorization") != "" {
 			why = "unknown token"
 		}
-		return &Denial{Status: http.StatusUnauthorized, Err: errNoToken, Why: why}
+		err := conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
+		return &Denial{Status: http.StatusUnauthorized, Err: err, Why: why}
 	case c.wait > 0:
 		return Busy(http.StatusTooManyRequests, c.wait, "busy: too many access tokens from this address were refused")
 	case !refused:
@@ -122,12 +135,10 @@ func (c *Sender) Forbidden() *Denial {
 		return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest(`the token ` + name + ` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`)}
 	}
 	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Admin) > 0 && !c.proof.MayAdminister {
-		return c.lacks(i.Admin, conversation.InvalidRequest("the access token of the user "+name+" does not have the scope for administration; ask the issuer for it"))
+		return c.lacks(i.Admin, "the access token of the user "+name+" does not have the scope for administration; ask the issuer for it")
 	}
 	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("the user " + name + ` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`)}
 }
-
-var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
 
 // NeedsCall is the denial of a call by a client with a token that may become good for it with the scope for calls;
 // nil if no scope would help.
@@ -136,15 +147,15 @@ func (c *Sender) NeedsCall() *Denial {
 		return nil
 	}
 	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Call) > 0 {
-		return c.lacks(i.Call, errNeedsCall)
+		return c.lacks(i.Call, "the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
 	}
 	return nil
 }
 
 // lacks is the denial of a request with a token that lacks one of the scopes, with the scopes that the client has to
 // ask its issuer for.
-func (c *Sender) lacks(scopes []string, err error) *Denial {
-	why := conversation.AsError(err).Message
+func (c *Sender) lacks(scopes []string, why string) *Denial {
+	err := conversation.InvalidRequest(why)
 	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
 }
 
@@ -168,16 +179,15 @@ func (c *Sender) challenge(wrong, why string, scopes []string) string {
 	if !c.Rules.HasIssuers() {
 		return "Bearer"
 	}
-	var b strings.Builder
-	b.WriteString("Bearer ")
+	header := "Bearer "
 	if wrong != "" {
-		b.WriteString(`error="` + wrong + `", error_description="` + quotable(why) + `", `)
+		header += `error="` + wrong + `", error_description="` + quotable(why) + `", `
 	}
-	b.WriteString(`resource_metadata="` + c.Rules.PublicURL + metadataPath + c.Resource + `"`)
+	header += `resource_metadata="` + c.Rules.PublicURL + metadataPath + c.Resource + `"`
 	if scope := scopeOf(scopes); scope != "" {
-		b.WriteString(`, scope="` + scope + `"`)
+		header += `, scope="` + scope + `"`
 	}
-	return b.String()
+	return header
 }
 
 // scopesToAsk returns the scopes that a client without a good token needs for the request.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
@@ -27,13 +26,6 @@ const (
 	// proofLasts is after which time a stream's client must prove again who it is, by the token that its
 	// request has.
 	proofLasts = time.Minute
-)
-
-var (
-	// errNoGrant is why a token can't be judged: it proves no principal of an issuer.
-	errNoGrant = errors.New("the token proves no principal of an issuer of the configuration")
-
-	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
 )
 
 // Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the

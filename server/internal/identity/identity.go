@@ -8,6 +8,7 @@ package identity
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -82,7 +83,10 @@ type Identifier struct {
 // New returns an Identifier that works until ctx ends. [Identifier.Close] must be called then.
 func New(ctx context.Context, o Options) *Identifier {
 	m := &common{o, ctx, newTrail(o.Audit)}
-	return &Identifier{common: m, refusals: rate.PerMinute(refusedPerMinute), login: newLogin(m)}
+	return &Identifier{common: m, refusals: rate.PerMinute(refusedPerMinute), login: &login{
+		common: m, tries: rate.PerMinute(triesPerMinute), begins: rate.PerMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
+		signIns: signIns{byState: make(map[string]*signIn)}, sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
+	}}
 }
 
 // Close completes the audit log. No request may be served any more.

@@ -2,7 +2,7 @@ package identity
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -36,20 +36,12 @@ type login struct {
 	sessions browserSessions
 }
 
-func newLogin(m *common) *login {
-	return &login{
-		common: m, tries: rate.PerMinute(triesPerMinute), begins: rate.PerMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
-		signIns: signIns{byState: make(map[string]*signIn)}, sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
-	}
-}
-
 // cookieName returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
 // paths of a proxy, where other routers may be.
 func cookieName(port string, r *Rules) string {
 	name := "metarouter_login_" + port
 	if r.Prefix != "" {
-		sum := sha256.Sum256([]byte(r.Prefix))
-		name += "_" + hex.EncodeToString(sum[:4])
+		name += fmt.Sprintf("_%.4x", sha256.Sum256([]byte(r.Prefix)))
 	}
 	return name
 }
@@ -122,8 +114,6 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	l.record(r, e)
 }
 
-var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
-
 // letIn gives the browser a cookie.
 func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
 	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(loginLife.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.tokens != nil))
@@ -138,7 +128,8 @@ func setCookie(w http.ResponseWriter, name, value string, seconds int, site http
 // actions.
 func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
-		return &Denial{Status: http.StatusForbidden, Err: errForeignLogout}
+		err := conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
+		return &Denial{Status: http.StatusForbidden, Err: err}
 	}
 	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)

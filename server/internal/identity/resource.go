@@ -37,25 +37,17 @@ func IsMetadata(path string) bool {
 	return path == metadataPath || strings.HasPrefix(path, metadataPath+"/")
 }
 
-// describedBy returns the MCP path that the metadata at a path describe. It reports false for
-// any other path.
-func (r *Rules) describedBy(path string) (resource string, ok bool) {
+// Metadata returns the metadata at the path, for any well-formed name of a profile: strangers do not learn
+// which profiles there are. It is nil for any other path.
+func (r *Rules) Metadata(path string) []byte {
 	of := strings.TrimSuffix(strings.TrimPrefix(path, metadataPath), "/")
 	if rest, below := r.Below(of); below { // clients put the well-known path before the path of the resource
 		of = strings.TrimSuffix(rest, "/")
 	}
-	if of == "" || of == "/mcp" {
-		return "/mcp", true
-	}
-	profile, ok := strings.CutPrefix(of, ProfilePrefix)
-	return of, ok && IsProfileName(profile)
-}
-
-// Metadata returns the metadata at the path, for any well-formed name of a profile: strangers do not learn
-// which profiles there are. It is nil for any other path.
-func (r *Rules) Metadata(path string) []byte {
-	of, ok := r.describedBy(path)
-	if !ok {
+	switch profile, ok := strings.CutPrefix(of, ProfilePrefix); {
+	case of == "":
+		of = "/mcp"
+	case of != "/mcp" && !(ok && IsProfileName(profile)):
 		return nil
 	}
 	var servers, scopes []string

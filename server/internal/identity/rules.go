@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/url"
 	"path"
@@ -37,18 +38,27 @@ func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, judge 
 	}
 	r := &Rules{
 		Public: len(tokens) == 0 && len(issuers) == 0, PublicURL: strings.TrimRight(publicURL, "/"),
-		judge: judge, tokens: tokens,
+		judge: judge, tokens: tokens, issuers: make(map[string]*issuerGrant), grants: make(map[clientauth.Principal]*Grant),
 	}
 	r.Prefix = prefixOf(r.PublicURL)
-	known := before.issuers
-	if before.PublicURL != r.PublicURL { // other tokens are needed
-		known = nil
+	if r.Public {
+		tokens = []clientauth.Principal{anyone}
+	}
+	for _, who := range tokens { // grants that were there before go on
+		if r.grants[who] = before.grants[who]; r.grants[who] == nil {
+			r.grants[who] = &Grant{Principal: who, right: newRight(context.Background())}
+		}
 	}
 	if r.PublicURL != "" {
 		r.works = slices.DeleteFunc(slices.Clone(issuers), func(i clientauth.Issuer) bool { return i.URL == "" })
 	}
-	r.issuers = newIssuerGrants(r.works, known)
-	r.grants = newGrants(tokens, r.Public, before.grants)
+	for _, i := range slices.Backward(r.works) { // of two with one URL, the first counts
+		g := before.issuers[i.URL]
+		if g == nil || before.PublicURL != r.PublicURL || !reflect.DeepEqual(g.Issuer, i) { // at another URL, other tokens are needed
+			g = &issuerGrant{i, newRight(context.Background())}
+		}
+		r.issuers[i.URL] = g
+	}
 	return r
 }
 
@@ -151,42 +161,11 @@ func (g *Grant) Identity() conversation.Identity {
 	return conversation.Identity{Principal: g.Hash, PrincipalName: g.Name, Claims: g.Claims, Admin: g.Admin, Issuer: g.issuer}
 }
 
-// newGrants returns the grants of the principals, and of anyone if requests need no token. Those
-// that were there before go on.
-func newGrants(known []clientauth.Principal, public bool, before map[clientauth.Principal]*Grant) map[clientauth.Principal]*Grant {
-	if public {
-		known = []clientauth.Principal{anyone}
-	}
-	grants := make(map[clientauth.Principal]*Grant, len(known))
-	for _, who := range known {
-		if grants[who] = before[who]; grants[who] == nil {
-			grants[who] = &Grant{Principal: who, right: newRight(context.Background())}
-		}
-	}
-	return grants
-}
-
 // An issuerGrant is the right of all principals that an issuer lets in. It ends when an edit removes the
 // issuer or changes its configuration.
 type issuerGrant struct {
 	clientauth.Issuer
 	right
-}
-
-// newIssuerGrants returns the grants of the issuers, by URL. Those that were there before go on.
-func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant) map[string]*issuerGrant {
-	grants := make(map[string]*issuerGrant, len(issuers))
-	for _, i := range issuers {
-		if grants[i.URL] != nil {
-			continue
-		}
-		g := before[i.URL]
-		if g == nil || !reflect.DeepEqual(g.Issuer, i) {
-			g = &issuerGrant{i, newRight(context.Background())}
-		}
-		grants[i.URL] = g
-	}
-	return grants
 }
 
 // prove returns the proof of a token for a resource, and the grant of its principal, which has ended if the issuer was edited
@@ -195,7 +174,7 @@ func (r *Rules) prove(ctx context.Context, token, resource string) (clientauth.P
 	p, err := r.judge.Token(ctx, token, resource)
 	i := r.issuers[p.Issuer]
 	if err == nil && (i == nil || p.Principal.Hash == "") {
-		err = errNoGrant
+		err = errors.New("the token proves no principal of an issuer of the configuration")
 	}
 	if err != nil {
 		return clientauth.Proof{}, nil, err

@@ -70,19 +70,17 @@ func (t *trail) count() {
 // request.
 func (t *trail) came(r *http.Request, who clientauth.Principal) {
 	t.mu.Lock()
-	first := !t.seen[who.Hash] && t.arrivals.Take("", 1, 1) == 0
-	if first {
-		if t.seen == nil || len(t.seen) >= maxSeen {
-			t.seen = make(map[string]bool)
-		}
-		t.seen[who.Hash] = true
+	defer t.mu.Unlock()
+	if t.seen[who.Hash] || t.arrivals.Take("", 1, 1) > 0 {
+		return
 	}
-	t.mu.Unlock()
-	if first {
-		e := eventOf(r, who)
-		e.Outcome, e.Reason = audit.OK, "the first request since the router has started"
-		t.record.Record(e)
+	if t.seen == nil || len(t.seen) >= maxSeen {
+		t.seen = make(map[string]bool)
 	}
+	t.seen[who.Hash] = true
+	e := eventOf(r, who)
+	e.Outcome, e.Reason = audit.OK, "the first request since the router has started"
+	t.record.Record(e)
 }
 
 // eventOf returns the request as an event of the audit log.

@@ -140,10 +140,7 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 // hint proposes the next step after an answer that is not sure.
 func hint(r selector.Ranking, direct, scripts bool) string {
 	runs := "call_tool"
-	switch {
-	case direct && !r.Sure && len(r.Candidates) > 0:
-		return "None of these is a sure match. Search again with other words, or load one of them by its name."
-	case scripts:
+	if scripts {
 		runs = "run_script"
 	}
 	switch {
@@ -151,6 +148,8 @@ func hint(r selector.Ranking, direct, scripts bool) string {
 		return ""
 	case len(r.Candidates) == 0:
 		return "Nothing was found. Search again with other words."
+	case direct:
+		return "None of these is a sure match. Search again with other words, or load one of them by its name."
 	case r.Abstained:
 		return "Nothing fits; these are the nearest. Say the task in other words and search again. describe_tools and " + runs + " work with these, too."
 	}

@@ -159,10 +159,7 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 		s.byID = make(map[string]*heldScript)
 	}
 	s.byID[h.id] = h
-	s.running.Add(1)
-	s.mu.Unlock()
-	go func() {
-		defer s.running.Done()
+	s.running.Go(func() {
 		defer end(nil)
 		defer func() {
 			if p := recover(); p != nil {
@@ -170,7 +167,8 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 			}
 		}()
 		h.ended(run(within, h))
-	}()
+	})
+	s.mu.Unlock()
 	result, err := h.await(ctx, 0, resumes(h.id))
 	if ctx.Err() != nil {
 		end(context.Cause(ctx))

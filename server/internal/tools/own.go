@@ -90,9 +90,7 @@ func (o ownTool) most() int {
 
 // runOwn runs one of our own tools if it is known that its arguments fit the tool's schema.
 func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
+	args = wire.OrEmpty(args)
 	// A model may write the arguments of the inner tool as a string, such as
 	// {"tool":"a__b","arguments":"{\"n\":1}"}. Our schema asks for an object, so {} stands
 	// for the string during the check. Execute gets the string: it repairs it and says so. It

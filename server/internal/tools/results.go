@@ -162,13 +162,13 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 		return result
 	}
 	var texts []string
-	var others []json.RawMessage
+	var others []any
 	for item := range wire.Values(wire.Member(result, "content")) {
 		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
 			text, _ := wire.String(wire.Member(item, "text"))
 			texts = append(texts, text)
 		} else {
-			others = append(others, item)
+			others = append(others, json.RawMessage(item))
 		}
 	}
 	text := strings.ToValidUTF8(strings.Join(texts, "\n"), string(utf8.RuneError))
@@ -184,10 +184,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	if uri != "" {
 		note = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))
 	}
-	items := []any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}
-	for _, item := range others {
-		items = append(items, item)
-	}
+	items := append([]any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}, others...)
 	if uri != "" {
 		items = append(items, map[string]any{
 			"type": "resource_link", "uri": uri, "name": "the whole result", "mimeType": "text/plain", "size": len(text),

@@ -20,9 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -31,13 +29,8 @@ import (
 
 // A Router finds and runs tools, as [adapter.Router] does.
 type Router interface {
+	catalog.Source
 	selector.Provider
-
-	// Snapshot returns the catalog as it is now. It does not block.
-	Snapshot() *registry.Snapshot
-
-	// Servers returns the state of each server of the configuration.
-	Servers() []status.Server
 
 	Find(ctx context.Context, q selector.Query) (selector.Ranking, error)
 
@@ -190,11 +183,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 		call.declares = settings.Code
 		return t.callOwn(ctx, own, call)
 	}
-	tool, ok := t.Catalog.Listed(name)
-	var err error
-	if !ok {
-		tool, err = t.runner.find(ctx, name, c.From)
-	}
+	tool, err := t.runner.find(ctx, name, c.From)
 	switch {
 	case err == nil:
 		return t.runner.run(ctx, tool, c.Args, call)

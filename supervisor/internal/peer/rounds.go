@@ -60,10 +60,7 @@ func stamp(own json.RawMessage, roots Roots, r session.Request, id int64) (param
 
 // withMeta returns parameters that have no _meta with one.
 func withMeta(params, meta json.RawMessage) json.RawMessage {
-	if params == nil {
-		params = json.RawMessage("{}")
-	}
-	return wire.AddMember(params, "_meta", meta)
+	return wire.AddMember(wire.OrEmpty(params), "_meta", meta)
 }
 
 // asksInput reports whether the result of a modern server asks its client for input.
@@ -131,11 +128,7 @@ func (q *Questions) answerRound(ctx context.Context, r session.Request, result j
 		}
 		answers = wire.AppendMember(answers, key, answer)
 	}
-	params := r.Params
-	if len(params) == 0 {
-		params = json.RawMessage("{}")
-	}
-	params = wire.SetMember(params, "inputResponses", append(answers, '}'))
+	params := wire.SetMember(wire.OrEmpty(r.Params), "inputResponses", append(answers, '}'))
 	if state == nil {
 		return wire.DeleteMember(params, "requestState"), nil
 	}

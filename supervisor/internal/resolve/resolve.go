@@ -8,14 +8,18 @@ package resolve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
@@ -176,11 +180,15 @@ func (r *Resolver) command(ctx context.Context, entry config.Server, ref referen
 	errLate := fmt.Errorf("the command did not end within %s", commandTime)
 	bounded, cancel := context.WithTimeoutCause(ctx, commandTime, errLate)
 	defer cancel()
+	var env map[string]string
+	if ref.Kind == reference.Headers { // by the names that Claude Code has for them
+		env = map[string]string{"CLAUDE_CODE_MCP_SERVER_NAME": entry.Name, "CLAUDE_CODE_MCP_SERVER_URL": entry.URL}
+	}
 	inherit := append(needed(os.Environ()), entry.InheritEnv...)
 	stderr := process.NewTail(func(line string) string { return secret.HideMaybe(line, "…") })
 	out, failure, err := r.run(bounded, process.Command{
 		Path: path, Args: words[1:], Dir: ref.Dir,
-		Env: process.Environment(os.Environ(), inherit, search, helperEnv(entry, ref), words),
+		Env: process.Environment(os.Environ(), inherit, search, env, words),
 	}, stderr, &process.LogFile{})
 	switch {
 	case ctx.Err() != nil:
@@ -218,3 +226,44 @@ func needed(environ []string) []string {
 
 // withoutLineEnd removes one line end.
 func withoutLineEnd(s string) string { return strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r") }
+
+// maxHeaders is how many headers a command may print.
+const maxHeaders = 50
+
+// headers runs the command of headersHelper and returns the headers that it prints. It runs at
+// each connection, as Claude Code runs it, and so nothing is kept.
+func (r *Resolver) headers(ctx context.Context, entry config.Server, ref reference.Reference) (map[string]string, error) {
+	printed, err := r.command(ctx, entry, ref)
+	if err == nil {
+		var headers map[string]string
+		if headers, err = parseHeaders(printed); err == nil {
+			return headers, nil
+		}
+	}
+	return nil, &Error{ref.Text, err}
+}
+
+// parseHeaders reads the output of a headersHelper: a JSON object of strings. Its errors quote
+// nothing of it.
+func parseHeaders(printed string) (map[string]string, error) {
+	if len(printed) > vault.MaxValue {
+		return nil, fmt.Errorf("the command prints more than %d KiB", vault.MaxValue>>10)
+	}
+	var headers map[string]string
+	if json.Unmarshal([]byte(printed), &headers) != nil || headers == nil {
+		return nil, errors.New(`the command must print a JSON object of strings, such as {"Authorization": "Bearer …"}, and nothing else`)
+	}
+	if len(headers) > maxHeaders {
+		return nil, fmt.Errorf("the command prints more than %d headers", maxHeaders)
+	}
+	for name, value := range headers {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, errors.New("the command prints a header that HTTP does not allow")
+		}
+		switch http.CanonicalHeaderKey(name) {
+		case "Content-Length", "Transfer-Encoding", "Connection":
+			return nil, fmt.Errorf("the command prints the header %s, which belongs to the connection", http.CanonicalHeaderKey(name))
+		}
+	}
+	return headers, nil
+}

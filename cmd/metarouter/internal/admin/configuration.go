@@ -43,7 +43,7 @@ func entryOf(s config.Server) entry {
 		e.Command = doctor.CommandLine(s)
 	}
 	if s.URL != "" {
-		e.URL = doctor.BareURL(s)
+		e.URL, _ = doctor.BareURL(s)
 	}
 	return e
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -61,11 +60,11 @@ func runDoctor(q *query) (any, error) {
 // since the page shows the problems of the configuration.
 func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	c := a.router.Config()
-	i := slices.IndexFunc(c.Servers, func(e config.Server) bool { return e.Name == s.Name })
-	if i < 0 {
+	entry, ok := c.Server(s.Name)
+	if !ok {
 		return "", ""
 	}
-	all := doctor.ExamineServer(doctor.Case{Config: c, Catalog: a.router.Snapshot(), World: doctor.Look("")}, c.Servers[i], s.Status)
+	all := doctor.ExamineServer(doctor.Case{Config: c, Catalog: a.router.Snapshot(), World: doctor.Look("")}, entry, s.Status)
 	if len(all) > 0 {
 		problem, fix = plain.Text(all[0].Problem), plain.Text(all[0].Fix)
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
@@ -53,7 +52,7 @@ type need struct {
 // mistake in their syntax, a running router has the text before that.
 func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClient) error) error {
 	c, named, err := e.Files.Locate()
-	if err != nil && !configfile.IsMistake(err) {
+	if _, mistake := errors.AsType[config.Problem](err); err != nil && !mistake {
 		return err
 	}
 	unusable := sync.OnceValue(func() error {

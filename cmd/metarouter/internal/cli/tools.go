@@ -303,17 +303,16 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 		}
 		rows[i] = append(console.Row{{Text: shownConfidence(c.Confidence), Right: true}}, toolCells(c.ID, c.Capabilities, c.Description)...)
 	}
-	columns, _ := e.Page()
-	return e.PrintRows(rows, func(i int) string {
+	return e.PrintRows(rows, func(i int) (lead, text string) {
 		why := tools[i].Why
 		if why == nil {
-			return ""
+			return "", ""
 		}
-		text := "its score is made of " + admin.Shares(*why)
+		text = "its score is made of " + admin.Shares(*why)
 		if len(why.Missing) > 0 {
 			text += "; words that it does not have: " + strings.Join(why.Missing, ", ")
 		}
-		return console.Lines(console.Hang("      ", text, columns))
+		return "      ", text
 	})
 }
 

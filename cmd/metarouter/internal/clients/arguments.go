@@ -21,13 +21,12 @@ type EntryFlags struct {
 type NewEntry struct {
 	Cwd string // absolute, or "" for the router's own
 
-	isRemote bool
-	all      fields
+	all fields
 }
 
 // Text returns the entry as it is written into the file at path.
 func (e NewEntry) Text(path string) string {
-	if e.isRemote && e.all[0].key != "type" && filepath.Base(path) == ".mcp.json" {
+	if e.all[0].key == "url" && filepath.Base(path) == ".mcp.json" {
 		e.all = slices.Insert(e.all, 0, field{"type", "http"}) // Claude Code, which reads such a file too, takes an entry without it for a command
 	}
 	return alone.write(e.all)
@@ -43,27 +42,28 @@ func (f EntryFlags) Entry(args []string) (name string, e NewEntry, err error) {
 		return "", e, errors.New("-e takes one KEY=VALUE; write -e before each, and the server's name and -- before the command")
 	}
 	isURL := strings.HasPrefix(words[0], "http://") || strings.HasPrefix(words[0], "https://")
+	isRemote := isURL
 	switch f.Transport {
 	case "":
-		e.isRemote = isURL
 	case "stdio":
+		isRemote = false
 	case "http", "sse", "streamable-http":
-		e.isRemote = true
+		isRemote = true
 		e.all = fields{{"type", strings.TrimPrefix(f.Transport, "streamable-")}}
 	default:
 		return "", e, fmt.Errorf("--transport %q is unknown; write stdio, http or sse", f.Transport)
 	}
 	switch {
-	case e.isRemote && (!isURL || len(words) > 1 || len(f.Env) > 0):
+	case isRemote && (!isURL || len(words) > 1 || len(f.Env) > 0):
 		return "", e, errors.New("a server on the network has a URL, such as https://example.com/mcp, and nothing behind it but --header 'Name: value'; it gets no --env")
-	case e.isRemote:
+	case isRemote:
 		e.all = append(e.all, field{"url", words[0]})
 		err = e.pairs("headers", f.Headers, ":", "--header needs 'Name: value'")
 		return name, e, err
 	case len(f.Headers) > 0:
 		return "", e, errors.New("only a server on the network gets headers; leave out --header, or set a variable with --env KEY=VALUE")
 	}
-	if host, _, ok := strings.Cut(words[0], "/"); ok && len(words) == 1 && len(host) > len("C:") && strings.ContainsAny(strings.TrimLeft(host, "."), ".:") && FirstExisting(words[0]) == "" {
+	if host, _, ok := strings.Cut(words[0], "/"); ok && len(words) == 1 && len(host) > len("C:") && strings.ContainsAny(strings.TrimLeft(host, "."), ".:") && !Exists(words[0]) {
 		return "", e, fmt.Errorf("there is no file %s; for a URL, write https:// or http:// before it", secret.Words(words, "…")[0])
 	}
 	if e.all = append(e.all, field{"command", words[0]}); len(words) > 1 {

@@ -2,11 +2,9 @@ package clients
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -18,12 +16,6 @@ import (
 	secrets "github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// hash identifies the entry as the client's file has it, with its name.
-func (e clientEntry) hash() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s", e.name, jsonc.Compact(*e.value)))
-	return hex.EncodeToString(sum[:])
-}
-
 // maxServers is how many servers a client may have: as many as our configuration.
 const maxServers = 2000
 
@@ -31,31 +23,28 @@ const maxServers = 2000
 // the first source, and within a source the last one.
 func find(sources []Source) (all []clientEntry, notes []string, err error) {
 	var parts []string
+	places := make(map[string]int) // in all, by name
 	for _, s := range sources {
 		f, err := s.open()
 		if err != nil {
 			return nil, nil, err
 		}
-		here := make(map[string]int)
+		earlier := len(all)
 		for _, i := range items(f.servers) {
-			if f.Client.parts && object(i.value) != nil && !starts(i.value) {
-				parts = append(parts, i.key)
-				continue
-			}
 			e := clientEntry{i.key, f, i.value}
-			if n, again := here[e.name]; again {
-				all[n] = e
-				continue
-			}
-			if slices.ContainsFunc(all, func(earlier clientEntry) bool { return earlier.name == e.name }) {
+			switch n, again := places[e.name]; {
+			case f.Client.parts && object(i.value) != nil && !starts(i.value):
+				parts = append(parts, e.name)
+			case again && n < earlier:
 				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", e.name, s.Path))
-				continue
-			}
-			if len(all) == maxServers {
+			case again:
+				all[n] = e
+			case len(all) == maxServers:
 				return nil, nil, fmt.Errorf("%s has more than %d servers; remove those that are not needed", s.Path, maxServers)
+			default:
+				places[e.name] = len(all)
+				all = append(all, e)
 			}
-			here[e.name] = len(all)
-			all = append(all, e)
 		}
 	}
 	if len(parts) > 0 {
@@ -67,9 +56,8 @@ func find(sources []Source) (all []clientEntry, notes []string, err error) {
 // A converted server is an entry as it would stand in our file.
 type converted struct {
 	name   string
-	value  hujson.ValueTrimmed // the object
-	text   string              // of the value
-	hash   string              // of the client's entry
+	value  *hujson.Value // the object
+	hash   string        // of the entry as the client's file has it, with its name
 	server config.Server
 	notes  []string
 }
@@ -102,8 +90,8 @@ func (e clientEntry) convert(path string) (converted, error) {
 // translate is convert without the server: it looks at nothing but the entry. Keys of the client's dialect are rewritten, comments are
 // left out, and all other keys stay as they are, also unknown ones.
 func (e clientEntry) translate() (converted, error) {
-	f := e.file
-	to := converted{name: strings.ReplaceAll(e.name, ":", "-"), hash: e.hash()}
+	f, compact := e.file, jsonc.Compact(*e.value)
+	to := converted{name: strings.ReplaceAll(e.name, ":", "-"), hash: fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %s", e.name, compact)))}
 	if to.name != e.name {
 		to.note("is called %q here: names can't have a colon", to.name)
 	}
@@ -113,7 +101,7 @@ func (e clientEntry) translate() (converted, error) {
 	if !e.value.IsStandard() {
 		to.note("has comments or trailing commas, which are left out")
 	}
-	d, err := open(f.Path, jsonc.Compact(*e.value))
+	d, err := open(f.Path, compact)
 	if err != nil {
 		return to, err
 	}
@@ -128,13 +116,13 @@ func (e clientEntry) translate() (converted, error) {
 		return to, err
 	}
 	to.anchor(d, f.Source)
-	to.value, to.text = d.root.Value, string(d.bytes())
+	to.value = &d.root
 	return to, nil
 }
 
 // read reads the entry as the only one of our file at path.
 func (to *converted) read(path string) (config.Config, error) {
-	return config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	return config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+written(to.value)+"}}"))
 }
 
 func (to *converted) note(format string, args ...any) {
@@ -222,7 +210,7 @@ func (to *converted) anchor(d *document, from Source) {
 
 // isAbsolute also recognises the absolute paths of Windows, on every system.
 func isAbsolute(path string) bool {
-	return filepath.IsAbs(path) || runtime.GOOS != "windows" && windowsPath().MatchString(path)
+	return filepath.IsAbs(path) || windowsPath().MatchString(path)
 }
 
 // Ours is our configuration: the parsed value, and the files as they are written.

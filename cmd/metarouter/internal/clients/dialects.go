@@ -65,15 +65,8 @@ func put(entry map[string]any, key, name string, value any) {
 	}
 }
 
-// leaveOut deletes keys that have no counterpart, and says which.
-func leaveOut(entry map[string]any, client string, note func(string, ...any), keys ...string) {
-	for _, key := range keys {
-		if _, ok := entry[key]; ok {
-			delete(entry, key)
-			note("has %q, which only %s reads; it is left out", key, client)
-		}
-	}
-}
+// onlyCodex are the keys that have no counterpart. "tools" is the approval of each; ours has another meaning.
+var onlyCodex = []string{"tools", "bearer_token", "required", "default_tools_approval_mode", "supports_parallel_tool_calls", "oauth_resource", "auth", "experimental_environment", "environment_id"}
 
 func opencode(entry map[string]any, _ func(string, ...any)) {
 	if words, ok := entry["command"].([]any); ok && len(words) > 0 {
@@ -127,17 +120,19 @@ func codex(entry map[string]any, note func(string, ...any)) {
 		entry["inheritEnv"] = inherited
 		delete(entry, "env_vars")
 	}
-	leaveOut(entry, "Codex", note, "tools") // the approval of each; ours has another meaning
 	if none, ok := entry["enabled_tools"].([]any); ok && len(none) == 0 {
 		delete(entry, "enabled_tools")
-		entry["disabledTools"] = []any{"*"} // an empty list of ours allows all
-	} else {
-		rename(entry, "enabled_tools includeTools", "disabled_tools disabledTools")
+		entry["disabled_tools"] = []any{"*"} // an empty list of ours allows all
 	}
-	delete(entry, "disabled_tools")
+	rename(entry, "enabled_tools includeTools", "disabled_tools disabledTools")
 	if scopes, ok := entry["scopes"]; ok {
 		put(entry, "oauth", "scopes", scopes)
 		delete(entry, "scopes")
 	}
-	leaveOut(entry, "Codex", note, "bearer_token", "required", "default_tools_approval_mode", "supports_parallel_tool_calls", "oauth_resource", "auth", "experimental_environment", "environment_id")
+	for _, key := range onlyCodex {
+		if _, ok := entry[key]; ok {
+			delete(entry, key)
+			note("has %q, which only Codex reads; it is left out", key)
+		}
+	}
 }

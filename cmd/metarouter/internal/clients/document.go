@@ -136,9 +136,6 @@ func written(v *hujson.Value) string {
 // in one line and they have no object.
 func (d *document) add(v *hujson.Value, all ...field) {
 	o := object(v)
-	if o == nil {
-		return
-	}
 	inLine := isOneLine(v) && !slices.ContainsFunc(all, func(f field) bool { return object(new(d.value(f.value, ""))) != nil })
 	for _, f := range all {
 		m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.Literal(quoted(f.key))}}
@@ -212,7 +209,10 @@ func (d *document) put(v *hujson.Value, value any, keys ...string) error {
 	if m != nil && len(rest) > 0 && m.Value.Value.Kind() != 'n' {
 		return fmt.Errorf("%s: %q must be an object; write {…}", d.path, keys[0])
 	}
-	if value = nested(value, rest...); m != nil {
+	for _, key := range slices.Backward(rest) {
+		value = fields{{key, value}}
+	}
+	if m != nil {
 		d.set(m, value)
 	} else {
 		d.add(v, field{keys[0], value})
@@ -271,17 +271,12 @@ func joined(before, behind string, atEnd bool) hujson.Extra {
 // key of another client is an error: it is the other client's file, or the client ignores
 // the key.
 func (d *document) serversAt(keys []string) (*hujson.Value, error) {
-	v := d.at(keys...)
-	if v == nil {
-		if key := d.serversKey; len(keys) == 1 && key != "" && d.at(key) != nil {
-			return nil, fmt.Errorf("%s has its servers under %q, where this client has them under %q; rename the key, or name the client whose file it is", d.path, key, keys[0])
-		}
-		return nil, nil
-	}
-	if object(v) != nil {
+	switch v, key := d.at(keys...), d.serversKey; {
+	case object(v) != nil:
 		return v, nil
-	}
-	if v.Value.Kind() != 'n' { // null is as good as absent
+	case v == nil && len(keys) == 1 && key != "" && d.at(key) != nil:
+		return nil, fmt.Errorf("%s has its servers under %q, where this client has them under %q; rename the key, or name the client whose file it is", d.path, key, keys[0])
+	case v != nil && v.Value.Kind() != 'n': // null is as good as absent
 		return nil, fmt.Errorf("%s: %q must be an object; write {\"a name\": {…}}", d.path, strings.Join(keys, "."))
 	}
 	return nil, nil

@@ -30,10 +30,9 @@ func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, key
 	if d.serversKey == "" {
 		return d, []*hujson.Value{&d.root}, nil, nil
 	}
-	o := object(&d.root)
-	for i := range o.Members {
-		if m := &o.Members[i]; slices.Contains(roots, jsonc.Key(*m)) && object(&m.Value) != nil {
-			homes = append(homes, &m.Value)
+	for _, i := range items(&d.root) {
+		if slices.Contains(roots, i.key) && object(i.value) != nil {
+			homes = append(homes, i.value)
 		}
 	}
 	return d, homes, []string{d.serversKey}, nil

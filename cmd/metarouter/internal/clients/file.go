@@ -46,7 +46,7 @@ func Read(path string) (File, error) {
 	f := File{Path: path, target: path, mode: 0o600}
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(path); err == nil {
+		if Exists(path) {
 			return f, fmt.Errorf("%s is a link to a file that does not exist", path)
 		}
 		return f, nil
@@ -107,11 +107,10 @@ func (f File) Write(data []byte, keep fs.FileMode, now time.Time) (backup string
 	if err := safefile.WriteMode(f.target, data, f.mode&keep); err != nil {
 		return "", errors.Join(err, os.Remove(backup)) // of what is still there
 	}
-	if old := f.Backups(); len(old) > maxBackups {
-		for _, path := range old[:len(old)-maxBackups] {
-			if path != backup { // the clock may have been set back
-				_ = os.Remove(path) // the next edit tries again
-			}
+	old := f.Backups()
+	for _, path := range old[:max(len(old)-maxBackups, 0)] {
+		if path != backup { // the clock may have been set back
+			_ = os.Remove(path) // the next edit tries again
 		}
 	}
 	return backup, nil

@@ -41,11 +41,7 @@ func (s Source) parse() (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers := root[s.keys[0]]
-	if servers == nil {
-		servers = map[string]any{}
-	}
-	data, err := json.MarshalIndent(map[string]any{s.keys[0]: servers}, "", "  ")
+	data, err := json.Marshal(map[string]any{s.keys[0]: root[s.keys[0]]}) // null is as good as absent
 	if err != nil {
 		return nil, fmt.Errorf("%s: %q has a value that JSON can't have: %w", s.Path, s.keys[0], err)
 	}

@@ -45,11 +45,7 @@ func Import(sources []Source, path string, data []byte, ours Ours) (Imported, er
 			m.done.Notes = append(m.done.Notes, err.Error()+"; it is left out")
 			continue
 		}
-		router := theirs.server.Self || e.name == EntryName && theirs.server.URL != ""
-		if m.put(theirs, router) {
-			m.done.Notes = append(m.done.Notes, theirs.notes...)
-			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
-		}
+		m.put(theirs, theirs.server.Self || e.name == EntryName && theirs.server.URL != "")
 	}
 	if len(m.done.Added) > 0 {
 		m.done.Data = d.bytes()
@@ -65,43 +61,37 @@ type merge struct {
 	done Imported
 }
 
-// put reports whether our file gets an entry of the client, and adds it. router says that the entry
-// starts metarouter.
-func (m *merge) put(theirs converted, router bool) bool {
+// put adds an entry of the client to our file, or says why not. router says that the entry starts metarouter.
+func (m *merge) put(theirs converted, router bool) {
 	same, isSame := m.ours.same(theirs.server)
 	done := &m.done
 	switch {
 	case router:
 		done.Routers = append(done.Routers, theirs.name)
-		return false
 	case slices.Contains(done.Added, theirs.name):
 		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: another imported server has that name", theirs.name))
-		return false
 	case isSame:
 		done.Hashes[theirs.hash] = same.Name
 		if same.Name != theirs.name {
 			theirs.name += " (as " + same.Name + ")"
 		}
 		done.Same = append(done.Same, theirs.name)
-		return false
 	case m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
 		done.Same = append(done.Same, theirs.name)
-		return false
 	case isSetting(m.keys, theirs.name):
 		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: your file has its servers without \"mcpServers\" around them, so none can have that name", theirs.name))
-		return false
-	case !m.ours.has(theirs.name) && member(m.doc.at(m.keys...), theirs.name) == nil:
-		done.Added = append(done.Added, theirs.name)
-	default:
+	case m.ours.has(theirs.name) || member(m.doc.at(m.keys...), theirs.name) != nil:
 		done.Conflicts = append(done.Conflicts, theirs.name)
-		return false
+	default:
+		_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value.Value}) // there is an object, or room for one
+		done.Added = append(done.Added, theirs.name)
+		done.Hashes[theirs.hash] = theirs.name
+		if MayNeedLogin(theirs.server) {
+			done.Login = append(done.Login, theirs.name)
+		}
+		done.Notes = append(done.Notes, theirs.notes...)
+		done.Secrets = done.Secrets || Hides(m.doc.path, []byte(written(theirs.value)))
 	}
-	_ = m.doc.putServers(m.keys, field{theirs.name, theirs.value}) // there is an object, or room for one
-	done.Hashes[theirs.hash] = theirs.name
-	if MayNeedLogin(theirs.server) {
-		done.Login = append(done.Login, theirs.name)
-	}
-	return true
 }
 
 // hosted lists hosts whose servers log their users in with a browser. Some take a token

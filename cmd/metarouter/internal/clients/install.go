@@ -63,8 +63,8 @@ func (e RouterEntry) arguments(earlier []string) []string {
 func (e RouterEntry) IsOwn(path string) bool {
 	theirs, _ := os.Stat(path)
 	return slices.ContainsFunc(e.Configs, func(own string) bool {
-		is, err := os.Stat(own)
-		return own == path || err == nil && os.SameFile(is, theirs)
+		is, _ := os.Stat(own)
+		return own == path || os.SameFile(is, theirs)
 	})
 }
 

@@ -27,7 +27,7 @@ func masked(path string, data []byte, from, to int) []string {
 		}
 		return all
 	}
-	shown := stretch{document: d, from: lineStart(d.data, from), to: lineStart(d.data, to)}
+	shown := stretch{document: d, from: jsonc.LineStart(d.data, from), to: jsonc.LineStart(d.data, to)}
 	if d.serversKey != "" {
 		shown.servers = d.at(d.serversKey)
 	}
@@ -42,19 +42,6 @@ func masked(path string, data []byte, from, to int) []string {
 func Hides(path string, data []byte) bool {
 	all := lines(data)
 	return !slices.Equal(all, masked(path, data, 0, len(all)))
-}
-
-// lineStart is where a line begins, counted from 0; the end if there are not so many.
-func lineStart(data []byte, line int) int {
-	at := 0
-	for ; line > 0; line-- {
-		n := bytes.IndexByte(data[at:], '\n')
-		if n < 0 {
-			return len(data)
-		}
-		at += n + 1
-	}
-	return at
 }
 
 // A stretch is the part of a document that is shown.

@@ -65,7 +65,7 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	name, imported := ours.Imported[theirs.hash]
 	same, ok := ours.same(theirs.server)
 	if !ok && imported {
-		same, ok = ours.server(name)
+		same, ok = ours.Config.Server(name)
 	}
 	if !ok {
 		if ours.has(theirs.name) {
@@ -74,7 +74,7 @@ func (o *Other) compare(ours Ours, theirs converted) {
 		return
 	}
 	o.Ours = same.Name
-	all := lacks(ours.entry(same.Name), theirs.text)
+	all := lacks(ours.entry(same.Name), theirs.value)
 	keys := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
 		return slices.Contains(compared, key) || key == "disabled" && same.Disabled
 	})
@@ -92,10 +92,9 @@ func (o *Other) compare(ours Ours, theirs converted) {
 var compared = []string{"type", "transport", "transportType", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers"}
 
 // lacks returns the keys of their entry that ours does not have, or has with another value.
-func lacks(our *hujson.Value, text string) (keys []string) {
-	their, err := hujson.Parse([]byte(text))
-	for _, i := range items(&their) {
-		if m := member(our, i.key); err == nil && !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, written(&member(&their, i.key).Value))) {
+func lacks(our, their *hujson.Value) (keys []string) {
+	for _, i := range items(their) {
+		if m := member(our, i.key); !slices.Contains(keys, i.key) && (m == nil || !equal(m.Value, written(&member(their, i.key).Value))) {
 			keys = append(keys, i.key)
 		}
 	}
@@ -130,14 +129,6 @@ func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 }
 
 func (o Ours) has(name string) bool {
-	_, ok := o.server(name)
+	_, ok := o.Config.Server(name)
 	return ok
-}
-
-func (o Ours) server(name string) (s config.Server, ok bool) {
-	i := slices.IndexFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
-	if i < 0 {
-		return s, false
-	}
-	return o.Config.Servers[i], true
 }

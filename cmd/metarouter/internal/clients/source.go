@@ -15,13 +15,11 @@ import (
 // client also reads a file that is yet to be written, else the usual one.
 func (c Client) UserFile(p System) string {
 	files := c.Files(p)
-	if file := FirstExisting(files...); file != "" {
-		return file
+	i := slices.IndexFunc(files, Exists)
+	if i < 0 {
+		i = slices.IndexFunc(files, func(file string) bool { return Exists(filepath.Dir(file)) })
 	}
-	if i := slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }); i >= 0 {
-		return files[i]
-	}
-	return files[0]
+	return files[max(i, 0)]
 }
 
 // A Source is a file in which a client keeps servers.
@@ -149,10 +147,7 @@ func (f *clientFile) entry(name string) (e clientEntry, ok bool) {
 
 // server returns the server of the entry, without anything if the entry can't be read.
 func (e clientEntry) server() config.Server {
-	said, err := e.convert(e.file.Path)
-	if err != nil {
-		return config.Server{}
-	}
+	said, _ := e.convert(e.file.Path)
 	return said.server
 }
 

@@ -15,11 +15,8 @@ import (
 
 // A Found is a client with servers that can be imported.
 type Found struct {
-	Client  Client
-	Path    string // of the client's file
-	Project string // the project's folder that the servers belong to, "" if they are the user's
+	Source
 	Servers int
-
 	shipped bool // the file came with the project's folder, so it may be a stranger's
 }
 
@@ -40,7 +37,7 @@ func Survey(p System, folder string) []Found {
 		for i, s := range sources[:min(len(sources), 2*maxFound)] {
 			again := slices.ContainsFunc(sources[:i], func(o Source) bool { return o.Path == s.Path && slices.Equal(o.keys, s.keys) })
 			if n := s.read().count(); n > 0 && !again {
-				all = append(all, Found{c, s.Path, s.Project, n, s.Project != "" && s.Path != user.Path})
+				all = append(all, Found{s, n, s.Project != "" && s.Path != user.Path})
 			}
 		}
 	}

@@ -36,10 +36,7 @@ func ReadOurs(paths []string) (Ours, error) {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(data)) == "" {
 			continue
 		}
-		if err != nil {
-			return o, fmt.Errorf("read config: %w", err)
-		}
-		existing = append(existing, path)
+		existing = append(existing, path) // if it can't be read, config.Load says why
 		o.Files = append(o.Files, Source{Path: path, Data: data})
 	}
 	var err error
@@ -47,14 +44,10 @@ func ReadOurs(paths []string) (Ours, error) {
 	return o, err
 }
 
-// FirstExisting returns the first of the paths that exists, or "".
-func FirstExisting(paths ...string) string {
-	for _, path := range paths {
-		if _, err := os.Lstat(path); err == nil {
-			return path
-		}
-	}
-	return ""
+// Exists reports whether there is a file, a folder or a link at a path.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // OwnProgram returns the command by which a client can start this program of a version
@@ -79,11 +72,9 @@ func OwnProgram(version string) (command string, before []string, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("find this program: %w", err)
 	}
-	if link, err := program.Look("metarouter"); err == nil {
-		target, err := os.Stat(link)
-		if err == nil && os.SameFile(self, target) {
-			return link, nil, nil
-		}
+	link, _ := program.Look("metarouter")
+	if target, _ := os.Stat(link); os.SameFile(self, target) {
+		return link, nil, nil
 	}
 	return exe, nil, nil
 }

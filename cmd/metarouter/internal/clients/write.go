@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"slices"
-
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -73,12 +71,4 @@ func (s style) space(v *hujson.Value, indent string) {
 			s.space(&in.Elements[i], indent)
 		}
 	}
-}
-
-// nested returns objects with one key each, the last of which has the value.
-func nested(value any, keys ...string) any {
-	for _, key := range slices.Backward(keys) {
-		value = fields{{key, value}}
-	}
-	return value
 }

@@ -138,10 +138,10 @@ func InConfig(c config.Config, err error) error {
 // Server returns the entry of the named server. For a server that another node may have, the error
 // says to run the command there; see [MayBeElsewhere].
 func Server(c config.Config, name string) (config.Server, error) {
-	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
+	s, ok := c.Server(name)
 	switch {
-	case i >= 0:
-		return c.Servers[i], nil
+	case ok:
+		return s, nil
 	case MayBeElsewhere(c, name):
 		return config.Server{}, console.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
 	}
@@ -174,15 +174,11 @@ func Similar(name string, known []string) (like string, ok bool) {
 	if like, ok = prose.Nearest(name, known); ok || len(name) < 3 {
 		return like, ok
 	}
-	for _, k := range known {
-		if strings.HasPrefix(k, name) {
-			if like != "" {
-				return "", false // several
-			}
-			like = k
-		}
+	longer := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, name) })
+	if len(longer) != 1 {
+		return "", false
 	}
-	return like, like != ""
+	return longer[0], true
 }
 
 // UnknownName returns the error for a name that is not one of the known names of that kind.

@@ -35,18 +35,15 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 		for _, name := range since.Edited {
 			p.marks[name] = "edited"
 		}
-		p.settings = since.Settings
+		if since.Settings {
+			p.settings = "edited"
+		}
 	}
-	for i, text := range t.Objects() {
+	for i, root := range t.Objects {
 		if len(t.Files) > 1 {
 			p.line("%s:", Quote(t.Files[i]))
 		}
-		root, err := hujson.Parse(text)
-		if err != nil {
-			p.cut = true // impossible: we have written it
-			continue
-		}
-		p.file(root.Value.(*hujson.Object))
+		p.file(root)
 		for _, s := range t.Scripts[i] {
 			p.script(s)
 		}
@@ -64,7 +61,7 @@ type page struct {
 	cut   bool // something is not shown that should be
 
 	marks    map[string]string // of the servers that differ from the approved text, by name
-	settings bool              // "metarouter" differs
+	settings string            // the mark of "metarouter"
 }
 
 func (p *page) line(format string, args ...any) {
@@ -78,11 +75,7 @@ func (p *page) file(root *hujson.Object) {
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch key := jsonc.Key(m); {
 		case key == "metarouter":
-			mark := ""
-			if p.settings {
-				mark = "edited"
-			}
-			p.section(key, "metarouter:", mark, m.Value)
+			p.section(key, "metarouter:", p.settings, m.Value)
 		case isObject && (key == "mcpServers" || key == "servers" || key == "context_servers"):
 			for _, s := range servers.Members {
 				p.server(jsonc.Key(s), s.Value)
@@ -127,10 +120,9 @@ func (p *page) value(path, within string, v hujson.Value) {
 			}
 			p.value(at, path, m.Value)
 		}
-		if len(value.Members) > 0 || path == "" {
-			return
+		if len(value.Members) == 0 && path != "" {
+			p.show(path, "{}")
 		}
-		p.show(path, "{}")
 	case *hujson.Array:
 		if slices.ContainsFunc(value.Elements, func(e hujson.Value) bool { return e.Value.Kind() == '{' || e.Value.Kind() == '[' }) {
 			for i, e := range value.Elements {
@@ -140,7 +132,7 @@ func (p *page) value(path, within string, v hujson.Value) {
 		}
 		words, before := make([]string, len(value.Elements)), ""
 		for i, e := range value.Elements {
-			words[i] = p.word(masking(path, within, before), e)
+			words[i] = p.word(path, within, before, e)
 			before = e.Value.(hujson.Literal).String()
 		}
 		if len(words) == 0 {
@@ -152,7 +144,7 @@ func (p *page) value(path, within string, v hujson.Value) {
 		}
 		p.show(path, strings.Join(words, " "))
 	case hujson.Literal:
-		p.show(path, p.word(masking(path, within, ""), v))
+		p.show(path, p.word(path, within, "", v))
 	}
 }
 
@@ -164,16 +156,16 @@ func (p *page) show(path, text string) {
 	p.line("  %-14s %s", p.short(Quote(path)), text)
 }
 
-// word returns a value that is neither an object nor an array.
-func (p *page) word(mask func(string) string, v hujson.Value) string {
+// word returns a value that is neither an object nor an array. before is the word before it in a list.
+func (p *page) word(path, within, before string, v hujson.Value) string {
 	said := v.Value.(hujson.Literal)
 	switch kind := said.Kind(); {
-	case kind == '0' && mask("0") != "0":
+	case kind == '0' && masked(path, within, before, "0") != "0":
 		return hidden
 	case kind != '"':
 		return p.short(said.String())
 	}
-	return p.short(Quote(mask(said.String())))
+	return p.short(Quote(masked(path, within, before, said.String())))
 }
 
 // short cuts the middle out of a long word.

@@ -9,39 +9,37 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// masking returns a function that hides the secrets of a value. before is the word before it in a
+// masked returns a value with its secrets hidden. before is the word before it in a
 // list. Keys that start programs, and texts for models, hide nothing but values of arguments, so that
 // a command can't be hidden as the value of something.
-func masking(path, within, before string) func(string) string {
+func masked(path, within, before, value string) string {
 	if path == "args" || path == "command.args" {
-		return showingReferences(argument(before))
+		return showReferences(value, func(word string) string { return argument(before, word) })
 	}
-	return showingReferences(hider(path, within))
+	return showReferences(value, func(text string) string { return hide(path, within, text) })
 }
 
-// hider returns a function that hides the secrets of a value, and may hide parts of references.
-func hider(path, within string) func(string) string {
+// hide hides the secrets of a value, and may hide parts of references.
+func hide(path, within, value string) string {
 	keys := strings.Split(path, ".")
 	key := keys[len(keys)-1]
 	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
 	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && slices.Contains([]string{"name", "profile", "role"}, key):
 	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && key == "clientSecret":
-		return literals
+		return literals(value)
 	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && (key == "url" || key == "jwksUrl"):
-		return maskedURL
+		return secret.URL(value, hidden)
 	case len(keys) > 2 && keys[0] == "http" && (keys[1] == "oauth" || keys[1] == "certificates"): // whatever the claims and subjects are
 	case slices.Contains(open, path), slices.Contains(open, keys[0]), len(keys) > 1 && slices.Contains(open, keys[0]+"."+stem(keys[1])):
 	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
 	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
 	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
-		return literals
+		return literals(value)
 	case strings.HasSuffix(strings.ToLower(key), "url"), keys[0] == "cluster" && stem(key) == "urls":
-		return maskedURL
+		return secret.URL(value, hidden)
 	}
-	return func(s string) string { return s }
+	return value
 }
-
-func maskedURL(s string) string { return secret.URL(s, hidden) }
 
 var (
 	// header matches an option that takes a header.
@@ -56,27 +54,25 @@ var (
 	opaque = lazy.Regexp("^(?:(?:Bearer|Basic|Digest|Token) )?[^\\s\"'`()<>|&;\\\\/.~=][^\\s\"'`()<>|&;\\\\]*$")
 )
 
-// argument returns a function that hides the secret in a word of a command line: the value of an
+// argument hides the secret in a word of a command line: the value of an
 // option, a variable or a header that is named like one. before is the word before.
-func argument(before string) func(string) string {
-	return func(word string) string {
-		name, value := before, word
-		switch {
-		case header().MatchString(before) && strings.Contains(word, ":"):
-			name, value, _ = strings.Cut(word, ":")
-			value = strings.TrimLeft(value, " ")
-		case !secret.IsOption(before) || strings.HasPrefix(word, "-"):
-			name, value, _ = strings.Cut(word, "=")
-		}
-		shown := word[:len(word)-len(value)]
-		switch {
-		case shown != "" && header().MatchString(name):
-			return shown + argument(name)(value)
-		case secret.IsOption("-"+name) && !runs().MatchString(name) && opaque().MatchString(value):
-			return shown + literals(value)
-		}
-		return word
+func argument(before, word string) string {
+	name, value := before, word
+	switch {
+	case header().MatchString(before) && strings.Contains(word, ":"):
+		name, value, _ = strings.Cut(word, ":")
+		value = strings.TrimLeft(value, " ")
+	case !secret.IsOption(before) || strings.HasPrefix(word, "-"):
+		name, value, _ = strings.Cut(word, "=")
 	}
+	shown := word[:len(word)-len(value)]
+	switch {
+	case shown != "" && header().MatchString(name):
+		return shown + argument(name, value)
+	case secret.IsOption("-"+name) && !runs().MatchString(name) && opaque().MatchString(value):
+		return shown + literals(value)
+	}
+	return word
 }
 
 // open are the keys that hide nothing, with all below them.
@@ -130,26 +126,23 @@ func literals(value string) string {
 	return b.String()
 }
 
-// showingReferences returns mask with references to secrets shown: the person also approves the
+// showReferences masks a value, but for its references to secrets: the person also approves the
 // commands and files that they name.
-func showingReferences(mask func(string) string) func(string) string {
-	return func(value string) string {
-		from, to := nextReference(value)
-		masked := mask(value)
-		if from == to || masked == value {
-			return masked
-		}
-		var b strings.Builder
-		for value != "" {
-			if from > 0 {
-				b.WriteString(mask(value[:from]))
-			}
-			b.WriteString(value[from:to])
-			value, mask = value[to:], literals // the rest has not the form that mask expects
-			from, to = nextReference(value)
-		}
-		return b.String()
+func showReferences(value string, mask func(string) string) string {
+	from, to := nextReference(value)
+	if masked := mask(value); from == to || masked == value {
+		return masked
 	}
+	var b strings.Builder
+	for value != "" {
+		if from > 0 {
+			b.WriteString(mask(value[:from]))
+		}
+		b.WriteString(value[from:to])
+		value, mask = value[to:], literals // the rest has not the form that mask expects
+		from, to = nextReference(value)
+	}
+	return b.String()
 }
 
 // nextReference returns where the next reference to a secret begins and ends. One that is

@@ -85,13 +85,8 @@ func (s *Source) Locate() (c config.Config, named bool, err error) {
 	if err == nil {
 		c, _, err = s.Read(paths, named)
 	}
-	if IsMistake(err) {
-		c = config.Config{}
-		for _, path := range paths {
-			if abs, failed := filepath.Abs(path); failed == nil {
-				c.Files = append(c.Files, abs)
-			}
-		}
+	if _, mistake := errors.AsType[config.Problem](err); mistake {
+		c = config.Config{Files: paths}
 	}
 	return c, named, console.Usage(Unreadable(err))
 }
@@ -101,7 +96,7 @@ func (s *Source) Locate() (c config.Config, named bool, err error) {
 func (s *Source) Find() (paths []string, named bool, err error) {
 	paths, named, err = configpath.Find(s.Paths)
 	own, _ := configpath.Own()
-	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && clients.FirstExisting(own) == "" {
+	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && !clients.Exists(own) {
 		return nil, false, Missing()
 	}
 	return paths, named, console.Usage(err)
@@ -133,12 +128,6 @@ func (s *Source) Usable() (c config.Config, ok bool) {
 	return c, ok && err == nil
 }
 
-// IsMistake reports whether err is a mistake in the text of a configuration.
-func IsMistake(err error) bool {
-	_, ok := errors.AsType[config.Problem](err)
-	return ok
-}
-
 // Unreadable adds the fix to an error that says that a configuration file can't be read.
 func Unreadable(err error) error {
 	path, ok := errors.AsType[*fs.PathError](err)
@@ -166,12 +155,6 @@ func Missing() error {
 		return console.Usage(&NoConfiguration{clients.Survey(p, folder)})
 	}
 	return console.Usage(&NoConfiguration{})
-}
-
-// IsMissing reports whether err says that there is no configuration yet.
-func IsMissing(err error) bool {
-	_, ok := errors.AsType[*NoConfiguration](err)
-	return ok
 }
 
 func (e *NoConfiguration) Error() string {

@@ -74,28 +74,28 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 // configuration with its variables expanded.
 func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Config, error) {
 	err := c.Text.Trusted(s.Data)
-	u, ok := errors.AsType[*trustfile.Untrusted](err)
+	u, waits := errors.AsType[*trustfile.Untrusted](err)
 	switch {
 	case err == nil:
-		return expanded(c)
-	case !ok:
+	case !waits:
 		return c, console.Usage(err)
 	case !s.Console.CanAsk():
 		own := ""
-		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
+		if path, err := configpath.Own(); err == nil && clients.Exists(path) {
 			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
 		return c, console.Usage(fmt.Errorf("%w (or name it with --config %s%s)", Explain(u, s.TrustCommand("")), commandline.Quote(c.Files[0]), own))
-	}
-	if err := s.ask(ctx, u, "nothing was started"); err != nil {
-		return c, err
-	}
-	if s.Data != "" { // else approved for this run only
-		if err := s.approve(c); err != nil {
+	default:
+		err := s.ask(ctx, u, "nothing was started")
+		if err == nil && s.Data != "" { // else approved for this run only
+			err = s.approve(c)
+		}
+		if err != nil {
 			return c, err
 		}
 	}
-	return expanded(c)
+	c, err = c.Expand()
+	return c, console.Usage(err)
 }
 
 // ask shows on stderr a text that is not trusted, and how it differs from the approved one, and asks the person at the terminal whether
@@ -109,11 +109,6 @@ func (s *Source) ask(ctx context.Context, u *trustfile.Untrusted, nothing string
 		return console.Usage(errors.New("not trusted, " + nothing))
 	}
 	return nil
-}
-
-func expanded(c config.Config) (config.Config, error) {
-	c, err := c.Expand()
-	return c, console.Usage(err)
 }
 
 // approve approves the text of a configuration, and records that.
@@ -185,7 +180,7 @@ func (s *Source) AuditLog(file string) (string, error) {
 		return filepath.Abs(file)
 	}
 	c, _, err := s.Locate() // it starts nothing, and needs no trust
-	if err != nil && !IsMissing(err) {
+	if _, none := errors.AsType[*NoConfiguration](err); err != nil && !none {
 		return "", fmt.Errorf("%w; or name the file of the audit log", err)
 	}
 	switch named := c.Router.Audit.File; {

@@ -122,16 +122,18 @@ func Texts(values ...any) Row {
 }
 
 // PrintRows prints the rows in aligned columns on stdout, on a terminal as wide as that is.
-// below returns the lines that belong below a row, or nil.
-func (c *Console) PrintRows(rows []Row, below func(row int) string) error {
+// below returns a text that belongs below a row, broken as by [Console.SayBroken]; "" is none. It may be nil.
+func (c *Console) PrintRows(rows []Row, below func(row int) (lead, text string)) error {
 	columns, colours := c.Page()
 	for i, line := range Table(rows, columns, colours) {
-		if below != nil {
-			line += "\n" + strings.TrimSuffix(below(i), "\n")
-			line = strings.TrimSuffix(line, "\n")
-		}
 		if _, err := fmt.Fprintln(c.Out, line); err != nil {
 			return err
+		}
+		if below == nil {
+			continue
+		}
+		if lead, text := below(i); text != "" {
+			c.SayBroken(lead, text)
 		}
 	}
 	return nil
@@ -142,10 +144,11 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintln(c.Out, plain.Line(fmt.Sprintf(format, args...)))
 }
 
-// SayBroken prints a text on stdout, broken into lines as [Hang] does.
+// SayBroken prints a text on stdout, broken into lines as wide as that is: the first line begins with lead, and the others are
+// indented by its width.
 func (c *Console) SayBroken(lead, text string) {
 	columns, _ := c.Page()
-	fmt.Fprint(c.Out, Lines(Hang(lead, text, columns)))
+	fmt.Fprintln(c.Out, strings.Join(hang(lead, text, columns), "\n"))
 }
 
 // Note prints a line on stderr: the arguments can add no other.
@@ -180,23 +183,21 @@ func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
 	encoding.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly + ".000")
 	c.level = zap.NewAtomicLevel()
 	clear(c.wanted[:])
-	want(c, level, 1)
+	Verbose(c, level)
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), c.level)
 	return zap.New(core), nil
 }
 
-// want counts who wants lines of a level.
-func want(c *Console, level zapcore.Level, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wanted[level-zapcore.DebugLevel] += n
-	c.level.SetLevel(zapcore.DebugLevel + zapcore.Level(slices.IndexFunc(c.wanted[:], func(n int) bool { return n > 0 })))
-}
-
 // Verbose has the last logger of c write lines of this level too, until stop is called.
 func Verbose(c *Console, level zapcore.Level) (stop func()) {
-	want(c, level, 1)
-	return func() { want(c, level, -1) }
+	want := func(n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.wanted[level-zapcore.DebugLevel] += n
+		c.level.SetLevel(zapcore.DebugLevel + zapcore.Level(slices.IndexFunc(c.wanted[:], func(n int) bool { return n > 0 })))
+	}
+	want(1)
+	return func() { want(-1) }
 }
 
 // IsTerminal reports whether a stream is a terminal.
@@ -208,12 +209,6 @@ func IsTerminal(stream any) bool {
 // CanAsk reports whether a person at a terminal can be asked.
 func (c *Console) CanAsk() bool {
 	return !c.NoQuestions && IsTerminal(c.Streams[0]) && IsTerminal(c.Streams[2])
-}
-
-// ReadLine calls question, and reads the line that the person types then, if [Console.CanAsk]. When ctx
-// ends, it returns the cause.
-func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
-	return ReadLine(ctx, c.Streams[0].(*os.File), question)
 }
 
 // Confirm asks the person at the terminal a question, if [Console.CanAsk], and reports whether the
@@ -238,18 +233,15 @@ func (c *Console) ReadHidden(ctx context.Context, question string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		text []byte
-		err  error
-	}
-	read := make(chan answer, 1)
+	var text []byte
+	read := make(chan struct{})
 	go func() {
-		text, err := term.ReadPassword(fd)
-		read <- answer{text, err}
+		defer close(read)
+		text, err = term.ReadPassword(fd)
 	}()
 	select {
-	case a := <-read:
-		return string(a.text), a.err
+	case <-read:
+		return string(text), err
 	case <-ctx.Done():
 		_ = term.Restore(fd, before)
 		return "", Interrupted

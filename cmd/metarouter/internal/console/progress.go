@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -50,6 +49,3 @@ func Until(at, now time.Time) string {
 	}
 	return fmt.Sprintf("until %s (%s from now)", at.Local().Format("2006-01-02 15:04"), Elapsed(at.Sub(now)))
 }
-
-// Lines joins lines, each with its end.
-func Lines(lines []string) string { return strings.Join(lines, "\n") + "\n" }

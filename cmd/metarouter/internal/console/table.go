@@ -107,9 +107,8 @@ func Width(text string) int { return prettytext.StringWidthWithoutEscSequences(t
 // is not all; 0 is no limit.
 func Cut(text string, columns int) string { return prettytext.Snip(text, columns, "…") }
 
-// Hang breaks a text into lines of at most so many columns. The first line begins with
-// lead, and the others are indented by its width. 0 columns break nothing.
-func Hang(lead, text string, columns int) (lines []string) {
+// hang breaks a text into lines of at most so many columns, as [Console.SayBroken] has them. 0 columns break nothing.
+func hang(lead, text string, columns int) (lines []string) {
 	indent := strings.Repeat(" ", Width(lead))
 	line, empty := lead, true
 	for _, word := range strings.Fields(plain.Line(text)) {

@@ -19,10 +19,10 @@ const (
 	lookLine = 100 * time.Millisecond // between two looks whether ctx has ended
 )
 
-// ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
-// typed then. It returns ctx's error soon after ctx has ended.
-func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {
-	fd, line := int(f.Fd()), make([]byte, maxLine)
+// ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
+// types then, if [Console.CanAsk]. It returns ctx's cause soon after ctx has ended.
+func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+	fd, line := int(c.Streams[0].(*os.File).Fd()), make([]byte, maxLine)
 	for asked := false; ; {
 		wait := lookLine
 		if !asked {

@@ -9,24 +9,23 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
-// typed then. If ctx ends first, it returns ctx's error, and a goroutine goes on reading: the
+// ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
+// types then, if [Console.CanAsk]. If ctx ends first, it returns ctx's cause, and a goroutine goes on reading: the
 // program must end then.
-func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {
+func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+	f := c.Streams[0].(*os.File)
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // if it fails, an older line counts
 	question()
-	type read struct {
-		line string
-		err  error
-	}
-	typed := make(chan read, 1)
+	var line string
+	var err error
+	read := make(chan struct{})
 	go func() {
-		line, err := bufio.NewReader(f).ReadString('\n')
-		typed <- read{strings.TrimRight(line, "\r\n"), err}
+		defer close(read)
+		line, err = bufio.NewReader(f).ReadString('\n')
 	}()
 	select {
-	case r := <-typed:
-		return r.line, r.err
+	case <-read:
+		return strings.TrimRight(line, "\r\n"), err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}

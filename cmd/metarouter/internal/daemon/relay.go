@@ -335,14 +335,8 @@ func (r *Relay) replay(routers int) (lines [][]byte, lost []string) {
 
 // marked returns a message with the mark [session.Resent] in its _meta.
 func marked(line []byte) []byte {
-	params := wire.Member(line, "params")
-	if params == nil {
-		params = []byte("{}")
-	}
-	meta := wire.Member(params, "_meta")
-	if meta == nil {
-		meta = []byte("{}")
-	}
+	params := wire.OrEmpty(wire.Member(line, "params"))
+	meta := wire.OrEmpty(wire.Member(params, "_meta"))
 	if !wire.IsObject(params) || !wire.IsObject(meta) {
 		return line // the router refuses it
 	}

@@ -31,7 +31,6 @@ var (
 
 // The sentences of several causes.
 const (
-	notOnPath   = `a script of the server needs "{1}", which is not on its PATH.`
 	olderPython = "it does not fit the installed version of the MCP library for Python, which is probably too new."
 	otherPort   = "end the other program (a client may have started it), or give this server another port"
 	notAccepted = "it does not accept its variable {1}."
@@ -95,8 +94,8 @@ var causes = []cause{
 		problem: "this Python does not have the module {1}.", fix: `install it for the same Python: {command} -m pip install {module}; or write the path of the Python of the server's own environment (…/.venv/bin/python) as "command"`},
 	{printed: lazy.Regexp(`can't open file '([^']+)'`),
 		problem: "the file {1} does not exist.", fix: `correct the path in "args": absolute paths are the safest`},
-	{printed: lazy.Regexp(`^(?:\S*sh: )?(?:line )?(?:\d+: )?(\S+): (?:command )?not found$`), problem: notOnPath, fix: "{install}"},
-	{printed: lazy.Regexp(`'([^']+)' is not recognized as an internal or external command`), problem: notOnPath, fix: "{install}"},
+	{printed: lazy.Regexp(`^(?:\S*sh: )?(?:line )?(?:\d+: )?(\S+): (?:command )?not found$|'([^']+)' is not recognized as an internal or external command`),
+		problem: `a script of the server needs "{1}", which is not on its PATH.`, fix: "{install}"},
 	{printed: lazy.Regexp(`EADDRINUSE.*?:(\d+)$`), problem: "another program uses port {1}, perhaps another copy of the same server.", fix: otherPort},
 	{printed: lazy.Regexp(`EADDRINUSE|(?i)address already in use`),
 		problem: "another program uses the port that it needs, perhaps another copy of the same server.", fix: otherPort},

@@ -94,8 +94,8 @@ func verdict(findings []Finding, wanted, working int) string {
 
 // Unusable returns the diagnosis of a configuration that can't be read.
 func Unusable(p config.Problem) Diagnosis {
-	problem, fix := ofProblem(p)
-	return Diagnosis{Findings: []Finding{{Severity: Broken, Problem: problem, Fix: fix}}, Verdict: "the configuration can't be used; nothing was started"}
+	p.Server = "" // it is about all
+	return Diagnosis{Findings: []Finding{ofProblem(p, Broken)}, Verdict: "the configuration can't be used; nothing was started"}
 }
 
 // Examine returns the diagnosis of the case. It is pure.
@@ -133,11 +133,10 @@ func Examine(c Case) Diagnosis {
 func ExamineServer(c Case, entry config.Server, s status.Status) []Finding {
 	x := &findings{server: entry.Name}
 	examineServer(x, c, entry, concealed(entry, s), c.Catalog.Offer(entry.Name))
-	slices.SortStableFunc(x.all, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	order := []Severity{Broken, Warning, Note}
+	slices.SortStableFunc(x.all, func(a, b Finding) int { return slices.Index(order, a.Severity) - slices.Index(order, b.Severity) })
 	return x.all
 }
-
-func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
 
 // findings collects the findings of the rules. These are functions that check one thing or
 // explain one failure.
@@ -165,7 +164,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	}
 	for _, p := range c.Config.Problems {
 		if p.Server == entry.Name {
-			addProblem(x, p, severity)
+			x.all = append(x.all, ofProblem(p, severity))
 		}
 	}
 	switch s.State {
@@ -207,7 +206,7 @@ func examineWhole(x *findings, c Case) {
 	}
 	for _, p := range c.Config.Problems {
 		if p.Server == "" {
-			addProblem(x, p, Broken)
+			x.all = append(x.all, ofProblem(p, Broken))
 		}
 	}
 	if in := c.Config.Router.Cluster; len(c.Config.Servers) == 0 && (in == nil || len(in.Use) == 0) {
@@ -232,26 +231,17 @@ func examineWhole(x *findings, c Case) {
 	checkCost(x, c)
 }
 
-// addProblem adds a problem of the configuration, with the severity unless it is a warning.
-func addProblem(x *findings, p config.Problem, severity Severity) {
+// ofProblem returns a problem of the configuration with its place, and with the severity unless it is a warning.
+func ofProblem(p config.Problem, severity Severity) Finding {
 	if p.Severity == "warning" {
 		severity = Warning
 	}
-	problem, fix := ofProblem(p)
-	x.add(severity, problem, fix)
-}
-
-// ofProblem returns a problem of the configuration with its place, and the fix.
-func ofProblem(p config.Problem) (problem, fix string) {
 	where := p.File
 	if p.Line > 0 {
 		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 	}
 	what, fix := prose.Advice(p.Message)
-	if fix = cmp.Or(p.Fix, fix); fix == "" {
-		fix = "correct the line"
-	}
-	return fmt.Sprintf("%s (%s).", what, where), fix
+	return Finding{Server: p.Server, Severity: severity, Problem: fmt.Sprintf("%s (%s).", what, where), Fix: cmp.Or(p.Fix, fix, "correct the line")}
 }
 
 // some joins the first few names, and counts the others.
@@ -268,11 +258,8 @@ type World struct {
 func Look(dataDir string) (w World) {
 	w.Folder, _ = os.Getwd()
 	if own, err := configpath.Own(); err == nil {
-		for _, path := range []string{vault.New(filepath.Dir(own)).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()} {
-			if path != "" {
-				w.KeyFiles = append(w.KeyFiles, path)
-			}
-		}
+		files := []string{vault.New(filepath.Dir(own)).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()}
+		w.KeyFiles = slices.DeleteFunc(files, func(path string) bool { return path == "" })
 	}
 	if dataDir != "" {
 		w.DataFolder = tryFolder(dataDir)

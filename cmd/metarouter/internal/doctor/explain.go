@@ -138,6 +138,7 @@ func (o output) values() []string {
 		path = `the PATH of its "env"`
 	}
 	install := fmt.Sprintf(`install it; if "which %s" finds it in a terminal ("where %[1]s" on Windows), write the path that this prints as "command"`, o.program())
+	address, host := BareURL(o.entry)
 	script := append(strings.Fields(interpreters[filepath.Ext(o.path())]), o.path())
 	return []string{
 		"{package}", o.fetched(), "{bare}", bareName(o.fetched()), "{command}", o.entry.Command,
@@ -147,7 +148,7 @@ func (o output) values() []string {
 		"{doing}", f.Doing, "{after}", short(f.After), "{longer}", fmt.Sprintf(`"startTimeout": "%.0fm"`, max(3, 2*f.After.Minutes())), "{example}", example(o.strayLine),
 		"{code}", strconv.Itoa(f.Code), "{protocol}", strconv.Quote(f.Protocol), "{secret}", cmp.Or(f.Command, "correct the reference in its entry, or what it names"),
 		"{server}", commandline.Quote(plain.Line(o.entry.Name)), "{variable}", strings.ToUpper(noVariable().ReplaceAllString(o.entry.Name, "_")) + "_TOKEN",
-		"{host}", host(o.entry), "{address}", BareURL(o.entry),
+		"{host}", host, "{address}", address,
 		"{transport}", strconv.Quote(string(o.entry.Transport)), "{login}", f.Login.Text(), "{issuer}", cmp.Or(f.Issuer, "its issuer"),
 	}
 }

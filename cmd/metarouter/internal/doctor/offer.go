@@ -142,8 +142,7 @@ func checkDropped(x *findings, o registry.Listing) {
 type toolRow struct {
 	severity     Severity
 	one, many    string // what follows the number of tools
-	problem, fix string // "{tools}" is the number with one or many, "{example}" what the rule says of the first tool, "{deny}" the first names, "{server}" the entry's
-	quiet        bool   // what the rule says is no detail
+	problem, fix string // "{tools}" is the number with one or many, "{example}" what the rule says of the first tool (else it is a detail), "{deny}" the first names, "{server}" the entry's
 	is           func(*registry.NormalizedTool) (says string, is bool)
 }
 
@@ -157,7 +156,7 @@ func (r toolRow) check(x *findings, entry config.Server, o registry.Listing) {
 		}
 		name := plain.Line(console.Cut(t.Name, 40))
 		names, own, example = append(names, name), append(own, t.ServerName()), cmp.Or(example, says)
-		if says != "" && !r.quiet && len(details) < maxChanges {
+		if says != "" && len(details) < maxChanges && !strings.Contains(r.problem, "{example}") {
 			details = append(details, name+": "+says)
 		}
 	}
@@ -184,16 +183,16 @@ func toolRows(entry config.Server, o registry.Listing) []toolRow {
 	}
 	const report = "report this to the server's authors"
 	return []toolRow{
-		{Note, "tool", "tools", "{tools} had definitions that some clients refuse, and that metarouter repairs ({example})", "nothing has to be done; you can report it to the server's authors", true,
+		{Note, "tool", "tools", "{tools} had definitions that some clients refuse, and that metarouter repairs ({example})", "nothing has to be done; you can report it to the server's authors",
 			func(t *registry.NormalizedTool) (string, bool) {
 				return strings.Join(t.Repairs[:min(len(t.Repairs), 1)], ""), len(t.Repairs) > 0 && len(t.Suspect) == 0
 			}},
 		{Warning, "tool has a text that tells", "tools have texts that tell", "{tools} a model what to do beyond its use, or hid characters from people",
-			`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable {server} --write; or leave out the tools: "tools": {"deny": [{deny}]}`, false,
+			`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable {server} --write; or leave out the tools: "tools": {"deny": [{deny}]}`,
 			func(t *registry.NormalizedTool) (string, bool) {
 				return strings.Join(t.Suspect, "; "), len(t.Suspect) > 0
 			}},
-		{Warning, "tool", "tools", "{tools} " + what + " since you last looked", "are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server {server}", false,
+		{Warning, "tool", "tools", "{tools} " + what + " since you last looked", "are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server {server}",
 			func(t *registry.NormalizedTool) (string, bool) {
 				seen, changed := o.LastSeen[t.ServerName()]
 				if seen == nil {
@@ -202,23 +201,23 @@ func toolRows(entry config.Server, o registry.Listing) []toolRow {
 				return strings.Join(hints.DefinitionChanges(seen, t.Definition, maxChanged), "; "), changed
 			}},
 		{Warning, "tool claims to do less harm than you have confirmed, and is not believed", "tools claim to do less harm than you have confirmed, and are not believed", "{tools}",
-			"do you believe this of the server? To confirm it, run: metarouter trust --hints {server}", false,
+			"do you believe this of the server? To confirm it, run: metarouter trust --hints {server}",
 			func(t *registry.NormalizedTool) (string, bool) { says, is := were[t.ID]; return says, is }},
 		{Note, "tool claims to do no harm, and is not believed", "tools claim to do no harm, and are not believed", "{tools} because of words that say otherwise",
-			`if the server is right, write "trustHints": true in its entry; else nothing has to be done`, false,
+			`if the server is right, write "trustHints": true in its entry; else nothing has to be done`,
 			func(t *registry.NormalizedTool) (string, bool) {
 				_, changed := were[t.ID]
 				return t.Doubt, t.Doubt != "" && !changed
 			}},
-		{Warning, "tool has", "tools have", "{tools} no description, so models and searches know only the name", report, true,
+		{Warning, "tool has", "tools have", "{tools} no description, so models and searches know only the name", report,
 			func(t *registry.NormalizedTool) (string, bool) { return "", strings.TrimSpace(t.Description) == "" }},
 		{Warning, "tool", "tools", fmt.Sprintf("the definitions of {tools} cost a model more than %d tokens each", bigTool),
-			`leave out what you don't need: "tools": {"deny": [{deny}]}; or show only the search tools: "metarouter": {"mode": "search"}`, false,
+			`leave out what you don't need: "tools": {"deny": [{deny}]}; or show only the search tools: "metarouter": {"mode": "search"}`,
 			func(t *registry.NormalizedTool) (string, bool) {
 				return prose.Count(tokens(t), "token"), tokens(t) > bigTool
 			}},
 		{Warning, "tool", "tools", "the arguments of {tools} are not validated, since the schemas would take very long to validate with",
-			`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [{deny}]}`, false,
+			`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [{deny}]}`,
 			func(t *registry.NormalizedTool) (string, bool) {
 				err := schema.Costly(t.ArgumentSchema())
 				return fmt.Sprint(err), err != nil

@@ -40,22 +40,14 @@ func explainFailure(c Case, entry config.Server, s status.Status) (problem, fix 
 	return problem, fix, details
 }
 
-// host returns the host of a remote entry, which holds no secret.
-func host(entry config.Server) string {
-	if u, err := url.Parse(entry.URL); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return "its url"
-}
-
-// BareURL returns a remote entry's url without the parts that may be secret.
-func BareURL(entry config.Server) string {
+// BareURL returns a remote entry's url without the parts that may be secret, and its host, which holds no secret.
+func BareURL(entry config.Server) (bare, host string) {
 	u, err := url.Parse(entry.URL)
 	if err != nil || u.Host == "" {
-		return "its url"
+		return "its url", "its url"
 	}
-	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return secret.URL(bare.String(), "…")
+	u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return secret.URL(u.String(), "…"), u.Host
 }
 
 // example quotes a stray line on stdout, if it is known.

@@ -7,19 +7,29 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
-// ImportOptions are the flags of import.
-type ImportOptions struct{ File, Project string }
+// A ClientFile names a file of a client with servers: its path, or else the folder of a project. Without both it is the user's.
+type ClientFile struct{ File, Project string } // --file, --project
+
+// flags returns the flags of the command line, for a further command about the client.
+func (f ClientFile) flags() string {
+	switch {
+	case f.File != "":
+		return " --file " + commandline.Quote(f.File)
+	case f.Project != "":
+		return " --project " + commandline.Quote(f.Project)
+	}
+	return ""
+}
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
 // need it.
-func Import(ctx context.Context, e *Editor, client string, o ImportOptions) error {
+func Import(ctx context.Context, e *Editor, client string, o ClientFile) error {
 	c, _ := clients.Find(client)
 	sources, err := clientSources(e, c, o)
 	if err != nil {
@@ -56,18 +66,12 @@ func Import(ctx context.Context, e *Editor, client string, o ImportOptions) erro
 	if err := e.Offer(ctx, paths, done.Login); err != nil {
 		return err
 	}
-	how := "" // install prints the lines
-	if c.Rewrites() {
-		how = " --replace --write"
+	if last := sources[len(sources)-1]; o.Project != "" && slices.Contains(last.Projects(), last.Project) {
+		e.Console.Note("note: %s goes on starting the servers that %s has for %s; remove them there: claude mcp remove --scope local NAME", c.Title, last.Path, last.Project)
 	}
-	switch last := sources[len(sources)-1]; {
-	case o.Project != "":
-		how = " --project " + commandline.Quote(o.Project) + how
-		if slices.Contains(last.Projects(), last.Project) {
-			e.Console.Note("note: %s goes on starting the servers that %s has for %s; remove them there: claude mcp remove --scope local NAME", c.Title, last.Path, last.Project)
-		}
-	case o.File != "":
-		how = " --file " + commandline.Quote(o.File) + how
+	how := o.flags()
+	if c.Rewrites() { // else install prints the lines
+		how += " --replace --write"
 	}
 	e.Console.Note("next: metarouter doctor, then metarouter install %s%s", c.Name, how)
 	return nil
@@ -86,20 +90,20 @@ func remember(path string, hashes map[string]string) error {
 	})
 }
 
-// sourcesOf returns the named file of a client, the files of a project, or else the user's.
-func sourcesOf(c clients.Client, file, project string) ([]clients.Source, error) {
-	if file != "" {
-		path, err := filepath.Abs(file)
+// sources returns the named file of a client, the files of the project, or else the user's.
+func (f ClientFile) sources(c clients.Client) ([]clients.Source, error) {
+	if f.File != "" {
+		path, err := filepath.Abs(f.File)
 		return []clients.Source{c.NamedSource(path)}, err
 	}
 	p, err := clients.ThisSystem()
 	switch {
 	case err != nil:
 		return nil, err
-	case project == "":
+	case f.Project == "":
 		return []clients.Source{c.UserSource(c.UserFile(p))}, nil
 	}
-	folder, err := filepath.Abs(project)
+	folder, err := filepath.Abs(f.Project)
 	sources := c.ProjectSources(folder, c.UserFile(p))
 	if err == nil && sources == nil {
 		err = console.Usage(fmt.Errorf("%s has no servers of single projects; leave out --project", c.Title))
@@ -108,8 +112,8 @@ func sourcesOf(c clients.Client, file, project string) ([]clients.Source, error)
 }
 
 // clientSources reads the client's files.
-func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Source, error) {
-	sources, err := sourcesOf(c, o.File, o.Project)
+func clientSources(e *Editor, c clients.Client, o ClientFile) ([]clients.Source, error) {
+	sources, err := o.sources(c)
 	if err != nil {
 		return nil, err
 	}
@@ -128,16 +132,11 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 
 // noteImported says which of the client's servers were added and left out.
 func noteImported(e *Editor, done clients.Imported) {
-	say := func(what string, names []string) {
-		if len(names) > 0 {
-			e.Console.Note("%s: %s", what, strings.Join(names, ", "))
-		}
-	}
-	say("new", done.Added)
-	say("in your configuration already", done.Same)
-	say("not imported, because your configuration has a different server of this name (to take the client's, remove yours first)", done.Conflicts)
-	say("left out, because they start metarouter itself", done.Routers)
-	e.noteLogin(done.Login)
+	e.noteNames("new", done.Added, "")
+	e.noteNames("in your configuration already", done.Same, "")
+	e.noteNames("not imported, because your configuration has a different server of this name (to take the client's, remove yours first)", done.Conflicts, "")
+	e.noteNames("left out, because they start metarouter itself", done.Routers, "")
+	e.noteNames(mayNeedLogin, done.Login, "")
 	for _, note := range done.Notes {
 		e.Console.Note("note: %s", note)
 	}

@@ -42,8 +42,8 @@ func (in *Installation) each() (places []clients.Place, gone []string, err error
 			stale = append(stale, o.Name)
 		}
 	}
-	in.say("these servers get no entry", unfit, fmt.Sprintf("rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
-	in.say("these entries go", stale, "metarouter has no such servers any more")
+	in.e.noteNames("note: these servers get no entry", unfit, fmt.Sprintf("; rename them: no entry can be called %q, or have a comma in its name", clients.EntryName))
+	in.e.noteNames("note: these entries go", stale, "; metarouter has no such servers any more")
 	return clients.Places(names, in.others), append(stale, clients.EntryName), nil
 }
 
@@ -62,7 +62,7 @@ func (in *Installation) record(result []byte) error {
 	if err := in.put(result); err != nil {
 		return errors.Join(err, in.keep(in.was))
 	}
-	in.e.Console.Note("'metarouter install %s%s --undo --write' puts back what it replaces", in.client.Name, in.flags())
+	in.e.Console.Note("'metarouter install %s%s --undo --write' puts back what it replaces", in.source.Client.Name, in.flags())
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (in *Installation) undo(records string) error {
 	if err != nil {
 		return err
 	}
-	in.say("entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "the earlier ones stay in "+records)
+	in.e.noteNames("note: entries of "+in.source.Path+" that are others now, and stay", slices.Sorted(maps.Keys(left)), "; the earlier ones stay in "+records)
 	if in.was.Missing && len(result) == 0 && in.file.Exists && in.e.Write {
 		if err = in.file.Remove(); err == nil {
 			in.e.Console.Note("%s is removed: it did not exist before", in.source.Path)

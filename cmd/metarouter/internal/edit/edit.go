@@ -37,10 +37,13 @@ type Editor struct {
 	Offer func(ctx context.Context, files, names []string) error
 }
 
-// noteLogin names servers that may need a login.
-func (e *Editor) noteLogin(names []string) {
+// mayNeedLogin comes before the names of servers.
+const mayNeedLogin = "note: may need a login in the browser (OAuth), once for all clients"
+
+// noteNames prints the names of servers or entries, if there are any, with what is said of them before and behind.
+func (e *Editor) noteNames(before string, names []string, behind string) {
 	if len(names) > 0 {
-		e.Console.Note("note: may need a login in the browser (OAuth), once for all clients: %s", strings.Join(names, ", "))
+		e.Console.Note("%s: %s%s", before, strings.Join(names, ", "), behind)
 	}
 }
 
@@ -59,9 +62,8 @@ type file struct {
 func (e *Editor) inUse() (files []file, err error) {
 	paths, named, err := configpath.Find(e.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
-		var own string
-		own, err = configpath.Own()
-		paths, named = []string{own}, true
+		named = true
+		paths, err = e.own()
 	}
 	if err != nil {
 		return nil, console.Usage(err)
@@ -175,7 +177,7 @@ func (e *Editor) write(f clients.File, data []byte, keep fs.FileMode) error {
 	if clients.Hides(f.Path, f.Data) && !clients.Hides(f.Path, data) {
 		e.Console.Note("note: the copy has values that may be secret; delete it when all works")
 	}
-	if folder := filepath.Dir(f.Path); first && clients.FirstExisting(filepath.Join(folder, ".git")) != "" {
+	if folder := filepath.Dir(f.Path); first && clients.Exists(filepath.Join(folder, ".git")) {
 		e.Console.Note("note: the copy has the values of the file; do not commit it (in .gitignore: *%s*)", clients.BackupMark)
 	}
 	return nil
@@ -239,10 +241,8 @@ func noSuchServer(files []file, name string) error {
 	if err != nil {
 		return console.Usage(configfile.Unreadable(err))
 	}
-	for _, s := range c.Servers {
-		if s.Transport == config.Scripts && s.Name == name {
-			return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
-		}
+	if s, _ := c.Server(name); s.Transport == config.Scripts {
+		return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
 	}
 	return console.Usage(fmt.Errorf("%s: %w", strings.Join(pathsOf(files), ", "), configfile.UnknownName("server", name, configfile.ServerNames(c))))
 }

@@ -87,7 +87,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		return false, console.Usage(errors.New(fatal))
 	}
 	if login = clients.MayNeedLogin(s); login {
-		e.noteLogin([]string{name})
+		e.noteNames(mayNeedLogin, []string{name}, "")
 	}
 	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return p.ClearSecret })
 	if !warned && slices.ContainsFunc(written.Servers[0].Launch().Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {

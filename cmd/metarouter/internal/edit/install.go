@@ -15,9 +15,8 @@ import (
 
 // An Installation is the change of a client's file.
 type Installation struct {
+	ClientFile
 	Version  string   // of this program
-	File     string   // --file
-	Project  string   // --project
 	Replace  bool     // --replace
 	Each     bool     // --each
 	Undo     bool     // --undo
@@ -25,7 +24,6 @@ type Installation struct {
 	WithData bool     // --data was given
 
 	e      *Editor
-	client clients.Client
 	source clients.Source
 	file   clients.File
 	entry  clients.RouterEntry
@@ -40,8 +38,8 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	if err := in.setEntry(); err != nil {
 		return err
 	}
-	in.client, _ = clients.Find(client)
-	if in.source, err = in.clientSource(); err != nil {
+	c, _ := clients.Find(client)
+	if in.source, err = in.clientSource(c); err != nil {
 		return err
 	}
 	if in.file, err = clients.Read(in.source.Path); err != nil {
@@ -76,8 +74,8 @@ func Install(e *Editor, client string, in Installation) (err error) {
 	}
 	in.noteOwnConfiguration()
 	in.noteOtherServers()
-	if !in.client.Rewrites() {
-		return in.printLines(clients.Lines(in.client, in.entry, places))
+	if !c.Rewrites() {
+		return in.printLines(clients.Lines(c, in.entry, places))
 	}
 	result, err := clients.Install(in.source, in.entry, places, gone)
 	if err != nil {
@@ -97,24 +95,14 @@ func readOurs(paths []string) (clients.Ours, error) {
 	return own, err
 }
 
-// flags returns the flags of the command line that name files, for a further command about the client.
-func (in *Installation) flags() (flags string) {
-	if in.File != "" {
-		flags = " --file " + commandline.Quote(in.File)
-	} else if in.Project != "" {
-		flags = " --project " + commandline.Quote(in.Project)
-	}
-	return flags
-}
-
 // put writes the client's file.
 func (in *Installation) put(result []byte) error {
-	if folder := filepath.Dir(in.file.Path); clients.FirstExisting(folder) == "" {
-		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.client.Title)
+	if folder := filepath.Dir(in.file.Path); !clients.Exists(folder) {
+		in.e.Console.Note("note: there is no folder %s; is %s installed? (--file names another file)", folder, in.source.Client.Title)
 	}
 	used, err := in.e.apply(file{File: in.file, text: result, keep: fs.ModePerm, isClients: true})
 	if used && err == nil {
-		in.e.Console.Note("now %s", in.client.Restart)
+		in.e.Console.Note("now %s", in.source.Client.Restart)
 	}
 	return err
 }
@@ -126,7 +114,7 @@ func (in *Installation) printLines(lines []string) error {
 	if in.Each {
 		present = fmt.Sprintf("each entry of the same name, and of %q,", clients.EntryName)
 	}
-	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.client.Restart)
+	todo := fmt.Sprintf("metarouter writes nothing into %s: put these lines there, in place of %s if there is one; then %s", in.source.Path, present, in.source.Client.Restart)
 	if in.e.Write {
 		return errors.New(todo)
 	}
@@ -135,14 +123,14 @@ func (in *Installation) printLines(lines []string) error {
 }
 
 // clientSource returns the file of a client that is to be changed.
-func (in *Installation) clientSource() (clients.Source, error) {
-	sources, err := sourcesOf(in.client, in.File, in.Project)
+func (in *Installation) clientSource(c clients.Client) (clients.Source, error) {
+	sources, err := in.sources(c)
 	if err != nil {
 		return clients.Source{}, err
 	}
 	source := sources[0]
 	inProject := func(s clients.Source) bool {
-		return strings.HasPrefix(s.Path, s.Project) && clients.FirstExisting(s.Path) != ""
+		return strings.HasPrefix(s.Path, s.Project) && clients.Exists(s.Path)
 	}
 	if i := slices.IndexFunc(sources, inProject); i > 0 {
 		source = sources[i]
@@ -176,14 +164,14 @@ func (in *Installation) noteOwnConfiguration() {
 	}
 	advice := "metarouter init"
 	if slices.ContainsFunc(in.others, func(o clients.Other) bool { return !o.Router }) {
-		advice = "metarouter import " + in.client.Name + in.flags()
+		advice = "metarouter import " + in.source.Client.Name + in.flags()
 	}
 	in.e.Console.Note("note: metarouter would have no servers, since %s has none yet; run: %s --write", strings.Join(in.entry.Configs, ", "), advice)
 }
 
 // noteOtherServers names the client's other servers, by their fate.
 func (in *Installation) noteOtherServers() {
-	title, command := in.client.Title, "'metarouter import "+in.client.Name+in.flags()
+	title, command := in.source.Client.Title, "'metarouter import "+in.source.Client.Name+in.flags()
 	var twice, alone, routers, single []string
 	for _, o := range in.others {
 		switch {
@@ -202,22 +190,15 @@ func (in *Installation) noteOtherServers() {
 			alone = append(alone, o.Name)
 		}
 	}
-	in.say("these entries start metarouter too", routers, "remove them")
-	in.say("not in metarouter yet", alone, command+" --write' copies them")
+	in.e.noteNames("note: these entries start metarouter too", routers, "; remove them")
+	in.e.noteNames("note: not in metarouter yet", alone, "; "+command+" --write' copies them")
 	if in.Replace || in.Each {
 		return
 	}
 	advice := "--replace takes them out of " + title + "'s file"
-	if !in.client.Rewrites() {
+	if !in.source.Client.Rewrites() {
 		advice = "delete them from " + title + "'s file"
 	}
-	in.say("these servers would run twice, once started by "+title+" and once by metarouter", twice, advice)
-	in.say("these entries show single servers", single, advice)
-}
-
-// say prints a note on entries, if there are any.
-func (in *Installation) say(what string, names []string, advice string) {
-	if len(names) > 0 {
-		in.e.Console.Note("note: %s: %s; %s", what, strings.Join(names, ", "), advice)
-	}
+	in.e.noteNames("note: these servers would run twice, once started by "+title+" and once by metarouter", twice, "; "+advice)
+	in.e.noteNames("note: these entries show single servers", single, "; "+advice)
 }

@@ -23,24 +23,23 @@ func Pin(e *Editor, runs map[string]string) error {
 	if err != nil {
 		return console.Usage(configfile.Unreadable(err))
 	}
-	for i := range files {
-		f := &files[i]
+	for _, f := range files {
 		for _, s := range c.Servers {
 			old, exact, err := pinOf(s, runs[s.Name])
 			if last, _, failed := fileOf(files, s.Name); failed != nil || last.Path != f.Path || err == nil && exact == old {
 				continue
 			}
-			var text []byte
+			text := f.text
 			if err == nil {
 				text, err = clients.SetArgument(f.Path, f.text, s.Name, old, exact)
 			}
 			if err != nil {
 				e.Console.Note("not pinned: %s: %v", s.Name, err)
-				continue
+			} else {
+				f.text = text
 			}
-			f.text = text
 		}
-		used, failed := e.apply(*f)
+		used, failed := e.apply(f)
 		if err = errors.Join(err, failed); used {
 			e.Console.Note("note: the next start fetches the pinned versions once, which may take a minute; later starts are faster")
 		}

@@ -44,12 +44,12 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	if err != nil {
 		return err
 	}
+	kind, stored, places := reference.Keyring, name, `"env", "headers" or "args"`
+	if user {
+		kind, stored, places = reference.User, vault.UserValue("", name), `"headers"`
+	}
 	var value string
 	if from == "" {
-		stored := name
-		if user {
-			stored = vault.UserValue("", name)
-		}
 		if value, err = read(ctx, out, name); err == nil {
 			err = store(ctx, files, v, stored, value, true)
 		}
@@ -64,10 +64,6 @@ func SetSecret(ctx context.Context, files *configfile.Source, name, from string,
 	}
 	if err != nil {
 		return err
-	}
-	kind, places := reference.Keyring, `"env", "headers" or "args"`
-	if user {
-		kind, places = reference.User, `"headers"`
 	}
 	servers := referringTo(files, kind, name)
 	for _, server := range servers {
@@ -236,10 +232,7 @@ func NewToken(files *configfile.Source, entry TokenEntry) error {
 	if out.JSON {
 		return out.PrintJSON(madeToken{token, entry})
 	}
-	line, err := json.Marshal(entry)
-	if err != nil {
-		return err
-	}
+	line, _ := json.Marshal(entry) // strings
 	out.Say("%s", token)
 	out.Say("%s", line)
 	out.Note(`note: the token is shown only now; write the second line into "tokens" of "http" in "metarouter" of the configuration`)

@@ -60,8 +60,8 @@ func (f Flags) check(r config.Router) error {
 	if !f.Stdio && !f.OverHTTP {
 		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
 	}
-	if !f.OverHTTP && (f.Web.TLSCert != "" || f.Web.TLSKey != "" || len(f.Web.Hosts) > 0) {
-		return errors.New("--tls-cert, --tls-key and --allow-host need --http")
+	if !f.OverHTTP && (f.Web.TokenFile != "" || f.Web.TLSCert != "" || f.Web.TLSKey != "" || len(f.Web.Hosts) > 0) {
+		return errors.New("--token-file, --tls-cert, --tls-key and --allow-host need --http")
 	}
 	return f.override(&r)
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"go.uber.org/zap"
@@ -27,7 +26,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	}
 	return &server.HTTPOptions{
 		Bound:        l.bound(),
-		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}, publicHost(h)), AllowedOrigins: h.AllowedOrigins,
+		AllowedHosts: slices.Concat(h.AllowedHosts, l.flags.Hosts, []string{l.host}), AllowedOrigins: h.AllowedOrigins,
 		Tokens: l.principals(c.Router), MaxBody: h.MaxBody, MaxBodyMemory: h.MaxBodyMemory,
 		Rate: h.Rate.PerSecond, Burst: h.Rate.Burst, Rates: ratesOf(h), SessionTimeout: h.SessionTimeout, MaxSessions: h.MaxSessions,
 		PublicURL: h.PublicURL, Issuers: issuers, Authenticator: known,
@@ -44,15 +43,6 @@ func (l *Listener) authenticator(c config.Config) *authenticator {
 		a.subjects = subjectsOf(c.Router)
 	}
 	return a
-}
-
-// publicHost returns the host of the URL by which browsers reach the router, nil without one.
-func publicHost(h config.HTTP) []string {
-	u, err := url.Parse(h.PublicURL)
-	if err != nil || u.Host == "" {
-		return nil
-	}
-	return []string{u.Host}
 }
 
 // asksFor reports whether certificates of clients count: TLS asks for certificates of the authorities

@@ -70,7 +70,7 @@ function hit(t, params, chosen) {
   return html`<div class="hit ${t.id === chosen ? "chosen" : ""}">
     <a class="open" href=${link("tools", fromParams(params, { tool: t.id }))} aria-current=${t.id === chosen ? "true" : nothing}>
       <span class="title">${t.name}</span> <span class="server-name">${t.server}</span></a>
-    ${q ? html`<span class="confidence" title="The confidence that this tool fits the search, from 0 to 100 percent. Below the findThreshold (22 percent by default), the answer is not sure. Below the routeThreshold (50 percent by default), route_task runs nothing."><progress max="1" value=${t.confidence} aria-label="Confidence"></progress><b class="num">${t.confidence ? percent(t.confidence) : "–"}</b></span>`
+    ${q ? html`<span class="confidence" title="The confidence that this tool fits the search, from 0 to 100 percent. Below the findThreshold, the answer is not sure; below the routeThreshold, route_task runs nothing. Both are 50 percent by default."><progress max="1" value=${t.confidence} aria-label="Confidence"></progress><b class="num">${t.confidence ? percent(t.confidence) : "–"}</b></span>`
       : html`<span class="confidence muted num" title="The definition of this tool uses about this number of tokens of a model's context, at 4 bytes of JSON per token.">${count(t.tokens)} tokens</span>`}
     <p class="description">${t.description || html`<span class="muted">It has no description.</span>`}</p>
     <p class="marks">${marks(t)}</p>

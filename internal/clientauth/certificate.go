@@ -3,6 +3,7 @@ package clientauth
 import (
 	"crypto/x509"
 	"encoding/asn1"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,4 +74,28 @@ func (a Attribute) In(leaf *x509.Certificate) bool {
 		}
 	}
 	return slices.Contains(values, a.Value)
+}
+
+// Authorities reads certificates in PEM, with comments between them, and nothing else.
+func Authorities(data []byte) (*x509.CertPool, error) {
+	all, n := x509.NewCertPool(), 0
+	block, rest := pem.Decode(data)
+	for ; block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it holds a %q, and not only certificates", block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("its certificate %d is damaged", n+1)
+		}
+		all.AddCert(c)
+		n++
+	}
+	switch {
+	case strings.Contains(string(rest), "-----BEGIN"):
+		return nil, errors.New("its last certificate is not whole")
+	case n == 0:
+		return nil, errors.New("it holds no certificate in PEM")
+	}
+	return all, nil
 }
