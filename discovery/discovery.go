@@ -94,16 +94,19 @@ func (r Rules) check() error {
 func (r Rules) Excludes(name string) (registry.Dropped, bool) {
 	name = nameOf(name) // which the patterns are about
 	d := registry.Dropped{Kind: registry.KindTool, Name: name}
-	isAbout := func(text string) bool { return matches(text, name) }
-	if i := slices.IndexFunc(r.Deny, isAbout); i >= 0 {
-		d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", r.Deny[i]), "deny", r.Deny[i]
-		return d, true
+	for _, text := range r.Deny {
+		if matches(text, name) {
+			d.Reason, d.Filter, d.Pattern = fmt.Sprintf("filtered by config: denied by %q", text), "deny", text
+			return d, true
+		}
 	}
-	if len(r.Allow) == 0 || slices.ContainsFunc(r.Allow, isAbout) {
-		return d, false
+	for _, text := range r.Allow {
+		if matches(text, name) {
+			return d, false
+		}
 	}
 	d.Reason, d.Filter = "filtered by config: not in allow", "allow"
-	return d, true
+	return d, len(r.Allow) > 0
 }
 
 // matches reports whether a name matches a pattern. A bad one, which check reports, matches
