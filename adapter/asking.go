@@ -10,7 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -36,7 +35,7 @@ func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
 	call.Approve = func(ctx context.Context, args json.RawMessage) error {
 		r := approval.Request{
 			Principal: call.Principal, Called: call.PrincipalName, Profile: v.Profile, Client: client,
-			Server: call.Tool.Server, Tool: call.Tool.ServerName(), Definition: call.Tool.Definition, Arguments: args, Others: othersOf(call.Params),
+			Server: call.Tool.Server, Tool: call.Tool.ServerName(), Definition: call.Tool.Definition, Arguments: args, Others: call.Others(),
 			Reason: reason, Policy: v.Rules.Identity(), Script: call.Script,
 		}
 		r.Page, _ = session.As[approval.PageWaiter](call.From)
@@ -62,19 +61,4 @@ func actorOf(from session.Client) audit.Actor {
 		return audit.Actor{Principal: cmp.Or(who.Name, who.Principal), From: "http"}
 	}
 	return audit.Actor{Principal: who.Name, From: "stdio"}
-}
-
-// othersOf returns the parameters of a tools/call that servers get besides the name, the
-// arguments and _meta; nil if the call has no others.
-func othersOf(params json.RawMessage) json.RawMessage {
-	others := []byte{'{'}
-	for key, value := range wire.All(params) {
-		if key != "name" && key != "arguments" && key != "_meta" {
-			others = wire.AppendMember(others, key, value)
-		}
-	}
-	if len(others) == 1 {
-		return nil
-	}
-	return append(others, '}')
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -99,7 +98,7 @@ func (c calls) Relay(ctx context.Context, server string, r Request) (json.RawMes
 		}
 		result, err = c.router.executor.Relay(ctx, server, r)
 	}
-	switch uri := scope.Text(r.Params, "uri"); {
+	switch uri := wire.Text(r.Params, "uri"); {
 	case r.Method != "resources/read" && r.Method != "skills/get":
 	case err != nil:
 		err = v.Hide(server, uri, err)
@@ -125,7 +124,7 @@ func skillIn(result json.RawMessage, server, uri string) (registry.Skill, error)
 // verify compares the result of resources/read with the skills that list the file. Their server may have changed them
 // since, so it is asked for a skill that does not fit before the file is refused.
 func (c calls) verify(ctx context.Context, server string, r Request, result json.RawMessage) error {
-	uri := scope.Text(r.Params, "uri")
+	uri := wire.Text(r.Params, "uri")
 	for _, s := range c.router.registry.Snapshot().Offer(server).Skills {
 		if !s.Holds(uri) || fits(s, uri, result) {
 			continue
@@ -152,11 +151,11 @@ func fits(s *registry.Skill, uri string, result json.RawMessage) bool {
 	if list := wire.Member(result, "contents"); at < 0 || json.Unmarshal(list, &contents) != nil {
 		return true // or it is a question
 	}
-	if len(contents) != 1 || scope.Text(contents[0], "uri") != uri || (wire.Member(contents[0], "text") == nil) == (wire.Member(contents[0], "blob") == nil) {
+	if len(contents) != 1 || wire.Text(contents[0], "uri") != uri || (wire.Member(contents[0], "text") == nil) == (wire.Member(contents[0], "blob") == nil) {
 		return false
 	}
-	body, err := base64.StdEncoding.DecodeString(scope.Text(contents[0], "blob"))
-	body = append(body, scope.Text(contents[0], "text")...)
+	body, err := base64.StdEncoding.DecodeString(wire.Text(contents[0], "blob"))
+	body = append(body, wire.Text(contents[0], "text")...)
 	return err == nil && int64(len(body)) == files[at].Size && fmt.Sprintf("sha256:%x", sha256.Sum256(body)) == files[at].Digest
 }
 

@@ -47,11 +47,9 @@ type clusterNode interface {
 // A membership has the node of a router that is in a cluster. One goroutine calls follow and leave;
 // the other methods may be called by many.
 type membership struct {
-	current *holder
-	log     *zap.Logger
-	newNode func() (clusterNode, *remotes)
-	changed func() <-chan struct{} // closed at the next change of the router
-
+	router   *Router
+	host     *clusterHost
+	log      *zap.Logger
 	services *services
 
 	now atomic.Pointer[joined] // nil in no cluster
@@ -73,7 +71,8 @@ type joined struct {
 // join makes the node of a cluster. It does not run until follow is called.
 func (m *membership) join() *joined {
 	now := &joined{since: time.Now(), configs: make(chan config.Cluster, 1), ended: make(chan struct{})}
-	now.node, now.remotes = m.newNode()
+	now.node = newNode(m.router, m.host)
+	now.remotes = newRemotes(now.node, m.router)
 	m.now.Store(now)
 	return now
 }
@@ -110,7 +109,7 @@ func (m *membership) follow(ctx context.Context, c *config.Cluster) {
 		var following sync.WaitGroup
 		defer following.Wait()
 		defer stop()
-		following.Go(func() { m.services.follow(ctx, m.changed) })
+		following.Go(func() { m.services.follow(ctx) })
 		if err := now.node.Run(ctx, now.configs); err != nil && ctx.Err() == nil {
 			m.log.Error("the router is in no cluster", zap.Error(err))
 		}
@@ -135,7 +134,7 @@ func (m *membership) leave() {
 // with returns the node in its cluster if it reaches the server on another node, else nil. A server of
 // the configuration hides one of the same name.
 func (m *membership) with(server string) *joined {
-	if now := m.now.Load(); now != nil && !m.current.load().has(server) {
+	if now := m.now.Load(); now != nil && !m.router.current.load().has(server) {
 		if _, ok := now.node.Terms(server); ok {
 			return now
 		}
@@ -151,12 +150,12 @@ func (m *membership) node() clusterNode {
 	return nil
 }
 
-// remotes returns the streams to servers of other nodes, nil in no cluster.
+// remotes returns the streams to servers of other nodes, none in no cluster.
 func (m *membership) remotes() *remotes {
 	if now := m.now.Load(); now != nil {
 		return now.remotes
 	}
-	return nil
+	return new(remotes)
 }
 
 // settled waits until the servers of other nodes are known, at most until clusterWait after the
@@ -173,22 +172,10 @@ func (m *membership) settled(ctx context.Context) error {
 
 // newMembership returns the membership of a router that is in no cluster yet.
 func newMembership(r *Router) *membership {
-	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.Next}
-	host := newClusterHost(r)
-	m.services = &services{
-		current: r.current, writer: r.writer, registry: r.registry, log: m.log, keeps: r.supervisor.Keeps, load: m.load,
-		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string),
-	}
-	m.services.forgotten = func(server string) {
-		if all := m.remotes(); all != nil {
-			all.Forget(server)
-		}
-	}
-	m.newNode = func() (clusterNode, *remotes) {
-		node := newNode(r, host)
-		return node, newRemotes(node, r)
-	}
-	return m
+	log := r.options.Log.Named("cluster")
+	return &membership{router: r, host: newClusterHost(r), log: log, services: &services{
+		router: r, log: log, plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string),
+	}}
 }
 
 // newNode returns the node of a router.
@@ -234,7 +221,7 @@ func (m *membership) statuses() []status.Status {
 	if node == nil {
 		return nil
 	}
-	setup := m.current.load()
+	setup := m.router.current.load()
 	all := slices.DeleteFunc(slices.Clone(node.Status()), func(s status.Status) bool { return setup.has(s.Name) })
 	for i := range all {
 		all[i].Transport = status.ByCluster

@@ -41,7 +41,7 @@ func (h *clusterHost) State(server string) (state status.State, calls, waiting i
 func (h *clusterHost) Serve(ctx context.Context, s clusternode.Stream) {
 	defer s.Close()
 	if serve := h.router.options.ServeNode; serve != nil {
-		v := &NodeView{nodeStream{h, s}}
+		v := &NodeView{h, s}
 		defer h.router.levels.forget(v)
 		serve(ctx, v, s.Conn)
 	}
@@ -49,24 +49,26 @@ func (h *clusterHost) Serve(ctx context.Context, s clusternode.Stream) {
 
 // decoded returns the rules that another node has encoded.
 func (h *clusterHost) decoded(text json.RawMessage) (*profile.Rules, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if rules, ok := h.rules[string(text)]; ok {
-		return rules, nil
-	}
-	rules, err := profile.Decode(text)
-	if err == nil {
-		keep(h.rules, string(text), rules)
-	}
-	return rules, err
+	return cached(h, h.rules, string(text), func() (*profile.Rules, error) { return profile.Decode(text) })
 }
 
-// keep adds to a map, which it empties if the map is full.
-func keep[V any](m map[string]V, key string, value V) {
-	if len(m) >= maxViews {
-		clear(m)
+// cached returns the value that a map of the host has for a key, and makes it if need be. A full map is emptied first.
+func cached[V any](h *clusterHost, all map[string]V, key string, create func() (V, error)) (V, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	value, ok := all[key]
+	if ok {
+		return value, nil
 	}
-	m[key] = value
+	value, err := create()
+	if err != nil {
+		return value, err
+	}
+	if len(all) >= maxViews {
+		clear(all)
+	}
+	all[key] = value
+	return value, nil
 }
 
 // view returns the router under its own profiles of the same names, joined by "+", or else under
@@ -79,13 +81,6 @@ func (h *clusterHost) view(profiles string) *View {
 			chosen = append(chosen, name)
 		}
 	}
-	key := strings.Join(chosen, "+")
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, ok := h.views[key]
-	if !ok {
-		s = h.router.Scope(chosen...)
-		keep(h.views, key, s)
-	}
-	return s
+	v, _ := cached(h, h.views, strings.Join(chosen, "+"), func() (*View, error) { return h.router.Scope(chosen...), nil })
+	return v
 }

@@ -16,12 +16,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -36,14 +34,8 @@ import (
 //
 // A server with another list has its own name, such as gpu@box, and is no replica.
 type services struct {
-	current  *holder
-	writer   *catalog.Writer
-	registry *registry.Registry
-	load     func(replica string) (calls, limit int, heard uint64)
-	keeps    func(server string, home session.Client) bool
-
-	forgotten func(server string) // called when a server is
-	log       *zap.Logger
+	router *Router
+	log    *zap.Logger
 
 	mu     sync.Mutex            // guards the fields below
 	plain  map[string]bool       // servers without a service
@@ -66,13 +58,12 @@ type grouping struct {
 	of       map[string]string           // replica on another node -> name of the service
 	problems map[string]string           // server -> why it is no replica
 
-	sums    map[string]string // of the lists of other nodes that the catalog is to have, by name there
-	sources map[string]string // the servers that have these lists
+	sources map[string]string // the servers of other nodes whose lists the catalog is to have, by name there
 }
 
 // Learn implements [cluster.Handler].
 func (s *services) Learn(ctx context.Context, entry config.Server, listing session.Session) error {
-	if s.current.load().has(entry.Name) {
+	if s.router.current.load().has(entry.Name) {
 		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
 		return nil
 	}
@@ -81,7 +72,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 		s.forgetReplica(entry.Name)
 		s.plain[entry.Name] = true
 		s.mu.Unlock()
-		return s.writer.LearnOther(ctx, entry, listing)
+		return s.router.writer.LearnOther(ctx, entry, listing)
 	}
 	sum, err := sumOf(ctx, listing)
 	s.mu.Lock()
@@ -96,7 +87,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 
 // Forget implements [cluster.Handler].
 func (s *services) Forget(server string) {
-	s.forgotten(server)
+	s.router.members.remotes().Forget(server)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetReplica(server)
@@ -124,16 +115,16 @@ func (s *services) forgetReplica(server string) {
 
 // forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
 func (s *services) forgetPlain(server string) {
-	if s.plain[server] && !s.current.load().has(server) {
-		s.writer.Forget(server)
+	if s.plain[server] && !s.router.current.load().has(server) {
+		s.router.writer.Forget(server)
 	}
 	delete(s.plain, server)
 }
 
 // follow compares the servers again after each change of this router's own ones, until ctx ends.
-func (s *services) follow(ctx context.Context, changed func() <-chan struct{}) {
+func (s *services) follow(ctx context.Context) {
 	for {
-		next := changed()
+		next := s.router.changed.Next()
 		s.mu.Lock()
 		if len(s.known) > 0 {
 			s.logFailure(s.reconcile(ctx))
@@ -167,26 +158,26 @@ func (s *services) reconcile(ctx context.Context) error {
 		s.now.Store(next)
 	}
 	var failed []error
-	for _, name := range slices.Sorted(maps.Keys(next.sums)) {
-		if s.listed[name] == next.sums[name] {
+	for _, name := range slices.Sorted(maps.Keys(next.sources)) {
+		source := s.known[next.sources[name]]
+		if s.listed[name] == source.sum {
 			continue
 		}
-		source := s.known[next.sources[name]]
 		entry := source.entry
 		entry.Name = name
-		if err := s.writer.LearnOther(ctx, entry, source.session); err != nil {
+		if err := s.router.writer.LearnOther(ctx, entry, source.session); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
-		s.listed[name] = next.sums[name]
+		s.listed[name] = source.sum
 	}
 	for name := range s.listed {
-		if _, ok := next.sums[name]; ok {
+		if next.sources[name] != "" {
 			continue
 		}
 		delete(s.listed, name)
-		if !s.current.load().has(name) {
-			s.writer.Forget(name)
+		if !s.router.current.load().has(name) {
+			s.router.writer.Forget(name)
 		}
 	}
 	return errors.Join(failed...)
@@ -196,14 +187,14 @@ func (s *services) reconcile(ctx context.Context) error {
 func (s *services) group() *grouping {
 	g := &grouping{
 		services: make(map[string]*execute.Service), of: make(map[string]string), problems: make(map[string]string),
-		sums: make(map[string]string), sources: make(map[string]string),
+		sources: make(map[string]string),
 	}
 	byService := make(map[string][]string)
 	for _, server := range slices.Sorted(maps.Keys(s.known)) {
 		service := s.known[server].entry.Service
 		byService[service] = append(byService[service], server)
 	}
-	setup := s.current.load()
+	setup := s.router.current.load()
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
 		i := slices.IndexFunc(setup.config.Servers, func(entry config.Server) bool {
 			return entry.Service == service && supervisor.Startable(entry)
@@ -213,7 +204,7 @@ func (s *services) group() *grouping {
 			s.add(g, service, setup.config.Servers[i].Name, byService[service])
 		case setup.has(service):
 			for _, server := range byService[service] {
-				g.single(server, s.known[server].sum, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
+				g.single(server, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
 			}
 		default:
 			s.add(g, service, "", byService[service])
@@ -238,20 +229,20 @@ func (s *services) add(g *grouping, service, own string, servers []string) {
 			equal = append(equal, server)
 			g.of[server] = name
 		case sum == "":
-			g.single(server, s.known[server].sum, "") // until the own server was listed
+			g.single(server, "") // until the own server was listed
 		default:
-			g.single(server, s.known[server].sum, "its tools, prompts and resources are not those of "+others)
+			g.single(server, "its tools, prompts and resources are not those of "+others)
 		}
 	}
 	if len(equal) == 0 {
 		return
 	}
 	if own == "" {
-		g.sums[name], g.sources[name] = sum, equal[0]
+		g.sources[name] = equal[0]
 	}
 	g.services[name] = &execute.Service{
-		Own: own, Others: equal, Load: s.load,
-		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
+		Own: own, Others: equal, Load: s.router.members.load,
+		Keeps: func(home session.Client) bool { return s.router.supervisor.Keeps(own, home) },
 	}
 }
 
@@ -268,9 +259,9 @@ func (s *services) frequentSum(service string, servers []string) string {
 	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
 }
 
-// single adds a server that is no replica, with its sum.
-func (g *grouping) single(server, sum, problem string) {
-	g.sums[server], g.sources[server] = sum, server
+// single adds a server that is no replica.
+func (g *grouping) single(server, problem string) {
+	g.sources[server] = server
 	if problem != "" {
 		g.problems[server] = problem
 	}
@@ -278,7 +269,7 @@ func (g *grouping) single(server, sum, problem string) {
 
 // sumOfOwn returns the sum of a server of this router, "" if it was not listed.
 func (s *services) sumOfOwn(server string) string {
-	listing := s.registry.Snapshot().Offer(server)
+	listing := s.router.registry.Snapshot().Offer(server)
 	if listing.Capabilities == nil && len(listing.Tools) == 0 {
 		return ""
 	}

@@ -21,17 +21,8 @@ import (
 func (s *remoteStream) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	id := rand.Text()
 	r.Meta = requestMeta(ctx, id, r, s.remotes.level.Load())
-	result, err := s.send(ctx, r)
+	result, err := s.Connection.Call(ctx, r)
 	return s.finish(r, id, result, err)
-}
-
-// send sends a request, unless the server was forgotten, and returns the result.
-func (s *remoteStream) send(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	if !s.remotes.begin(s) {
-		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
-	}
-	defer s.remotes.done(s)
-	return s.Connection.Call(ctx, r)
 }
 
 // deadlineSlack is how much longer the other node may take than a call has here, so that the time-out of
@@ -81,8 +72,9 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 		return result, nil
 	}
 	var answer clusternode.Answer
-	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	signed := clusternode.Signed{ID: id, Owner: s.to.Key, Caller: s.remotes.node.Key(), Server: s.to.Server, Tool: tool, Params: r.Params, Result: result}
+	signed := clusternode.Signed{
+		ID: id, Owner: s.to.Key, Caller: s.remotes.node.Key(), Server: s.to.Server, Tool: wire.Text(r.Params, "name"), Params: r.Params, Result: result,
+	}
 	if json.Unmarshal(text, &answer) != nil || !ed25519.Verify(s.public, signed.Bytes(), answer.Signature) {
 		s.warned.Do(func() {
 			s.remotes.log.Warn("a node has not signed the result of a call, which is dropped", zap.String("node", s.to.Node), zap.String("server", s.key.server))
@@ -110,7 +102,7 @@ func (s *remoteStream) fault(err error) error {
 		return err
 	}
 	var kind error
-	switch outcome, _ := wire.String(wire.Member(wire.Member(own.Data, "metarouter"), "outcome")); outcome {
+	switch wire.Text(wire.Member(own.Data, "metarouter"), "outcome") {
 	case "not_sent":
 		kind = session.ErrNotSent
 	case "closed":

@@ -138,10 +138,11 @@ func (n *slowNode) Settled(ctx context.Context) error {
 func TestAwaitNodes(t *testing.T) {
 	for takes, known := range map[time.Duration]bool{0: true, 5 * time.Second: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
-			f := administration{&Router{members: m}}
+			r := &Router{options: Options{onNode: func(*Router, *services) clusterNode { return &slowNode{takes: takes} }}}
+			r.members = &membership{router: r}
+			f := administration{r}
 			expect.OK(t, f.AwaitNodes(t.Context()), "in no cluster")
-			m.join()
+			r.members.join()
 			began := time.Now()
 			if err := f.AwaitNodes(t.Context()); (err == nil) != known || time.Since(began) > clusterWait {
 				t.Errorf("a node that takes %s: %v after %s", takes, err, time.Since(began))
@@ -189,7 +190,7 @@ func (n *pairNode) Dial(ctx context.Context, server string) (clusternode.Stream,
 func (n *pairNode) use(other *Router, its *pairNode) {
 	n.other, n.farNode = newClusterHost(other), its.farNode
 	n.handle = func(r farRequest) (json.RawMessage, error) {
-		v := &NodeView{nodeStream{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}}
+		v := &NodeView{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}
 		admitted, err := v.Admit(r.Method, wire.DeleteMember(r.Params, "_meta"), r.meta)
 		if err != nil {
 			return nil, err

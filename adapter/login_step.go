@@ -156,7 +156,7 @@ func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.Ne
 	result, err := from.Ask(asking, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
 		"mode": "url", "url": url, "message": question,
 	})})
-	action := scope.Text(result, "action")
+	action := wire.Text(result, "action")
 	_, unable := errors.AsType[*session.Error](err)
 	switch {
 	case ctx.Err() != nil:

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -48,7 +47,7 @@ func (c *caller) Ask(ctx context.Context, _ string, m session.Message) (json.Raw
 
 func (c *caller) Notify(_ string, m session.Message) {
 	if m.Method == "notifications/elicitation/complete" {
-		c.told <- scope.Text(m.Params, "elicitationId")
+		c.told <- wire.Text(m.Params, "elicitationId")
 	}
 }
 
@@ -89,7 +88,7 @@ func echo(ctx context.Context, r *Router, from session.Client) (selector.Result,
 // opening plays a person who opens the URL.
 func opening(t *testing.T) func(context.Context, json.RawMessage) (string, error) {
 	return func(_ context.Context, params json.RawMessage) (string, error) {
-		go fakeissuer.Follow(t.Context(), scope.Text(params, "url"))
+		go fakeissuer.Follow(t.Context(), wire.Text(params, "url"))
 		return "accept", nil
 	}
 }
@@ -233,7 +232,7 @@ func TestCancelledWhileLoggingIn(t *testing.T) {
 func TestLoggedInElsewhere(t *testing.T) {
 	r, _, _ := protected(t)
 	result, err := echo(t.Context(), r, &caller{who: local, modern: true, ask: func(ctx context.Context, params json.RawMessage) (string, error) {
-		if _, _, err := fakeissuer.Follow(t.Context(), scope.Text(params, "url")); err != nil {
+		if _, _, err := fakeissuer.Follow(t.Context(), wire.Text(params, "url")); err != nil {
 			t.Error(err)
 		}
 		<-ctx.Done() // the person never answers

@@ -73,26 +73,20 @@ func (m messages) Subscribe(ctx context.Context, server, uri string, from Client
 func (m messages) Release(home Client) {
 	m.router.supervisor.Release(home)
 	m.router.executor.ForgetClient(home)
-	if all := m.router.members.remotes(); all != nil {
-		all.Release(home)
-	}
+	m.router.members.remotes().Release(home)
 }
 
 // Tell sends a notification to each server with a session for this client alone.
 func (m messages) Tell(home Client, method string, params json.RawMessage) {
 	m.router.supervisor.Notify(home, method, params)
-	if all := m.router.members.remotes(); all != nil {
-		all.Notify(home, method, params)
-	}
+	m.router.members.remotes().Notify(home, method, params)
 }
 
 // SetLevel has servers send log messages from the level on, such as "info", or from a lower one that
 // other clients want: they are the same servers. It waits for the servers, but only for a short time.
 func (m messages) SetLevel(ctx context.Context, level string) {
 	level = m.router.levels.least(m.scope, level)
-	if all := m.router.members.remotes(); all != nil {
-		all.SetLevel(ctx, level)
-	}
+	m.router.members.remotes().SetLevel(ctx, level)
 	m.router.supervisor.SetLevel(ctx, level)
 }
 

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -139,8 +138,7 @@ func (r *NodeRequest) limit(origin *session.Origin) (err error) {
 		return session.InvalidParams("the node that has " + server + " refuses the request: " + err.Error() + "; its version of metarouter may be older")
 	}
 	r.self = r.node.host.router.members.name()
-	isService := slices.ContainsFunc(r.setup.config.Servers, func(entry config.Server) bool { return entry.Name == server && entry.Service != "" })
-	if isService && len(origin.As) <= maxMatched {
+	if r.setup.entry(server).Service != "" && len(origin.As) <= maxMatched {
 		r.as = origin.As
 	}
 	if !r.rules.Server(r.alias(server)) {
@@ -159,7 +157,7 @@ func (r *NodeRequest) alias(server string) string {
 
 // find finds the tool of a call.
 func (r *NodeRequest) find() error {
-	name := scope.Text(r.params, "name")
+	name := wire.Text(r.params, "name")
 	tools := r.view.Snapshot().Offer(r.node.stream.Server).Tools
 	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.Name == name })
 	if i < 0 || !r.allows(tools[i]) {
@@ -195,20 +193,15 @@ func (r *NodeRequest) name(name string) bool {
 
 // relayable returns the error of a request that the client's node does not allow, or nil.
 func (r *NodeRequest) relayable() error {
-	refused := func(allowed bool, err error) error {
-		if allowed {
-			return nil
-		}
+	switch kind, name, err := scope.Subject(Request{Method: r.method, Params: r.params}); {
+	case err != nil:
 		return err
+	case kind == registry.KindResource && !r.uri(name):
+		return session.NoResource(name)
+	case kind == registry.KindPrompt && !r.name(name), kind == registry.KindTemplate && !r.name(name) && !r.uri(name):
+		return session.InvalidParams("unknown prompt or template")
 	}
-	unknown := session.InvalidParams("unknown prompt or template")
-	return scope.CheckSubject(Request{Method: r.method, Params: r.params}, func(uri string) error {
-		return refused(r.uri(uri), session.NoResource(uri))
-	}, func(prompt string) error {
-		return refused(r.name(prompt), unknown)
-	}, func(uri string) error {
-		return refused(r.name(uri) || r.uri(uri), unknown)
-	})
+	return nil
 }
 
 // Do carries out the request. Of the argument, it takes From. Errors are for the other node.

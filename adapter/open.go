@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 	if os.Getenv(process.DepthVariable) != "" {
 		return nil, errors.New("open a router: this process was itself started by a router as one of its servers, and would start itself without end")
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	warn := func(c config.Config) {
 		for _, p := range c.Problems {
 			o.Log.Warn(p.Error())
@@ -111,11 +110,11 @@ func ownEntries(c config.Config, bundled []string) config.Config {
 
 // A life is the life of a value that runs once and may be closed at any time.
 type life struct {
-	mu     sync.Mutex         // guards the fields below
+	mu     sync.Mutex         // guards the fields below, but for err
 	cancel context.CancelFunc // nil until it begins
 	done   chan struct{}      // closed when it has ended
 	closed bool
-	err    error // the reason of its end
+	err    error // the reason of its end; set before done is closed
 }
 
 // begin begins it. The context ends with ctx or with close; then end must be called.
@@ -130,33 +129,29 @@ func (l *life) begin(ctx context.Context) (_ context.Context, end func(error), e
 	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.done = make(chan struct{})
-	return ctx, func(err error) {
-		l.mu.Lock()
-		l.err = err
-		l.mu.Unlock()
-		l.cancel()
-		close(l.done)
-	}, nil
+	return ctx, func(err error) { l.err = err; l.cancel(); close(l.done) }, nil
 }
 
 // close ends it, and waits for its end. If begun is false, it never began and never will.
 func (l *life) close() (begun bool, err error) {
 	l.mu.Lock()
 	l.closed = true
-	done, cancel := l.done, l.cancel
+	begun = l.done != nil
 	l.mu.Unlock()
-	if done == nil {
+	if !begun {
 		return false, nil
 	}
-	cancel()
-	<-done
-	_, err = l.ended()
-	return true, err
+	l.cancel()
+	<-l.done
+	return true, l.err
 }
 
 // ended reports whether it has ended, and the error.
 func (l *life) ended() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.closed || l.done != nil && signal.IsClosed(l.done), l.err
+	if l.done != nil && signal.IsClosed(l.done) {
+		return true, l.err
+	}
+	return l.closed, nil
 }

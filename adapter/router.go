@@ -140,7 +140,7 @@ func New(c config.Config, o Options) *Router {
 	}, o.Log)
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins, notices: loginNotices{life: signal.NewLife()}}
 	r.members = newMembership(r)
-	r.sessions = sessions{r.supervisor, r.current, r.members}
+	r.sessions = sessions{r}
 	r.sorting = &sorting{folder: o.folder("embeddings"), onDemand: o.OnDemand, log: o.Log}
 	r.sorting.adopt(c, t)
 	r.executor = execute.New(execute.Options{

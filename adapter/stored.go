@@ -70,7 +70,7 @@ func withScript(ctx context.Context, c calls, call selector.Call) (context.Conte
 	if ctx.Value(storedKey{}) != nil {
 		return ctx, fmt.Errorf("a stored script can't call another one, and %s is one; call the tools that it calls", call.Tool.ID)
 	}
-	if of, _ := wire.String(wire.Member(wire.Member(call.Tool.Definition, "_meta"), codeKey)); of != hashOf(s) {
+	if wire.Text(wire.Member(call.Tool.Definition, "_meta"), codeKey) != hashOf(s) {
 		return ctx, fmt.Errorf("%s was edited just now, and nothing was called; call it again", call.Tool.ID)
 	}
 	return context.WithValue(ctx, storedKey{}, &storedCall{c, call, s}), nil

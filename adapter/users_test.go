@@ -14,11 +14,11 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
-	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
@@ -48,7 +48,7 @@ func choosing(t *testing.T, r *Router, account, by string) func(context.Context,
 	return func(_ context.Context, params json.RawMessage) (string, error) {
 		expect.Contains(t, string(params), "for you alone", "asked %s", params)
 		go func() {
-			back, err := fakeissuer.Redirected(t.Context(), fakeissuer.As(account, scope.Text(params, "url")))
+			back, err := fakeissuer.Redirected(t.Context(), fakeissuer.As(account, wire.Text(params, "url")))
 			if err != nil {
 				t.Error(err)
 				return
@@ -94,7 +94,7 @@ func TestEachUserHasTheirOwnLogin(t *testing.T) {
 		t.Errorf("a user, of tools that are not listed: %t, %v", helps, why)
 	}
 	stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
-		go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
+		go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", wire.Text(params, "url")))
 		return "accept", nil
 	}}
 	expect.Equal(t, whoami(t, r, stdio), "the local account")
@@ -252,7 +252,7 @@ func TestLoginsOfUsersOutliveEntries(t *testing.T) {
 			expect.Equal(t, whoami(t, r, users[user]), user+"'s account")
 		}
 		stdio := &caller{who: local, modern: true, ask: func(_ context.Context, params json.RawMessage) (string, error) {
-			go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", scope.Text(params, "url")))
+			go fakeissuer.Follow(t.Context(), fakeissuer.As("the local account", wire.Text(params, "url")))
 			return "accept", nil
 		}}
 		expect.Equal(t, whoami(t, r, stdio), "the local account")

@@ -93,9 +93,9 @@ func (c *cleaner) dialect(o object) (wider bool) {
 	c.ownRequired(o)
 	for i := 0; i < len(o.Members); i++ {
 		name, v := o.name(i), &o.Members[i].Value
-		if parts, ok := v.Value.(*hujson.Array); ok && subschemas[`"`+name+`"`] != byName {
+		if parts, ok := v.Value.(*hujson.Array); ok && subschemas[name] != byName {
 			wider = c.elements(name, parts) || wider
-			if _, is := subschemas[`"`+name+`"`]; is && len(parts.Elements) == 0 {
+			if _, is := subschemas[name]; is && len(parts.Elements) == 0 {
 				o.remove(name) // it says nothing
 				c.note("%s was left out, since it has no schema", name)
 				i--
@@ -109,7 +109,7 @@ func (c *cleaner) dialect(o object) (wider bool) {
 			i--
 			continue
 		}
-		if parts, ok := asObject(v); ok && (subschemas[`"`+name+`"`] == byName || name == "dependentRequired") {
+		if parts, ok := asObject(v); ok && (subschemas[name] == byName || name == "dependentRequired") {
 			wider = c.parts(name, parts) || wider
 		}
 	}
@@ -225,7 +225,7 @@ func visit(o object, at string, f func(o object, at string)) {
 	f(o, at)
 	for i := range o.Members {
 		name := o.name(i)
-		kind, ok := subschemas[`"`+name+`"`]
+		kind, ok := subschemas[name]
 		if !ok {
 			continue
 		}

@@ -135,12 +135,9 @@ func within(whole, part json.RawMessage) json.RawMessage {
 	return whole[at:end:end]
 }
 
-// unique removes all but the last of the members that share a name, as nearly
-// every JSON parser does.
+// unique does the same as that of an object.
 func (r *repairs) unique(o object, where string) {
-	last := o.index()
-	if n := len(o.Members) - len(last); n > 0 {
-		o.keep(func(i int) bool { return last[o.name(i)] == i })
+	if n := o.unique(); n > 0 {
 		r.note("%s: removed %d members whose name comes again later", where, n)
 	}
 }
@@ -178,12 +175,12 @@ func (r *repairs) boolean(o object, name string) *bool {
 	if v == nil {
 		return nil
 	}
-	b, ok := v.Value.(hujson.Literal)
-	if k := v.Value.Kind(); !ok || k != 't' && k != 'f' {
+	k := v.Value.Kind()
+	if k != 't' && k != 'f' {
 		r.drop(o, name, "it must be a boolean and is "+kind(v))
 		return nil
 	}
-	return new(b.Bool())
+	return new(k == 't')
 }
 
 // annotations returns the tool's hints. Their title replaces a missing title of the tool.

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -58,7 +58,7 @@ func (o object) get(name string) *hujson.Value {
 }
 
 // name returns the name of member i.
-func (o object) name(i int) string { return unquoted(o.Members[i].Name.Value.(hujson.Literal)) }
+func (o object) name(i int) string { return jsonc.Key(o.Members[i]) }
 
 // isNamed reports whether member i has the name.
 func (o object) isNamed(i int, name string) bool {
@@ -66,7 +66,7 @@ func (o object) isNamed(i int, name string) bool {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return string(literal[1:len(literal)-1]) == name
 	}
-	return unquoted(literal) == name
+	return o.name(i) == name
 }
 
 // index returns the index of the last member of each name.
@@ -113,6 +113,16 @@ func (o object) keep(ok func(i int) bool) {
 	o.Members = kept
 }
 
+// unique removes all but the last of the members that share a name, as nearly
+// every JSON parser does, and returns how many it has removed.
+func (o object) unique() int {
+	before, last := len(o.Members), o.index()
+	if len(last) < before {
+		o.keep(func(i int) bool { return last[o.name(i)] == i })
+	}
+	return before - len(last)
+}
+
 // keepElements replaces the elements of an array by some of them.
 func keepElements(a *hujson.Array, kept []hujson.Value) {
 	if n := len(kept); n > 0 {
@@ -123,18 +133,10 @@ func keepElements(a *hujson.Array, kept []hujson.Value) {
 
 // text returns the string that v is, if it is one.
 func text(v *hujson.Value) (string, bool) {
-	if v == nil || v.Value.Kind() != '"' {
+	if v == nil {
 		return "", false
 	}
-	return unquoted(v.Value.(hujson.Literal)), true
-}
-
-// unquoted returns the string that a JSON string stands for. Most have no escapes and need no parser.
-func unquoted(l hujson.Literal) string {
-	if bytes.IndexByte(l, '\\') >= 0 || !utf8.Valid(l) {
-		return l.String()
-	}
-	return string(l[1 : len(l)-1])
+	return jsonc.Text(*v)
 }
 
 // texts returns the strings of the array that v is, if it is one of strings.
@@ -142,17 +144,9 @@ func texts(v *hujson.Value) ([]string, bool) {
 	if v == nil {
 		return nil, false
 	}
-	array, ok := v.Value.(*hujson.Array)
-	if !ok {
+	all, ok := jsonc.Strings(*v)
+	if !ok || len(all) < len(v.Value.(*hujson.Array).Elements) {
 		return nil, false
-	}
-	var all []string
-	for i := range array.Elements {
-		s, ok := text(&array.Elements[i])
-		if !ok {
-			return nil, false
-		}
-		all = append(all, s)
 	}
 	return all, true
 }

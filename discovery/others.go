@@ -114,8 +114,7 @@ func Skill(server string, raw json.RawMessage) (registry.Skill, error) {
 		return s, err
 	}
 	front := wire.Member(s.Definition, "frontmatter")
-	s.Name, _ = wire.String(wire.Member(front, "name"))
-	s.Description, _ = wire.String(wire.Member(front, "description"))
+	s.Name, s.Description = wire.Text(front, "name"), wire.Text(front, "description")
 	switch files, resources := s.Files(), wire.Member(s.Definition, "resources"); {
 	case s.Name == "" || s.Description == "":
 		return s, errors.New("its frontmatter has no name, or no description")

@@ -44,22 +44,21 @@ func (c *cleaner) clean(o object) (changed bool) {
 	}
 	var stricter []string // keywords that allow less if their schemas allow more
 	for i := range o.Members {
-		m := &o.Members[i]
-		name := string(m.Name.Value.(hujson.Literal))
+		name, v := o.name(i), &o.Members[i].Value
 		kind, ok := subschemas[name]
 		if !ok {
 			continue
 		}
 		was := ""
 		if kind == negative {
-			was = m.Value.String()
+			was = v.String()
 		}
-		if !c.within(&m.Value, strings.Trim(name, `"`), kind == byName) {
+		if !c.within(v, name, kind == byName) {
 			continue
 		}
 		changed = true
 		if kind == negative {
-			stricter = append(stricter, strings.Trim(name, `"`), was)
+			stricter = append(stricter, name, was)
 		}
 	}
 	for i := 0; i < len(stricter); i += 2 {
@@ -68,11 +67,9 @@ func (c *cleaner) clean(o object) (changed bool) {
 	return changed
 }
 
-// unique removes all but the last of the members that share a name: the others of a keyword were not repaired.
+// unique does the same as that of an object: the others of a keyword were not repaired.
 func (c *cleaner) unique(o object) {
-	last := o.index()
-	if n := len(o.Members) - len(last); n > 0 {
-		o.keep(func(i int) bool { return last[o.name(i)] == i })
+	if n := o.unique(); n > 0 {
 		c.note("removed %d members whose name comes again later", n)
 	}
 }
@@ -84,14 +81,14 @@ const (
 	negative        // it may allow less if its schemas allow more
 )
 
-// subschemas are the keywords that have schemas, as they stand in JSON.
+// subschemas are the keywords that have schemas.
 var subschemas = map[string]int{
-	`"items"`: plainly, `"prefixItems"`: plainly, `"additionalItems"`: plainly, `"unevaluatedItems"`: plainly,
-	`"additionalProperties"`: plainly, `"unevaluatedProperties"`: plainly, `"propertyNames"`: plainly, `"contentSchema"`: plainly,
-	`"allOf"`: plainly, `"anyOf"`: plainly, `"then"`: plainly, `"else"`: plainly,
-	`"properties"`: byName, `"patternProperties"`: byName, `"$defs"`: byName, `"definitions"`: byName,
-	`"dependentSchemas"`: byName, `"dependencies"`: byName,
-	`"not"`: negative, `"if"`: negative, `"oneOf"`: negative, `"contains"`: negative,
+	"items": plainly, "prefixItems": plainly, "additionalItems": plainly, "unevaluatedItems": plainly,
+	"additionalProperties": plainly, "unevaluatedProperties": plainly, "propertyNames": plainly, "contentSchema": plainly,
+	"allOf": plainly, "anyOf": plainly, "then": plainly, "else": plainly,
+	"properties": byName, "patternProperties": byName, "$defs": byName, "definitions": byName,
+	"dependentSchemas": byName, "dependencies": byName,
+	"not": negative, "if": negative, "oneOf": negative, "contains": negative,
 }
 
 // within cleans the schemas of a keyword.

@@ -35,16 +35,10 @@ func (r *repairs) inputSchema(tool object) object {
 // revisions before 2026-07-28 refuse the whole list for it, with the tools of all servers. Results are passed
 // on all the same.
 func (r *repairs) outputSchema(tool object) {
-	v := tool.get("outputSchema")
-	if v == nil {
-		return
-	}
-	schema, ok := asObject(v)
+	schema, ok := r.object(tool, "outputSchema")
 	if !ok {
-		r.drop(tool, "outputSchema", "it must be an object and is "+kind(v))
 		return
 	}
-	r.unique(schema, "outputSchema")
 	if typ, _ := text(schema.get("type")); typ != "object" {
 		r.drop(tool, "outputSchema", `its type must be "object"`)
 		return

@@ -1,6 +1,9 @@
 package registry
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // A Filter decides which items of a snapshot a filtered one has; see [Snapshot.Filtered].
 type Filter interface {
@@ -28,20 +31,17 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 	if before == nil {
 		before = &Snapshot{}
 	}
-	tools := keep(s.all.Tools, f, func(t *NormalizedTool) Item { return Item{Tool: t} }, f.Tool)
-	prompts := keep(s.all.Prompts, f, func(p *Prompt) Item { return Item{Prompt: p} }, nil)
-	resources := keep(s.all.Resources, f, func(r *Resource) Item { return Item{Resource: r} }, nil)
-	templates := keep(s.all.Templates, f, func(t *Template) Item { return Item{Template: t} }, nil)
-	skills := keep(s.all.Skills, f, func(s *Skill) Item { return Item{Skill: s} }, nil)
-	of := func(i items) items {
-		return items{tools.of(i.Tools), prompts.of(i.Prompts), resources.of(i.Resources), templates.of(i.Templates), skills.of(i.Skills)}
-	}
-	next := &Snapshot{Version: before.Version + 1, all: of(s.all), servers: make(map[string]*Listing)}
+	next := &Snapshot{Version: before.Version + 1, servers: make(map[string]*Listing)}
 	for name, l := range s.servers {
 		if !f.Server(name) {
 			continue
 		}
-		now := &Listing{items: of(l.items), Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions}
+		now := &Listing{Capabilities: l.Capabilities, Extensions: l.Extensions, Version: l.Version, Look: l.Look, Instructions: l.Instructions}
+		now.Tools = keep(l.Tools, func(t *NormalizedTool) bool { return f.Item(Item{Tool: t}) }, f.Tool)
+		now.Prompts = keep(l.Prompts, func(p *Prompt) bool { return f.Item(Item{Prompt: p}) }, nil)
+		now.Resources = keep(l.Resources, func(r *Resource) bool { return f.Item(Item{Resource: r}) }, nil)
+		now.Templates = keep(l.Templates, func(t *Template) bool { return f.Item(Item{Template: t}) }, nil)
+		now.Skills = keep(l.Skills, func(s *Skill) bool { return f.Item(Item{Skill: s}) }, nil)
 		if now.equal(*l) {
 			now = l
 		}
@@ -49,6 +49,7 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 			next.servers[name] = now
 		}
 	}
+	next.all = allOf(next.servers, s.all)
 	next.claims = keepClaims(s.claims, f)
 	if next.equal(before) {
 		return before
@@ -56,52 +57,21 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 	return next
 }
 
-// kept are the items of a snapshot that a filter keeps, and their replacements. It is nil if
-// these are all items, as they are.
-type kept[T keyed] map[T]T
-
-func keep[T keyed](all []T, f Filter, item func(T) Item, replace func(T) T) kept[T] {
-	k := make(kept[T], len(all))
-	same := true
-	for _, t := range all {
-		_, server, _ := t.key()
-		if !f.Server(server) || !f.Item(item(t)) {
-			same = false
+// keep returns the items for which has is true, or their replacements, in their order: the slice itself if these are all items,
+// as they are. replace may be nil.
+func keep[T comparable](some []T, has func(T) bool, replace func(T) T) []T {
+	now := make([]T, 0, len(some))
+	for _, one := range some {
+		if !has(one) {
 			continue
 		}
-		k[t] = t
 		if replace != nil {
-			k[t] = replace(t)
-			same = same && k[t] == t
+			one = replace(one)
 		}
+		now = append(now, one)
 	}
-	if same {
-		return nil
-	}
-	return k
-}
-
-// of returns the kept ones of some items, in their order: the slice itself if all are kept.
-func (k kept[T]) of(some []T) []T {
-	if k == nil {
+	if slices.Equal(now, some) {
 		return some
-	}
-	n, same := 0, true
-	for _, t := range some {
-		now, ok := k[t]
-		if ok {
-			n++
-		}
-		same = same && now == t
-	}
-	if same {
-		return some
-	}
-	now := make([]T, 0, n)
-	for _, t := range some {
-		if one, ok := k[t]; ok {
-			now = append(now, one)
-		}
 	}
 	return now
 }

@@ -58,22 +58,17 @@ func (i Item) key() (id, server, name string) {
 }
 
 // Items returns all items with the given ID: at most one of each kind.
-func (s *Snapshot) Items(id string) []Item {
-	var found []Item
-	if t, ok := find(s.all.Tools, id); ok {
-		found = append(found, Item{Tool: t})
-	}
-	if p, ok := find(s.all.Prompts, id); ok {
-		found = append(found, Item{Prompt: p})
-	}
-	if r, ok := find(s.all.Resources, id); ok {
-		found = append(found, Item{Resource: r})
-	}
-	if t, ok := find(s.all.Templates, id); ok {
-		found = append(found, Item{Template: t})
-	}
-	if skill, ok := find(s.all.Skills, id); ok {
-		found = append(found, Item{Skill: skill})
+func (s *Snapshot) Items(id string) (found []Item) {
+	for _, i := range []Item{
+		{Tool: find(s.all.Tools, id)},
+		{Prompt: find(s.all.Prompts, id)},
+		{Resource: find(s.all.Resources, id)},
+		{Template: find(s.all.Templates, id)},
+		{Skill: find(s.all.Skills, id)},
+	} {
+		if i != (Item{}) {
+			found = append(found, i)
+		}
 	}
 	return found
 }

@@ -111,9 +111,7 @@ type SkillEntry struct {
 // Files returns the files of a skill, SKILL.md included; of a dynamic skill, SKILL.md alone.
 func (r *Resource) Files() (files []SkillEntry) {
 	if wire.Elements(wire.Member(r.Definition, "resources"), func(file []byte) bool {
-		e := SkillEntry{Size: -1}
-		e.URI, _ = wire.String(wire.Member(file, "uri"))
-		e.Digest, _ = wire.String(wire.Member(file, "digest"))
+		e := SkillEntry{URI: wire.Text(file, "uri"), Digest: wire.Text(file, "digest"), Size: -1}
 		_ = json.Unmarshal(wire.Member(file, "size"), &e.Size)
 		files = append(files, e)
 		return true

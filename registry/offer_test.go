@@ -62,10 +62,10 @@ func TestSnapshotHoldsAll(t *testing.T) {
 			t.Errorf("Items(%q) = %+v", id, items)
 		}
 	}
-	if p, ok := find(s.all.Prompts, "a:zeta"); !ok || p.Name != "zeta" {
-		t.Errorf("Prompt = %v, %v", p, ok)
+	if p := find(s.all.Prompts, "a:zeta"); p == nil || p.Name != "zeta" {
+		t.Errorf("Prompt = %v", p)
 	}
-	if _, ok := find(s.all.Resources, "a:zeta"); ok {
+	if find(s.all.Resources, "a:zeta") != nil {
 		t.Error("a prompt is taken for a resource")
 	}
 	r.Remove("b")

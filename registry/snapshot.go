@@ -20,7 +20,10 @@ type Snapshot struct {
 }
 
 // Tool returns the tool with the given ID, "server:name".
-func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) { return find(s.all.Tools, id) }
+func (s *Snapshot) Tool(id string) (*NormalizedTool, bool) {
+	t := find(s.all.Tools, id)
+	return t, t != nil
+}
 
 // Tools returns all tools, sorted by ID.
 func (s *Snapshot) Tools() []*NormalizedTool { return s.all.Tools }
@@ -82,18 +85,28 @@ func with(s *Snapshot, changes map[string]*Listing) *Snapshot {
 	maps.Copy(next.servers, s.servers)
 	maps.Copy(next.servers, changes)
 	maps.DeleteFunc(next.servers, func(_ string, l *Listing) bool { return l == nil })
-	next.all = items{
-		Tools:     sorted(next.servers, func(l *Listing) []*NormalizedTool { return l.Tools }),
-		Prompts:   sorted(next.servers, func(l *Listing) []*Prompt { return l.Prompts }),
-		Resources: sorted(next.servers, func(l *Listing) []*Resource { return l.Resources }),
-		Templates: sorted(next.servers, func(l *Listing) []*Template { return l.Templates }),
-		Skills:    sorted(next.servers, func(l *Listing) []*Skill { return l.Skills }),
-	}
+	next.all = allOf(next.servers, s.all)
 	return next
 }
 
-// sorted returns a list of all servers in one, by ID.
-func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T) (all []T) {
+// allOf returns the items of all servers, by ID. Lists that are as those before are shared with them.
+func allOf(servers map[string]*Listing, before items) items {
+	return items{
+		Tools:     sorted(servers, func(l *Listing) []*NormalizedTool { return l.Tools }, before.Tools),
+		Prompts:   sorted(servers, func(l *Listing) []*Prompt { return l.Prompts }, before.Prompts),
+		Resources: sorted(servers, func(l *Listing) []*Resource { return l.Resources }, before.Resources),
+		Templates: sorted(servers, func(l *Listing) []*Template { return l.Templates }, before.Templates),
+		Skills:    sorted(servers, func(l *Listing) []*Skill { return l.Skills }, before.Skills),
+	}
+}
+
+// sorted returns a list of all servers in one, by ID: the one before if it is the same.
+func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T, before []T) (all []T) {
+	size := 0
+	for _, l := range servers {
+		size += len(list(l))
+	}
+	all = make([]T, 0, size)
 	for _, l := range servers {
 		all = append(all, list(l)...)
 	}
@@ -102,11 +115,14 @@ func sorted[T keyed](servers map[string]*Listing, list func(*Listing) []T) (all 
 		idB, _, _ := b.key()
 		return strings.Compare(idA, idB)
 	})
+	if slices.Equal(all, before) {
+		return before
+	}
 	return all
 }
 
-// find returns the one that has the ID, of all sorted by ID.
-func find[T keyed](all []T, id string) (found T, ok bool) {
+// find returns the one that has the ID, of all sorted by ID; nil without one.
+func find[T keyed](all []T, id string) (found T) {
 	i, ok := slices.BinarySearchFunc(all, id, func(t T, id string) int {
 		of, _, _ := t.key()
 		return strings.Compare(of, id)
@@ -114,5 +130,5 @@ func find[T keyed](all []T, id string) (found T, ok bool) {
 	if ok {
 		found = all[i]
 	}
-	return found, ok
+	return found
 }

@@ -10,6 +10,7 @@ package functions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,10 +79,7 @@ type Function struct {
 // New returns a provider without functions. The name is the first half of the IDs of its
 // tools, "name:function". The provider must be closed.
 func New(name string, o Options) *Provider {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	log := o.Log.Named("functions")
+	log := cmp.Or(o.Log, zap.NewNop()).Named("functions")
 	f := &Provider{registry: registry.New(), taxonomy: capability.NewTaxonomy(nil), options: o, added: make(map[string]*added)}
 	f.server = inprocess.NewServer(inprocess.Options{
 		Info: session.Info{Name: name, Version: o.Version}, Policy: execute.Policy{MaxConcurrent: o.MaxConcurrent}, Log: log, Run: f.run, Limit: f.limit,
@@ -135,11 +133,7 @@ func Add[In, Out any](f *Provider, about Function, fn func(ctx context.Context, 
 		}
 		return outputResult(out)
 	}
-	timeout := about.Timeout
-	if timeout == 0 {
-		timeout = f.options.Timeout
-	}
-	if err := f.put(&added{tool, timeout, call}); err != nil {
+	if err := f.put(&added{tool, cmp.Or(about.Timeout, f.options.Timeout), call}); err != nil {
 		return fmt.Errorf("add function %q: %w", about.Name, err)
 	}
 	return nil
@@ -189,16 +183,8 @@ func (f *Provider) put(a *added) error {
 	if f.server.Closed() {
 		return inprocess.ErrClosed
 	}
-	before := f.added[a.tool.Name]
 	f.added[a.tool.Name] = a
-	err := f.publish()
-	if err != nil {
-		delete(f.added, a.tool.Name)
-		if before != nil {
-			f.added[a.tool.Name] = before
-		}
-	}
-	return err
+	return f.publish() // all are this provider's, by their names
 }
 
 // Remove removes the tool of that name, and reports whether it existed. Running calls go

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"maps"
 	"slices"
@@ -266,14 +265,12 @@ func (d *Desk) add(r *Request, key Key, decided func()) *deskRequest {
 	}
 	e := &deskRequest{key: key, decided: decided, Pending: Pending{
 		ID: rand.Text(), Principal: r.principal(), Profile: r.Profile, Client: name(r.Client), Server: r.Server, Tool: r.Tool,
-		Reason: r.Reason, Script: r.Script, Asking: decided != nil && r.Page == nil, Since: now, Expires: now.Add(Lifetime),
+		Reason: r.Reason, Script: r.Script, Asking: decided != nil && r.Page == nil, Since: now, Expires: now.Add(Lifetime), Hash: hashOf(r.Arguments),
 	}}
 	if r.Script != "" {
 		e.script = r.scriptKey()
 	}
 	e.Arguments, e.Whole = indented(r.Arguments, maxListed)
-	hash := hashOf(r.Arguments)
-	e.Hash = hex.EncodeToString(hash[:])
 	if r.Others != nil {
 		e.Others, _ = indented(r.Others, maxListed)
 	}

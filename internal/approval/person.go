@@ -48,8 +48,7 @@ func PersonAt(from session.Client, script string) Person {
 		if err != nil {
 			return "", err
 		}
-		action, _ := wire.String(wire.Member(result, "action"))
-		switch said := Answer(action); {
+		switch said := Answer(wire.Text(result, "action")); {
 		case said == Accept && script != "" && string(wire.Member(wire.Member(result, "content"), "all")) == "true":
 			return AcceptAll, nil
 		case said == Accept, said == Decline:

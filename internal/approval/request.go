@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -52,10 +50,7 @@ func (r *Request) Key() (k Key) {
 	for _, part := range [...]string{
 		r.Principal, r.Profile, r.Server, r.Tool, string(r.Definition), string(canonical(r.Arguments)), string(canonical(r.Others)), r.Policy,
 	} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		all.Write(size[:])
-		all.Write([]byte(part))
+		fmt.Fprintf(all, "%d %s", len(part), part)
 	}
 	all.Sum(k[:0])
 	return k
@@ -116,12 +111,13 @@ func shown(object json.RawMessage, limit int) string {
 	if whole {
 		return ":\n" + text
 	}
-	sum := hashOf(object)
-	return fmt.Sprintf(" (only a part is shown: they have %d bytes, SHA-256 %s):\n%s", len(object), hex.EncodeToString(sum[:]), text)
+	return fmt.Sprintf(" (only a part is shown: they have %d bytes, SHA-256 %s):\n%s", len(object), hashOf(object), text)
 }
 
-// hashOf returns the hash of an object in its one form.
-func hashOf(object json.RawMessage) [sha256.Size]byte { return sha256.Sum256(canonical(object)) }
+// hashOf returns the hash of an object in its one form, in hexadecimal.
+func hashOf(object json.RawMessage) string {
+	return fmt.Sprintf("%x", sha256.Sum256(canonical(object)))
+}
 
 // canonical returns a JSON value without white space, and with the members of each object in the order of their keys. A value that
 // is too large for that stays as it is, and so does one with escapes of surrogates, or that is no UTF-8: servers may differ in how

@@ -29,18 +29,19 @@ func (x *Taxonomy) Doubt(t registry.NormalizedTool) string {
 	}
 	counts := func(a act) bool { return a.verb != "" && (reads || a.tag != "write") }
 	name := identifier(t.ServerName())
-	if a := x.nameActs(name); counts(a) {
-		return fmt.Sprintf("its name says that it %s (%q)", does[a.tag], a.verb)
-	}
-	if a := x.nameActs(identifier(t.Name)); counts(a) { // as the configuration renames it
-		return fmt.Sprintf("its name says that it %s (%q)", does[a.tag], a.verb)
-	}
-	if a := x.nameActs(prose(t.Title)); counts(a) {
-		return fmt.Sprintf("its title says that it %s (%q)", does[a.tag], a.verb)
-	}
 	observed := slices.ContainsFunc(name, observes)
-	if a := x.textActs(prose(firstSentence(t.Description)), observed); counts(a) {
-		return fmt.Sprintf("its description says that it %s (%q)", does[a.tag], a.verb)
+	for _, said := range []struct {
+		where string
+		act   act
+	}{
+		{"name", x.nameActs(name)},
+		{"name", x.nameActs(identifier(t.Name))}, // as the configuration renames it
+		{"title", x.nameActs(prose(t.Title))},
+		{"description", x.textActs(prose(firstSentence(t.Description)), observed)},
+	} {
+		if counts(said.act) {
+			return fmt.Sprintf("its %s says that it %s (%q)", said.where, does[said.act.tag], said.act.verb)
+		}
 	}
 	if observed { // the choices may be a filter
 		return ""
@@ -93,7 +94,7 @@ func observes(word string) bool { return reading()[stem(word)] || observing()[st
 // nameActs returns the effects of the verb of a name, or of a title. A word that is a noun as well
 // is the verb only if no other word says that the tool reads.
 func (x *Taxonomy) nameActs(words []string) act {
-	for clause := range parts(words) {
+	for _, clause := range parts(words) {
 		observed := slices.ContainsFunc(clause, func(w string) bool { return observes(w) || results()[stem(w)] })
 		for i, w := range clause {
 			a := x.harm(w)
@@ -113,7 +114,7 @@ func (x *Taxonomy) nameActs(words []string) act {
 			}
 		}
 	}
-	for t := range x.pairs(words) {
+	for _, t := range x.pairs(words) {
 		if does[t.tag] != "" {
 			return act{t.tag, t.text}
 		}
@@ -136,7 +137,7 @@ func (x *Taxonomy) deletion(words []string) act {
 // tool has a name of one that reads: then a word that is a noun as well is no verb.
 func (x *Taxonomy) textActs(words []string, observed bool) act {
 	first := true
-	for clause := range parts(words) {
+	for _, clause := range parts(words) {
 		for len(clause) > 0 && filler()[stem(clause[0])] {
 			clause = clause[1:]
 		}
@@ -209,20 +210,15 @@ func (x *Taxonomy) harm(word string) act {
 // deleting are verbs that no other word begins with.
 var deleting = []string{"delete", "remove", "destroy", "uninstall"}
 
-// parts yields the parts of a name or a sentence that are joined by "and", "or" or "then".
-func parts(words []string) func(yield func([]string) bool) {
-	return func(yield func([]string) bool) {
-		from := 0
-		for i := 0; i <= len(words); i++ {
-			if i < len(words) && words[i] != "and" && words[i] != "or" && words[i] != "then" {
-				continue
-			}
-			if !yield(words[from:i]) {
-				return
-			}
-			from = i + 1
+// parts returns the parts of a name or a sentence that are joined by "and", "or" or "then".
+func parts(words []string) (all [][]string) {
+	from := 0
+	for i, w := range words {
+		if w == "and" || w == "or" || w == "then" {
+			all, from = append(all, words[from:i]), i+1
 		}
 	}
+	return append(all, words[from:])
 }
 
 // harmfulTerms returns the actions of writing, deleting and paying in the lists of words, by

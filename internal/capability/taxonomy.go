@@ -4,7 +4,6 @@ package capability
 
 import (
 	_ "embed"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +34,6 @@ var embedded string
 
 // A Taxonomy is a list of words for each capability. It is immutable.
 type Taxonomy struct {
-	tags  []string
 	words map[string][]string // by tag, as shown to people
 	terms map[string][]term   // by the stem of their first word
 
@@ -70,16 +68,11 @@ func NewTaxonomy(overrides map[string][]string) *Taxonomy {
 	x := &Taxonomy{words: map[string][]string{}, terms: map[string][]term{}, harmful: harmfulTerms(words, own)}
 	maps.Copy(words, own)
 	for _, tag := range slices.Sorted(maps.Keys(words)) {
-		known := false
 		for _, word := range words[tag] {
 			if t := parseTerm(tag, word); len(t.stems) > 0 {
 				x.terms[t.stems[0]] = append(x.terms[t.stems[0]], t)
 				x.words[tag] = append(x.words[tag], strings.ReplaceAll(t.text, "+", " "))
-				known = true
 			}
-		}
-		if known {
-			x.tags = append(x.tags, tag)
 		}
 	}
 	return x
@@ -98,7 +91,7 @@ func parseTerm(tag, s string) term {
 }
 
 // Tags returns all capabilities, sorted.
-func (x *Taxonomy) Tags() []string { return slices.Clone(x.tags) }
+func (x *Taxonomy) Tags() []string { return slices.Sorted(maps.Keys(x.words)) }
 
 // Words returns the words, phrases and names of a tag, in the order of the taxonomy.
 func (x *Taxonomy) Words(tag string) []string { return slices.Clone(x.words[tag]) }
@@ -123,7 +116,7 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) (tags []string) {
 		{"server", identifier(t.Server), inServer},
 	} {
 		all = append(all, place.words...)
-		for term := range x.match(place.words) {
+		for _, term := range x.match(place.words) {
 			worth := term.worth(place.worth)
 			if term.product && place.name == "server" {
 				worth = asProduct
@@ -131,20 +124,20 @@ func (x *Taxonomy) Infer(t registry.NormalizedTool) (tags []string) {
 			e.add(term, place.name, worth)
 		}
 	}
-	for term := range x.pairs(all) {
+	for _, term := range x.pairs(all) {
 		e.add(term, "together", asPair)
 	}
-	for term := range x.does(x.verb(name)) {
+	for _, term := range x.does(x.verb(name)) {
 		e.add(term, "name", inName)
 	}
-	for term := range x.does(opening(sentence)) {
+	for _, term := range x.does(opening(sentence)) {
 		e.add(term, "description", asAction)
 	}
 	switch { // annotations win over words
 	case t.Hints.IsReadOnly():
 		delete(e, "write")
 		delete(e, "delete")
-	case t.Hints.IsDestructive() && e["delete"] == nil && slices.Contains(x.tags, "write"):
+	case t.Hints.IsDestructive() && e["delete"] == nil && x.words["write"] != nil:
 		e.add(term{tag: "write", text: "destructive"}, "annotations", asHint)
 	}
 	return e.tags()
@@ -157,49 +150,42 @@ func (t term) worth(v float64) float64 {
 	return v
 }
 
-// match yields the words and phrases of the taxonomy that are in words.
-func (x *Taxonomy) match(words []string) iter.Seq[term] {
-	return func(yield func(term) bool) {
-		rest := stems(words)
-		for ; len(rest) > 0; rest = rest[1:] {
-			for _, t := range x.terms[rest[0]] {
-				if t.action || t.pair || len(t.stems) > len(rest) || !slices.Equal(t.stems, rest[:len(t.stems)]) {
-					continue
-				}
-				if !yield(t) {
-					return
-				}
+// match returns the words and phrases of the taxonomy that are in words.
+func (x *Taxonomy) match(words []string) (found []term) {
+	for rest := stems(words); len(rest) > 0; rest = rest[1:] {
+		for _, t := range x.terms[rest[0]] {
+			if !t.action && !t.pair && len(t.stems) <= len(rest) && slices.Equal(t.stems, rest[:len(t.stems)]) {
+				found = append(found, t)
 			}
 		}
 	}
+	return found
 }
 
-// pairs yields the pairs of the taxonomy with both words in words.
-func (x *Taxonomy) pairs(words []string) iter.Seq[term] {
-	return func(yield func(term) bool) {
-		all := map[string]bool{}
-		for _, w := range stems(words) {
-			all[w] = true
-		}
-		for w := range all {
-			for _, t := range x.terms[w] {
-				if t.pair && all[t.stems[1]] && !yield(t) {
-					return
-				}
+// pairs returns the pairs of the taxonomy with both words in words.
+func (x *Taxonomy) pairs(words []string) (found []term) {
+	all := slices.Compact(slices.Sorted(slices.Values(stems(words))))
+	for _, w := range all {
+		for _, t := range x.terms[w] {
+			if !t.pair {
+				continue
+			}
+			if _, both := slices.BinarySearch(all, t.stems[1]); both {
+				found = append(found, t)
 			}
 		}
 	}
+	return found
 }
 
-// does yields the actions of the taxonomy that the verb is.
-func (x *Taxonomy) does(verb string) iter.Seq[term] {
-	return func(yield func(term) bool) {
-		for _, t := range x.terms[stem(verb)] {
-			if t.action && len(t.stems) == 1 && !yield(t) {
-				return
-			}
+// does returns the actions of the taxonomy that the verb is.
+func (x *Taxonomy) does(verb string) (found []term) {
+	for _, t := range x.terms[stem(verb)] {
+		if t.action && len(t.stems) == 1 {
+			found = append(found, t)
 		}
 	}
+	return found
 }
 
 // reading are verbs of tools that change nothing. After them no other word is the verb:
@@ -213,7 +199,7 @@ func (x *Taxonomy) verb(name []string) string {
 		if reading()[stem(w)] {
 			return ""
 		}
-		for range x.does(w) {
+		if len(x.does(w)) > 0 {
 			return w
 		}
 	}

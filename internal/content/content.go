@@ -24,13 +24,10 @@ func Fits(content, structured []byte, media bool) bool {
 	if media || !wire.IsArray(content) {
 		return false
 	}
-	switch inside := bytes.TrimLeft(content[1:], " \t\r\n"); inside[0] {
-	case '{':
-		return !mayHaveOdd(content) && areBlocks(content)
-	case ']':
+	if isEmpty(content) {
 		return isAbsent(structured)
 	}
-	return false
+	return !mayHaveOdd(content) && areBlocks(content)
 }
 
 func isAbsent(value []byte) bool { return value == nil || string(value) == "null" }
@@ -38,32 +35,27 @@ func isAbsent(value []byte) bool { return value == nil || string(value) == "null
 // Repair returns the result of a method, an object, with its content repaired, and the repairs that were
 // done; "" if nothing was.
 func Repair(method string, result []byte) (repaired []byte, what string) {
-	var r repairer
+	var r Repairs
 	switch method {
 	case "tools/call", "tasks/result":
 		result = r.call(result)
 	case "tasks/get":
 		return r.Inside("", result, "result", func(_ string, result []byte) []byte { return r.call(result) }), r.Notes()
-	case "prompts/get":
+	case "prompts/get", "resources/read":
 		if IsPending(result) {
 			break
 		}
-		result, list := r.list(r.members("the result", result, optional), "messages")
-		return r.Each(result, "messages", list, r.message), r.Notes()
-	case "resources/read":
-		if IsPending(result) {
-			break
+		member, repair := "messages", r.message
+		if method == "resources/read" {
+			member, repair = "contents", r.resource
 		}
-		result, list := r.list(r.members("the result", result, optional), "contents")
-		return r.Each(result, "contents", list, r.resource), r.Notes()
+		result, list := r.list(r.members("the result", result, optional), member)
+		return r.Each(result, member, list, repair), r.Notes()
 	case "completion/complete":
 		return r.completion(result), r.Notes()
 	}
 	return result, r.Notes()
 }
-
-// A repairer repairs one result.
-type repairer struct{ Repairs }
 
 // Repairs notes the repairs of one result. The zero value has none.
 type Repairs struct {
@@ -96,7 +88,7 @@ func IsPending(result []byte) bool {
 }
 
 // call repairs the result of a tool, unless it is no answer yet: a task of a modern server, or a question.
-func (r *repairer) call(result []byte) []byte {
+func (r *Repairs) call(result []byte) []byte {
 	var content, structured []byte
 	pending, own := false, false
 	media, err := wire.MediaMembers(result, func(key string, value []byte) {
@@ -142,16 +134,14 @@ func (r *repairer) call(result []byte) []byte {
 
 // isEmpty reports whether content has nothing to show.
 func isEmpty(content []byte) bool {
-	if !wire.IsArray(content) {
-		return isAbsent(content)
+	for range wire.Values(content) {
+		return false
 	}
-	inside := bytes.TrimLeft(content[1:], " \t\r\n")
-	return inside[0] == ']'
+	return wire.IsArray(content) || isAbsent(content)
 }
 
 func isBlock(value []byte) bool {
-	kind, _ := wire.String(wire.Member(value, "type"))
-	return slices.Contains([]string{"text", "image", "audio", "resource", "resource_link"}, kind)
+	return slices.Contains([]string{"text", "image", "audio", "resource", "resource_link"}, wire.Text(value, "type"))
 }
 
 func array(element []byte) []byte { return slices.Concat([]byte("["), element, []byte("]")) }
@@ -184,7 +174,7 @@ func (r *Repairs) Each(result []byte, member string, elements []byte, repair fun
 }
 
 // block repairs a content block.
-func (r *repairer) block(at string, block []byte) []byte {
+func (r *Repairs) block(at string, block []byte) []byte {
 	if !wire.IsObject(block) {
 		r.Note("%s: made text", at)
 		return TextBlock(textOf(block))
@@ -225,18 +215,13 @@ func lacking(block []byte) (kind, what string) {
 
 // areBlocks reports whether all elements of an array are blocks that lack nothing.
 func areBlocks(content []byte) bool {
-	for block := range wire.Values(content) {
-		if _, lacks := lacking(block); lacks != "" {
-			return false
-		}
-	}
-	return true
+	return areAll(content, func(block []byte) bool { _, lacks := lacking(block); return lacks == "" })
 }
 
 const maxValues = 100 // "Must not exceed 100 items" (2025-11-25, CompleteResult): SDKs refuse more
 
 // completion repairs the values that complete an argument.
-func (r *repairer) completion(result []byte) []byte {
+func (r *Repairs) completion(result []byte) []byte {
 	result = r.members("the result", result, optional)
 	if c := wire.Member(result, "completion"); !wire.IsObject(c) {
 		r.Note("completion: made an object")
@@ -263,7 +248,7 @@ func (r *repairer) completion(result []byte) []byte {
 }
 
 // message repairs a message of a prompt; its content is one block.
-func (r *repairer) message(at string, message []byte) []byte {
+func (r *Repairs) message(at string, message []byte) []byte {
 	if !wire.IsObject(message) {
 		r.Note("%s: made a message of text", at)
 		return slices.Concat([]byte(`{"role":"user","content":`), TextBlock(textOf(message)), []byte("}"))
@@ -315,14 +300,13 @@ func (r *Repairs) Inside(at string, object []byte, member string, repair func(at
 }
 
 // media repairs a block that holds a picture or a sound.
-func (r *repairer) media(at, kind string, block []byte) []byte {
+func (r *Repairs) media(at, kind string, block []byte) []byte {
 	data := wire.Member(block, "data")
 	if len(data) == 0 || data[0] != '"' {
 		r.Note("%s: made text, since it has no data", at)
 		return TextBlock(string(block))
 	}
-	declared, _ := wire.String(wire.Member(block, "mimeType"))
-	m := examine(kind, declared, data)
+	m := examine(kind, wire.Text(block, "mimeType"), data)
 	if m.what == "" {
 		return block
 	}
@@ -340,7 +324,7 @@ func (r *repairer) media(at, kind string, block []byte) []byte {
 const noURI = "about:blank"
 
 // blob makes the blob of contents plain base64, or text.
-func (r *repairer) blob(at string, contents, blob []byte) []byte {
+func (r *Repairs) blob(at string, contents, blob []byte) []byte {
 	text, _ := wire.String(blob)
 	if isBase64([]byte(text)) {
 		return contents
@@ -356,7 +340,7 @@ func (r *repairer) blob(at string, contents, blob []byte) []byte {
 }
 
 // resource repairs the contents of a resource.
-func (r *repairer) resource(at string, contents []byte) []byte {
+func (r *Repairs) resource(at string, contents []byte) []byte {
 	if !wire.IsObject(contents) {
 		r.Note("%s: made the text of a resource", at)
 		return slices.Concat([]byte(`{"uri":"`+noURI+`","text":`), wire.AppendString(nil, textOf(contents)), []byte("}"))
@@ -377,7 +361,7 @@ func (r *repairer) resource(at string, contents []byte) []byte {
 		}
 		return contents
 	}
-	declared, _ := wire.String(wire.Member(contents, "mimeType"))
+	declared := wire.Text(contents, "mimeType")
 	kind, _, _ := strings.Cut(declared, "/")
 	if kind != "image" && kind != "audio" {
 		return r.blob(at, contents, blob)

@@ -33,12 +33,7 @@ type cacheKey struct {
 // be told from others, or the call asks for more than the tool with its arguments, such as a task.
 func (x *execution) cacheKey() (key cacheKey, ok bool) {
 	c := &x.call
-	if x.delivery.policy.Cache <= 0 || !c.Tool.Reads() || !c.Tool.Hints.IsIdempotent() {
-		return key, false
-	}
-	ok = true
-	c.others(func(string, []byte) { ok = false })
-	if !ok {
+	if x.delivery.policy.Cache <= 0 || !c.Tool.Reads() || !c.Tool.Hints.IsIdempotent() || c.Others() != nil {
 		return key, false
 	}
 	key = cacheKey{tool: c.Tool, args: string(x.sent)}

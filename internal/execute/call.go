@@ -69,14 +69,21 @@ type Call struct {
 	Line   int
 }
 
-// others calls f for each parameter of the client but the name, the arguments and _meta. Those
+// Others returns an object with the parameters of the client but the name, the arguments and _meta; nil without others. Those
 // are the router's to set: many servers ignore the case of names, and take the last member.
-func (c *Call) others(f func(key string, value []byte)) {
+func (c *Call) Others() (others json.RawMessage) {
 	for key, value := range wire.All(c.Params) {
 		if !slices.ContainsFunc(routerParams, func(name string) bool { return strings.EqualFold(key, name) }) {
-			f(key, value)
+			if others == nil {
+				others = append(others, '{')
+			}
+			others = wire.AppendMember(others, key, value)
 		}
 	}
+	if others != nil {
+		others = append(others, '}')
+	}
+	return others
 }
 
 // routerParams are the parameters of tools/call that the router writes itself.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -133,7 +134,9 @@ func (d *delivery) startAttempt(ctx context.Context) context.Context {
 	}
 	ctx, d.span = d.e.Tracer.Start(ctx, spanName(d.request.Method, target),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(naming(d.request.Method, target)...))
-	d.request.Meta = contextOf(d.span.SpanContext()).Into(d.meta)
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	d.request.Meta = session.TraceContext{Parent: carrier["traceparent"], State: carrier["tracestate"]}.Into(d.meta)
 	return ctx
 }
 

@@ -275,7 +275,9 @@ func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
 	b := make([]byte, 0, len(args.Bytes())+len(c.Params)+64)
 	b = wire.AppendString(append(b, `{"name":`...), tool)
 	b = wire.AppendMember(b, "arguments", args.Bytes())
-	c.others(func(key string, value []byte) { b = wire.AppendMember(b, key, value) })
+	if others := c.Others(); others != nil {
+		b = append(append(b, ','), others[1:len(others)-1]...)
+	}
 	if b = append(b, '}'); wire.HasLineEnd(b) {
 		if o, err := wire.ParseObject(b); err == nil { // else the session refuses them
 			return o.Bytes()

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,17 +22,14 @@ func refusals(t *registry.NormalizedTool, args json.RawMessage) (faults []string
 	if !wire.Valid(args) {
 		return []string{"arguments: they are not valid JSON"}
 	}
-	refuse := func(key string) {
-		for _, name := range fixed {
-			if key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(t.ArgumentSchema(), "properties"), key) == nil {
-				faults = append(faults, "arguments: "+strconv.Quote(schema.NewKeys(t.Keys).Name(key))+" is fixed by the profile; leave it out")
-				return
-			}
-		}
-	}
 	for key := range wire.All(args) {
-		if refuse(key); len(faults) == maxRefusals {
+		if len(faults) == maxRefusals {
 			break
+		}
+		if slices.ContainsFunc(fixed, func(name string) bool {
+			return key == name || strings.EqualFold(key, name) && wire.Member(wire.Member(t.ArgumentSchema(), "properties"), key) == nil
+		}) {
+			faults = append(faults, "arguments: "+strconv.Quote(schema.NewKeys(t.Keys).Name(key))+" is fixed by the profile; leave it out")
 		}
 	}
 	return faults

@@ -64,26 +64,23 @@ func (c *candidate) load() float64 {
 // ones that are up and have room, since gateways that all choose the least busy one would overrun it; else the least busy one of those that are up,
 // or that are coming. shuffle is as [rand.Shuffle].
 func choose(all []candidate, shuffle func(n int, swap func(i, j int))) *candidate {
-	var free []*candidate
-	var best *candidate
-	for i := range all {
-		c := &all[i]
-		room := c.state == up && !c.isFull()
-		if c.own && room {
-			return c
-		}
-		if room {
-			free = append(free, c)
-		}
-		if best == nil || c.state < best.state || c.state == best.state && c.load() < best.load() {
-			best = c
-		}
+	some := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return c.state != up || c.isFull() })
+	if i := slices.IndexFunc(some, func(c candidate) bool { return c.own }); i >= 0 {
+		return &some[i]
 	}
-	if len(free) == 0 {
-		return best
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(some) == 0:
+		some = all
+	default:
+		shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		some = some[:min(len(some), 2)]
 	}
-	shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-	return slices.MinFunc(free[:min(len(free), 2)], func(a, b *candidate) int { return cmp.Compare(a.load(), b.load()) })
+	best := slices.MinFunc(some, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.load(), b.load()))
+	})
+	return &best
 }
 
 // candidateOf returns how a replica is. It reports false if it is gone.
@@ -161,16 +158,13 @@ func (d *delivery) useReplica(only string) {
 	}
 }
 
-// keep notes where the client has a session of its own, after an attempt.
+// keep notes where the client has a session of its own, after an attempt at a replica.
 func (d *delivery) keep() {
-	s := d.policy.Service
-	if s == nil || d.service == "" || d.from == nil {
+	if d.from == nil || d.from.Home() == nil {
 		return
 	}
-	home := d.from.Home()
-	switch {
-	case home == nil:
-	case d.server == s.Own && s.Keeps(home), d.request.Ran != nil && d.request.Ran.Kept:
+	home, s := d.from.Home(), d.policy.Service
+	if d.server == s.Own && s.Keeps(home) || d.request.Ran != nil && d.request.Ran.Kept {
 		d.e.kept.put(home, d.service, d.server)
 	}
 }
@@ -250,7 +244,7 @@ const (
 
 // mark returns the result of a replica with its name in the values that are sent back to it.
 func (d *delivery) mark(raw json.RawMessage) json.RawMessage {
-	if d.service == "" || d.server == d.policy.Service.Own {
+	if d.server == d.policy.Service.Own {
 		return raw
 	}
 	for _, key := range []string{taskID, requestState} {
@@ -310,7 +304,7 @@ func (x *execution) addReplicas() {
 
 // relayToReplica turns a delivery that is no call to a replica of its server. next turns it to another one after a failure, if that may be.
 func (d *delivery) relayToReplica() (next func(context.Context, error) bool, err error) {
-	service, policy, from := d.server, d.policy, d.request.From
+	service, policy := d.server, d.policy
 	key := requestState
 	if strings.HasPrefix(d.request.Method, "tasks/") {
 		key = taskID
@@ -330,7 +324,6 @@ func (d *delivery) relayToReplica() (next func(context.Context, error) bool, err
 			d.request.Origin = &origin
 		}
 	}
-	d.from = from
 	turn()
 	return func(ctx context.Context, err error) bool {
 		if only != "" || len(d.avoid) >= min(len(policy.Service.all()), maxPlaces) {

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -51,7 +52,8 @@ func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta 
 	kind := trace.SpanKindInternal
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		kind = trace.SpanKindServer
-		ctx = trace.ContextWithRemoteSpanContext(ctx, remote(session.TraceIn(meta)))
+		parent := session.TraceIn(meta)
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent.Parent, "tracestate": parent.State})
 	}
 	more = append(more, trace.WithSpanKind(kind), trace.WithAttributes(naming(method, target)...))
 	return t.Start(ctx, spanName(method, target), more...)
@@ -78,7 +80,13 @@ func EndSpan(span trace.Span, e Execution, err error) {
 			span.SetAttributes(a)
 		}
 	}
-	endSpan(span, failureOf(e.Outcome, err))
+	failure := string(e.Outcome)
+	if refused, ok := errors.AsType[*session.Error](err); ok {
+		failure = strconv.FormatInt(refused.Code, 10)
+	} else if e.Outcome == OK {
+		failure = ""
+	}
+	endSpan(span, failure)
 }
 
 // endSpan ends a span. failure is the kind of the failure, "" for success.
@@ -101,44 +109,6 @@ func naming(method, target string) []attribute.KeyValue {
 		all = append(all, keyTool.String(target))
 	}
 	return all
-}
-
-// remote returns the span in another process that a trace context names; an invalid span if it names no span.
-func remote(t session.TraceContext) trace.SpanContext {
-	if t.Parent == "" {
-		return trace.SpanContext{}
-	}
-	var c trace.SpanContextConfig
-	c.TraceID, _ = trace.TraceIDFromHex(t.ID())
-	c.SpanID, _ = trace.SpanIDFromHex(t.Parent[36:52])
-	if flags, err := strconv.ParseUint(t.Parent[53:55], 16, 8); err == nil {
-		c.TraceFlags = trace.TraceFlags(flags) & (trace.FlagsSampled | trace.FlagsRandom)
-	}
-	c.TraceState, _ = trace.ParseTraceState(t.State) // the zero value if it is not valid
-	c.Remote = true
-	return trace.NewSpanContext(c)
-}
-
-// contextOf returns the span as the trace context of a request.
-func contextOf(span trace.SpanContext) session.TraceContext {
-	if !span.IsValid() {
-		return session.TraceContext{}
-	}
-	return session.TraceContext{
-		Parent: "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-" + span.TraceFlags().String(),
-		State:  span.TraceState().String(),
-	}
-}
-
-// failureOf returns the kind of a failure for endSpan: the code of a JSON-RPC error, else the outcome; "" for success.
-func failureOf(o Outcome, err error) string {
-	if refused, ok := errors.AsType[*session.Error](err); ok {
-		return strconv.FormatInt(refused.Code, 10)
-	}
-	if o == OK {
-		return ""
-	}
-	return string(o)
 }
 
 // errorType returns the kind of failure of a request to a server, "" for success.

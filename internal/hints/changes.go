@@ -16,7 +16,7 @@ import (
 // "required" and "enum" does not count. A line is clean text with at most the given number
 // of characters of the member before, and as many after. Nothing differs from no definition.
 func DefinitionChanges(before, after json.RawMessage, characters int) (lines []string) {
-	if before == nil {
+	if len(before) == 0 {
 		return nil
 	}
 	for _, member := range []string{"title", "description", "inputSchema", "outputSchema", "annotations"} {

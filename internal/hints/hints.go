@@ -64,10 +64,7 @@ func word(hint *bool) string {
 // Confirmed returns Confirmed of an offer that has these tools after another offer of the
 // server. Hints that are again as they were confirmed need no confirmation.
 func Confirmed(before registry.Offer, after []registry.NormalizedTool) map[string]registry.Hints {
-	last := make(map[string]registry.Hints, len(before.Tools)) // hints that were confirmed, by the server's own name
-	for i := range before.Tools {
-		last[before.Tools[i].ServerName()] = before.Tools[i].Hints
-	}
+	last := hintsOf(before.Tools) // that were confirmed
 	maps.Copy(last, before.Confirmed)
 	_, full := last[forgotten]
 	delete(last, forgotten)
@@ -101,6 +98,15 @@ func Confirmed(before registry.Offer, after []registry.NormalizedTool) map[strin
 	return kept
 }
 
+// hintsOf returns the hints of tools by the server's own names.
+func hintsOf(tools []registry.NormalizedTool) map[string]registry.Hints {
+	all := make(map[string]registry.Hints, len(tools))
+	for i := range tools {
+		all[tools[i].ServerName()] = tools[i].Hints
+	}
+	return all
+}
+
 // A Change is a tool with hints that no person has confirmed as they are now.
 type Change struct {
 	Tool *registry.NormalizedTool
@@ -126,10 +132,7 @@ func Unconfirmed(l registry.Listing) (all []Change) {
 // hints now: they stay unconfirmed.
 func Confirm(o registry.Offer, shown map[string]registry.Hints) (confirmed map[string]registry.Hints, left []string) {
 	confirmed = maps.Clone(o.Confirmed)
-	now := make(map[string]registry.Hints, len(o.Tools))
-	for i := range o.Tools {
-		now[o.Tools[i].ServerName()] = o.Tools[i].Hints
-	}
+	now := hintsOf(o.Tools)
 	for _, name := range slices.Sorted(maps.Keys(shown)) {
 		if is, listed := now[name]; !listed || Changes(shown[name], is) != nil {
 			left = append(left, name)

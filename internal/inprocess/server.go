@@ -69,7 +69,7 @@ func (s *Server) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	if r.Method != "tools/call" {
 		return nil, &session.Error{Code: session.CodeMethodNotFound, Message: fmt.Sprintf("%s has no %s", s.options.Info.Name, r.Method)}
 	}
-	name, _ := wire.String(wire.Member(r.Params, "name"))
+	name := wire.Text(r.Params, "name")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life.Context(), func() { cancel(s.life.Cause()) })()
@@ -84,14 +84,14 @@ func (s *Server) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
+	over := ctx.Done()
 	if s.options.Limit == nil {
-		a := <-answered
-		return a.result, a.err
+		over = nil
 	}
 	select {
 	case a := <-answered:
 		return a.result, a.err
-	case <-ctx.Done():
+	case <-over:
 	}
 	select {
 	case a := <-answered: // at the same time

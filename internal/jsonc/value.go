@@ -11,9 +11,11 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Key returns the key of a member. Most keys have no escapes, and are not decoded.
-func Key(m hujson.ObjectMember) string {
-	lit := m.Name.Value.(hujson.Literal)
+// Key returns the key of a member.
+func Key(m hujson.ObjectMember) string { return unquoted(m.Name.Value.(hujson.Literal)) }
+
+// unquoted returns the text of a string. Most have no escapes, and are not decoded.
+func unquoted(lit hujson.Literal) string {
 	if inner := lit[1 : len(lit)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return string(inner)
 	}
@@ -36,7 +38,7 @@ func Text(v hujson.Value) (s string, ok bool) {
 	if !ok || lit.Kind() != '"' {
 		return "", false
 	}
-	return lit.String(), true
+	return unquoted(lit), true
 }
 
 // Strings returns the strings of an array, without its other elements. ok is false for other values.

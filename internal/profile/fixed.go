@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
@@ -51,19 +52,13 @@ func compileFixed(arguments map[string]map[string]json.RawMessage) ([]fixed, err
 // fixedFor returns the arguments that the profile fixes for a tool, whether the tool's schema
 // declares them or not. Of several patterns, the most specific one counts.
 func (c *compiled) fixedFor(i item) map[string]json.RawMessage {
-	var values map[string]json.RawMessage
-	for _, f := range c.fixed {
-		if !i.Matches(f.pattern) {
-			continue
-		}
-		for name, value := range f.values {
-			if _, known := values[name]; known {
-				continue
-			}
-			if values == nil {
-				values = make(map[string]json.RawMessage)
-			}
-			values[name] = value
+	if len(c.fixed) == 0 {
+		return nil
+	}
+	values := make(map[string]json.RawMessage)
+	for _, f := range slices.Backward(c.fixed) {
+		if i.Matches(f.pattern) {
+			maps.Copy(values, f.values)
 		}
 	}
 	return values

@@ -32,7 +32,6 @@ type choice []*compiled
 type compiled struct {
 	name       string
 	config     config.Profile
-	allServers bool
 	servers    []glob.Pattern
 	allow      []glob.Pattern
 	deny       []glob.Pattern
@@ -88,7 +87,7 @@ func compile(name string, p config.Profile) *compiled {
 		return all
 	}
 	c := &compiled{
-		name: name, config: p, allServers: p.Servers == nil,
+		name: name, config: p,
 		servers: parse(p.Servers), allow: parse(p.Allow), deny: parse(p.Deny), ask: parse(p.AskFor),
 		skillAllow: parse(p.SkillsAllow), skillDeny: parse(p.SkillsDeny),
 	}
@@ -97,7 +96,7 @@ func compile(name string, p config.Profile) *compiled {
 		bad = err
 	}
 	if bad != nil {
-		c.allServers, c.servers, c.config.Scripts = false, nil, new(bool)
+		c.config.Servers, c.servers, c.config.Scripts = []string{}, nil, new(bool)
 	}
 	return c
 }
@@ -111,7 +110,7 @@ func (r *Rules) Everything() bool {
 func (c *compiled) everything() bool {
 	p := c.config
 	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != "never"
-	return c.allServers && len(p.Allow) == 0 && len(p.Deny) == 0 && len(p.SkillsAllow) == 0 && len(p.SkillsDeny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
+	return p.Servers == nil && len(p.Allow) == 0 && len(p.Deny) == 0 && len(p.SkillsAllow) == 0 && len(p.SkillsDeny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
 }
 
 // Identity returns a hash of the rules: equal ones belong to equal rules.
@@ -259,7 +258,7 @@ func (r *Rules) all(allows func(*compiled) bool) bool {
 }
 
 func (c *compiled) hasServer(name string) bool {
-	return c.allServers || slices.ContainsFunc(c.servers, func(p glob.Pattern) bool { return p.Match(name) })
+	return c.config.Servers == nil || slices.ContainsFunc(c.servers, func(p glob.Pattern) bool { return p.Match(name) })
 }
 
 func (c *compiled) has(i item) bool {

@@ -2,6 +2,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -62,8 +63,9 @@ type Pipeline struct {
 // Run sends each new configuration to out, until ctx ends. first is the value that the receiver has
 // already; an edit made since it was loaded is sent too. The error is always nil.
 func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- config.Config) error {
-	if p.Log == nil {
-		p.Log = zap.NewNop()
+	p.Log = cmp.Or(p.Log, zap.NewNop())
+	if p.Judged == nil {
+		p.Judged = func(error) {}
 	}
 	f := feed{Pipeline: p, watcher: new(watcher), out: out, sent: first, latest: first}
 	if p.Watch {
@@ -139,14 +141,14 @@ func (f *feed) read() {
 		f.disturb() // the file may be half written, and no event has said so
 		return
 	}
+	f.waiting, f.untrusted = config.Config{}, nil
 	text, err := config.LoadText(f.latest.Files...)
 	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
-		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
-		f.judge(nil)
+		f.complaint = ""
+		f.Judged(nil)
 		return // the receiver has begun without the files, and they do not exist yet
 	}
 	if err != nil {
-		f.waiting, f.untrusted = config.Config{}, nil
 		f.refuse(err)
 		return
 	}
@@ -159,20 +161,19 @@ func (f *feed) read() {
 			return
 		}
 	}
-	f.waiting, f.untrusted = config.Config{}, nil
 	next, err := text.Expand()
 	if err != nil {
 		f.refuse(err)
 		return
 	}
 	f.complaint = ""
-	f.judge(nil)
+	f.Judged(nil)
 	f.submit(next)
 }
 
 // refuse says why the text of the files is not used, once for each reason.
 func (f *feed) refuse(why error) {
-	f.judge(why)
+	f.Judged(why)
 	if why.Error() != f.complaint {
 		f.Log.Warn("the last edit is not in use; the configuration before it stays", zap.Error(why))
 	}
@@ -190,12 +191,6 @@ func (f *feed) submit(next config.Config) {
 	}
 	if f.latest = next; !next.Equal(f.sent) {
 		f.pending = f.out
-	}
-}
-
-func (p Pipeline) judge(err error) {
-	if p.Judged != nil {
-		p.Judged(err)
 	}
 }
 

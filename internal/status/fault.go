@@ -1,6 +1,9 @@
 package status
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A FaultKind says why a server is not ready.
 type FaultKind string
@@ -69,21 +72,15 @@ const (
 	TokenRejected      LoginReason = "token_rejected"      // the server refuses a token that was just issued
 )
 
-// Text returns the reason as the end of a sentence about the server.
-func (r LoginReason) Text() string {
-	switch r {
-	case NeverLoggedIn:
-		return "nobody has logged in to it yet"
-	case LoginExpired:
-		return "its login has expired or was revoked"
-	case ScopeMissing:
-		return "its login does not permit this call"
-	case IssuerUnreachable:
-		return "its token has expired, and its issuer can't be reached"
-	case RefreshInterrupted:
-		return "the refresh of its token was interrupted"
-	case TokenRejected:
-		return "it refuses a token that was just issued"
-	}
-	return string(r)
+// loginTexts are the reasons as ends of a sentence about the server.
+var loginTexts = map[LoginReason]string{
+	NeverLoggedIn:      "nobody has logged in to it yet",
+	LoginExpired:       "its login has expired or was revoked",
+	ScopeMissing:       "its login does not permit this call",
+	IssuerUnreachable:  "its token has expired, and its issuer can't be reached",
+	RefreshInterrupted: "the refresh of its token was interrupted",
+	TokenRejected:      "it refuses a token that was just issued",
 }
+
+// Text returns the reason as the end of a sentence about the server.
+func (r LoginReason) Text() string { return cmp.Or(loginTexts[r], string(r)) }

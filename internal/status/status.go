@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,18 +34,10 @@ const (
 // States are all states.
 var States = []State{Starting, Ready, Idle, Restarting, Failed, NeedsAuth, Misconfigured, Disabled, Stopping, Stopped, Self}
 
+var verbs = map[State]string{Failed: "failed", NeedsAuth: "needs a token", Self: "is this router itself"}
+
 // Verb returns the state as the verb of a sentence about the server: "failed", "is ready".
-func (s State) Verb() string {
-	switch s {
-	case Failed:
-		return "failed"
-	case NeedsAuth:
-		return "needs a token"
-	case Self:
-		return "is this router itself"
-	}
-	return "is " + string(s)
-}
+func (s State) Verb() string { return cmp.Or(verbs[s], "is "+string(s)) }
 
 // Verb returns the status as the verb of a sentence about the server, as [State.Verb] does: a
 // server that needs a login "needs a login".

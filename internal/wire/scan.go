@@ -135,6 +135,12 @@ func String(b []byte) (string, bool) {
 	return s, err == nil
 }
 
+// Text returns the member of an object if it is a string, else "".
+func Text(object []byte, key string) string {
+	value, _ := String(Member(object, key))
+	return value
+}
+
 // IsString reports whether the JSON value b is this string.
 func IsString(b []byte, s string) bool {
 	v, ok := String(b)

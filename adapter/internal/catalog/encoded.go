@@ -40,10 +40,5 @@ func decode(data []byte) (server string, o registry.Offer, err error) {
 		t := &o.Templates[i]
 		t.URI = strings.TrimPrefix(t.ID, stored.Server+":") // which an older version has stored under another name
 	}
-	for name, definition := range o.LastSeen {
-		if len(definition) == 0 {
-			o.LastSeen[name] = nil
-		}
-	}
 	return stored.Server, o, nil
 }

@@ -56,7 +56,7 @@ func lastSeen(before registry.Offer, after []registry.NormalizedTool, hold bool)
 	now, kept, size := byServerName(after), make(map[string]json.RawMessage), 0
 	keep := func(name string, seen json.RawMessage) {
 		t, listed := now[name]
-		if listed && seen != nil && !differ(seen, t.Definition) {
+		if listed && len(seen) > 0 && !differ(seen, t.Definition) {
 			return // as it was
 		}
 		if len(kept) >= maxLastSeen || size+len(seen) > maxLastSeenBytes {

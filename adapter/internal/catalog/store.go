@@ -57,11 +57,8 @@ func sizeOf(o registry.Offer) (n int) {
 	for i := range o.Prompts {
 		n += len(o.Prompts[i].Definition) + len(o.Prompts[i].Description)
 	}
-	for _, r := range slices.Concat(o.Resources, o.Skills) {
+	for _, r := range slices.Concat(o.Resources, o.Templates, o.Skills) {
 		n += len(r.Definition) + len(r.Description)
-	}
-	for i := range o.Templates {
-		n += len(o.Templates[i].Definition) + len(o.Templates[i].Description)
 	}
 	return n
 }

@@ -91,22 +91,19 @@ func (w *Writer) save(server string, o registry.Offer) {
 
 // Learn implements [supervisor.Handler].
 func (w *Writer) Learn(ctx context.Context, entry config.Server, s session.Session) error {
-	w.mu.Lock()
-	delete(w.others, entry.Name)
-	w.mu.Unlock()
-	return w.list(ctx, entry, s)
+	return w.list(ctx, entry, s, false)
 }
 
 // LearnOther is Learn for a server of another node.
 func (w *Writer) LearnOther(ctx context.Context, entry config.Server, s session.Session) error {
-	w.mu.Lock()
-	w.others[entry.Name] = entry
-	w.mu.Unlock()
-	return w.list(ctx, entry, s)
+	return w.list(ctx, entry, s, true)
 }
 
-func (w *Writer) list(ctx context.Context, entry config.Server, s session.Session) error {
+func (w *Writer) list(ctx context.Context, entry config.Server, s session.Session, other bool) error {
 	w.mu.Lock()
+	if delete(w.others, entry.Name); other {
+		w.others[entry.Name] = entry
+	}
 	t := w.tagger
 	w.mu.Unlock()
 	offer, err := discovery.List(ctx, entry.Name, s, discovery.Rules(entry.Tools), w.lists)

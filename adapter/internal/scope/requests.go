@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -39,7 +38,7 @@ func (v *Visible) Callable(t *registry.NormalizedTool) error {
 
 // Hears reports whether the clients may know of a server's message.
 func (l *Limits) Hears(server string, m session.Message) bool {
-	return l.Server(server) && (m.Method != "notifications/resources/updated" || l.URI(server, Text(m.Params, "uri")))
+	return l.Server(server) && (m.Method != "notifications/resources/updated" || l.URI(server, wire.Text(m.Params, "uri")))
 }
 
 // Subscribable returns the error of a subscription to a resource, or nil.
@@ -62,34 +61,39 @@ func (v *Visible) Relayable(server string, r session.Request) error {
 	if !v.Server(server) {
 		return session.Internal(NoServer(server).Error())
 	}
-	resource := func(uri string) error { return v.Subscribable(server, uri) }
-	prompt := func(name string) error { return v.prompt(server, name) }
-	return CheckSubject(r, resource, prompt, func(uri string) error {
-		if len(v.Snapshot.Items(registry.ID(server, uri))) > 0 {
+	kind, name, err := Subject(r)
+	switch kind {
+	case registry.KindPrompt:
+		return v.prompt(server, name)
+	case registry.KindTemplate:
+		if len(v.Snapshot.Items(registry.ID(server, name))) > 0 {
 			return nil
 		}
-		return resource(uri)
-	})
+		return v.Subscribable(server, name)
+	case registry.KindResource:
+		return v.Subscribable(server, name)
+	}
+	return err
 }
 
-// CheckSubject calls the function for the subject of a request; a skill is a resource. template may get the URI of a
-// resource, too. A method that it does not know is an error.
-func CheckSubject(r session.Request, resource, prompt, template func(name string) error) error {
+// Subject returns what a request is about: a prompt with its name, a resource or a template with its URI, or nothing. A
+// skill is a resource, and a template may be a resource, too. A method that it does not know is an error.
+func Subject(r session.Request) (kind, name string, err error) {
 	switch r.Method {
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		return nil
+		return "", "", nil
 	case "resources/read", "skills/get":
-		return resource(Text(r.Params, "uri"))
+		return registry.KindResource, wire.Text(r.Params, "uri"), nil
 	case "prompts/get":
-		return prompt(Text(r.Params, "name"))
+		return registry.KindPrompt, wire.Text(r.Params, "name"), nil
 	case "completion/complete":
 		ref := wire.Member(r.Params, "ref")
-		if Text(ref, "type") == "ref/prompt" {
-			return prompt(Text(ref, "name"))
+		if wire.Text(ref, "type") == "ref/prompt" {
+			return registry.KindPrompt, wire.Text(ref, "name"), nil
 		}
-		return template(Text(ref, "uri"))
+		return registry.KindTemplate, wire.Text(ref, "uri"), nil
 	}
-	return &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + r.Method}
+	return "", "", &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + r.Method}
 }
 
 // prompt returns the error of a request for a prompt that does not exist for the clients, or nil.
@@ -120,9 +124,3 @@ func (v *Visible) Hide(server, uri string, err error) error {
 
 // NoServer returns the error of the supervisor for a server that does not exist.
 func NoServer(name string) error { return &status.UnavailableError{Server: name} }
-
-// Text returns a member that is a string, or "".
-func Text(object json.RawMessage, key string) string {
-	value, _ := wire.String(wire.Member(object, key))
-	return value
-}
