@@ -149,7 +149,7 @@ func (l *AccessLog) line(e selector.Execution, o config.AccessLog) []byte {
 	}
 	line := logLine{
 		Time: e.Began.UTC(), Trace: e.Trace, Client: l.mask.short(e.Client), Principal: e.Principal, Profile: e.Profile, Script: e.Script,
-		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(fault),
+		Server: cmp.Or(e.Tool.Server, ownServer), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(fault),
 		Latency: float64(e.Took.Microseconds()) / 1000, Attempts: e.Attempts, In: len(e.Arguments), Out: len(e.Result), Cached: e.Cached,
 	}
 	if e.Answered != nil && e.Answered != e.Tool {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -129,7 +128,7 @@ func (m *Mask) Text(s string) string {
 // short returns the beginning of a text with its secrets hidden, and the length of the text
 // if that is not all.
 func (m *Mask) short(s string) string {
-	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	s = valid(s)
 	whole := len(s)
 	if whole <= maskedString {
 		return abridged(m.Text(s), shownString, whole)
@@ -144,10 +143,7 @@ func abridged(s string, shown, whole int) string {
 	if len(s) <= shown {
 		return s
 	}
-	for shown > 0 && !utf8.RuneStart(s[shown]) {
-		shown--
-	}
-	return fmt.Sprintf("%s… (%d bytes)", s[:shown], whole)
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:shown], ""), whole)
 }
 
 // append appends a JSON value with its secrets hidden and long strings cut. A value that is

@@ -148,19 +148,11 @@ func (m *Metrics) ListSpared(tokens int) { m.savedBy.search.Add(float64(max(toke
 // ResultSpared counts tokens that a limit of results has saved.
 func (m *Metrics) ResultSpared(tokens int) { m.savedBy.limit.Add(float64(max(tokens, 0))) }
 
-// serverOf returns the server of a tool, or ownServer for the router's own tools.
-func serverOf(t *registry.NormalizedTool) string {
-	if t.Server == "" {
-		return ownServer
-	}
-	return t.Server
-}
-
 // of returns the series of a tool, or of the others of its server. They begin with 0 calls.
 func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of, name := serverOf(t), cmp.Or(t.Name, other)
+	of, name := cmp.Or(t.Server, ownServer), cmp.Or(t.Name, other)
 	if m.tools[of] == nil && len(m.tools) >= maxTools {
 		of = other
 	}
@@ -175,7 +167,7 @@ func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 		known = make(map[string]*toolSeries)
 		m.tools[of] = known
 	}
-	server, tool := value(of), value(name[:min(len(name), maxValue)])
+	server, tool := valid(of), valid(name[:min(len(name), maxValue)])
 	s := &toolSeries{
 		calls: make(map[execute.Outcome]prometheus.Counter), duration: m.durations.WithLabelValues(server, tool),
 		retries: m.retries.WithLabelValues(server), standIns: m.standIns.WithLabelValues(server), cached: m.cached.WithLabelValues(server),
@@ -192,5 +184,5 @@ func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 // maxValue bounds the value of a label, in bytes.
 const maxValue = 128
 
-// value returns a name as the value of a label: valid UTF-8 of bounded length.
-func value(name string) string { return strings.ToValidUTF8(name, string(utf8.RuneError)) }
+// valid returns a text with invalid UTF-8 replaced.
+func valid(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }

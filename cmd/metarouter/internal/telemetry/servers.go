@@ -74,7 +74,7 @@ func (c stateCollector) collectServers(to chan<- prometheus.Metric) {
 	waiting := series(to, gauge, "server_calls_waiting", "Calls that wait for their turn at the server.", "server")
 	strays := series(to, gauge, "server_stray_lines", "Lines on the server's stdout that were no messages, in its current session.", "server")
 	for _, info := range c.router.Servers() {
-		name := value(info.Name)
+		name := valid(info.Name)
 		for _, one := range status.States {
 			state(number(info.State == one), name, string(one))
 		}
@@ -108,7 +108,7 @@ func (c stateCollector) collectCluster(to chan<- prometheus.Metric, report clust
 		default:
 			lost++
 		}
-		name := value(n.Node)
+		name := valid(n.Node)
 		if seen[name] || len(seen) >= maxNodes {
 			continue
 		}

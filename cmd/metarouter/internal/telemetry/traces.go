@@ -153,5 +153,3 @@ func (s validSpan) Attributes() []attribute.KeyValue {
 	}
 	return all
 }
-
-func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }

@@ -169,11 +169,7 @@ func (i issuer) claimsIn(t *bearer.Token) string {
 // have different ones.
 func (i issuer) nameOf(user string) string {
 	if len(user) > maxShownUser {
-		cut := maxShownUser
-		for !utf8.RuneStart(user[cut]) {
-			cut--
-		}
-		user = user[:cut] + "…" + principalHash("oauth", i.URL, user)[:8]
+		user = strings.ToValidUTF8(user[:maxShownUser], "") + "…" + principalHash("oauth", i.URL, user)[:8]
 	}
 	return fmt.Sprintf("%s (%s)", user, i.URL)
 }
