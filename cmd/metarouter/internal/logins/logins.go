@@ -145,7 +145,7 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name
 	if service.ShowServers(out, r, func() { failed = r.Await(ctx, name) }); failed != nil {
 		return fmt.Errorf("logged in to %s%s, but the server does not work: %w; 'metarouter doctor' says what to do", name, where, failed)
 	}
-	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(toolsOf(r, name), "tool"))
+	out.Note("Logged in to %s%s; it has %s.", name, where, console.Counted(len(r.Snapshot().Offer(name).Tools), "tool"))
 	if err == nil && state.LoggedIn && !state.Renews {
 		note := "note: the issuer gave no refresh token, so the login ends with its token"
 		if !state.Expires.IsZero() {
@@ -154,15 +154,6 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name
 		out.Note("%s", note)
 	}
 	return nil
-}
-
-func toolsOf(r *adapter.Router, name string) int {
-	for _, s := range r.Servers() {
-		if s.Name == name {
-			return s.Tools
-		}
-	}
-	return 0
 }
 
 // showCode prints where a person enters which code.
