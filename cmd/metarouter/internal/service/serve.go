@@ -215,8 +215,8 @@ func (p *process) noteOther(why string) {
 // configuration returns the configuration to serve. With a client, no file is no error.
 func (p *process) configuration(ctx context.Context, hasClient bool) (c config.Config, err error) {
 	c, p.named, err = p.Files.Locate()
-	if _, none := errors.AsType[*configfile.NoConfiguration](err); none && (hasClient || p.flags.OverHTTP || p.flags.Host != "") {
-		c, p.named, err = noServers(err)
+	if none, ok := errors.AsType[*configfile.NoConfiguration](err); ok && (hasClient || p.flags.OverHTTP || p.flags.Host != "") {
+		c, p.named, err = noServers(none)
 	}
 	if err == nil && !p.named {
 		c, err = p.Files.RequireTrust(ctx, c)
@@ -247,16 +247,13 @@ func (p *process) checkFiles(c config.Config) error {
 
 // noServers returns the configuration of a user who has no file yet: a router without servers,
 // which says why, and which reads the user's own file as soon as it exists.
-func noServers(why error) (c config.Config, named bool, err error) {
+func noServers(why *configfile.NoConfiguration) (c config.Config, named bool, err error) {
 	own, err := configpath.Own()
 	if err != nil {
 		return c, false, console.Usage(err)
 	}
 	c, err = config.Load()
-	c.Files = []string{own}
-	if none, ok := errors.AsType[*configfile.NoConfiguration](why); ok {
-		c.Problems = []config.Problem{none.Problem("warning")}
-	}
+	c.Files, c.Problems = []string{own}, []config.Problem{why.Problem("warning")}
 	return c, true, err
 }
 
