@@ -374,9 +374,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 		},
 	})
 	refused := client.report(q)
-	if o.Calls == nil {
-		o.Calls = []script.Made{}
-	}
+	o.Calls = append([]script.Made{}, o.Calls...)
 	if o.Err != nil {
 		q.noteFailed(q.view.Servers(), true)
 	}

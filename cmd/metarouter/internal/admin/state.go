@@ -45,11 +45,7 @@ func clientsOf(a *API) *clientList {
 // profilesOf returns the limits of a client. It has chosen profiles, unions of them and [profile.ReadOnly],
 // joined by "+".
 func profilesOf(chosen string, all map[string]config.Profile) []string {
-	choices := []string{}
-	if chosen != "" {
-		choices = strings.Split(chosen, "+")
-	}
-	return profile.Applying(all, choices)
+	return profile.Applying(all, strings.FieldsFunc(chosen, func(r rune) bool { return r == '+' }))
 }
 
 // GET /dashboard/approvals answers with the calls that wait for a person's approval. POST
