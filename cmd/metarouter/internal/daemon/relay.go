@@ -339,14 +339,10 @@ func marked(line []byte) []byte {
 	if params == nil {
 		params = []byte("{}")
 	}
-	meta := wire.Member(params, "_meta")
-	if meta == nil {
-		meta = []byte("{}")
-	}
-	if !wire.IsObject(params) || !wire.IsObject(meta) {
+	if meta := wire.Member(params, "_meta"); !wire.IsObject(params) || meta != nil && !wire.IsObject(meta) {
 		return line // the router refuses it
 	}
-	return wire.SetMember(line, "params", wire.SetMember(params, "_meta", wire.SetMember(meta, session.Resent, []byte("true"))))
+	return wire.SetMember(line, "params", wire.SetMeta(params, session.Resent, []byte("true")))
 }
 
 func (r *Relay) refuse(id string, why *session.Error) {
