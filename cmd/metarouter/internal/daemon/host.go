@@ -266,9 +266,8 @@ func (h *Host) join(w http.ResponseWriter, q *http.Request) {
 	id := q.FormValue("client")
 	h.mu.Lock()
 	joined := h.clients[id]
-	h.clients[id] = nil
-	if joined == nil {
-		delete(h.clients, id)
+	if joined != nil {
+		h.clients[id] = nil
 	}
 	h.mu.Unlock()
 	if joined == nil {
