@@ -55,10 +55,7 @@ type API struct {
 	mcp    *server.Servers
 
 	logins sync.Map // a knownLogin by server
-
-	mu     sync.Mutex     // guards the fields below
-	shown  *configuration // replaced at each change
-	unused error          // why the files' present content is not in use; nil if it is
+	shown  atomic.Pointer[configuration]
 }
 
 // New returns the API for a router of the configuration.

@@ -90,6 +90,7 @@ type configuration struct {
 	Entries  []entry          `json:"entries"`
 	Rejected string           `json:"rejected,omitempty"` // why the present content of the files is not in use; "" if it is in use
 	Approve  string           `json:"approve,omitempty"`  // the command that approves the present content, if it waits for approval
+	unused   error            // why the present content of the files is not in use; nil if it is
 }
 
 // An entry is the entry of a server, as the router understands it.

@@ -262,7 +262,7 @@ func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.Raw
 	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == missingCapability {
 		c.remember(t.Server, needsMore)
 	}
-	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
+	if wire.IsString(wire.Member(result, "resultType"), "input_required") {
 		for _, request := range wire.All(wire.Member(result, "inputRequests")) {
 			method, _ := wire.String(wire.Member(request, "method"))
 			c.remember(t.Server, method)
@@ -374,9 +374,7 @@ func runScript(q *query, asked ScriptRequest) (any, error) {
 		},
 	})
 	refused := client.report(q)
-	if o.Calls == nil {
-		o.Calls = []script.Made{}
-	}
+	o.Calls = append([]script.Made{}, o.Calls...)
 	if o.Err != nil {
 		q.noteFailed(q.view.Servers(), true)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Loaded records that the router uses c from now on.
+// Loaded records that the router uses c from now on. It must not be called at the same time as Judged.
 func (a *API) Loaded(c config.Config) {
 	a.mask.Learn(c)
 	shown := &configuration{
@@ -25,17 +25,14 @@ func (a *API) Loaded(c config.Config) {
 	for _, s := range c.Servers {
 		shown.Entries = append(shown.Entries, entryOf(s))
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.shown = shown
+	if was := a.configuration(); was != nil {
+		shown.unused = was.unused
+	}
+	a.shown.Store(shown)
 }
 
 // configuration returns the configuration as the page shows it. The pointer changes with it.
-func (a *API) configuration() *configuration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.shown
-}
+func (a *API) configuration() *configuration { return a.shown.Load() }
 
 func entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers)}
@@ -58,22 +55,13 @@ func (a *API) Judged(err error) {
 	} else if err != nil {
 		why = err.Error()
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unused = err
-	if a.shown.Rejected != why || a.shown.Approve != approve {
-		shown := *a.shown
-		shown.Rejected, shown.Approve = why, approve
-		a.shown = &shown
-	}
+	shown := *a.configuration()
+	shown.Rejected, shown.Approve, shown.unused = why, approve, err
+	a.shown.Store(&shown)
 }
 
 // judgement returns why the files' present content is not in use; nil if it is.
-func (a *API) judgement() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.unused
-}
+func (a *API) judgement() error { return a.configuration().unused }
 
 // settle waits until the router has taken an edit that was saved, or approved, a moment ago,
 // for a few seconds at most. It reads the files only where there may be such an edit.

@@ -42,13 +42,6 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	control := http.NewResponseController(w)
-	send := func(text []byte) error {
-		control.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if _, err := w.Write(text); err != nil {
-			return err
-		}
-		return control.Flush()
-	}
 	ticker := time.NewTicker(updateInterval)
 	defer ticker.Stop()
 	page := &pageState{API: a, loggedIn: clientauth.LoggedIn(r.Context())}
@@ -65,7 +58,8 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 			text = nil
 		}
 		if text != nil {
-			if send(text) != nil {
+			control.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := w.Write(text); err != nil || control.Flush() != nil {
 				return
 			}
 			sent = now

@@ -105,7 +105,7 @@ func (q *query) has(parameter string) bool { return q.FormValue(parameter) != ""
 func (q *query) alone() bool { return q.mcp == nil }
 
 const (
-	maxReason = 120 // characters of an error that a note has
+	MaxReason = 120 // characters of an error that a line for a person has
 	maxFailed = 10  // servers that a note names
 )
 
@@ -136,7 +136,7 @@ func (q *query) noteFailed(servers []status.Server, needed bool) {
 	case 0:
 	case 1:
 		s := without[0]
-		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(lastError(q.mask, s)), maxReason), commandline.Quote(s.Name))
+		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), console.Cut(plain.Line(lastError(q.mask, s)), MaxReason), commandline.Quote(s.Name))
 	default:
 		q.note("metarouter: %d servers do not work, so their tools are missing: %s; 'metarouter doctor' says why and what to do", len(without), prose.List(named(without), maxFailed))
 	}
@@ -145,7 +145,7 @@ func (q *query) noteFailed(servers []status.Server, needed bool) {
 // noteMissing notes why servers of other nodes may be missing; nil if all are known.
 func (q *query) noteMissing(why error) {
 	if why != nil {
-		q.note("metarouter: servers of other nodes may be missing: %s; 'metarouter doctor' says more", console.Cut(plain.Line(why.Error()), maxReason))
+		q.note("metarouter: servers of other nodes may be missing: %s; 'metarouter doctor' says more", console.Cut(plain.Line(why.Error()), MaxReason))
 	}
 }
 

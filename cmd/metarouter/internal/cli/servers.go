@@ -176,9 +176,6 @@ const (
 	watchAnswer = 10 * time.Second
 )
 
-// maxReason is how many characters of an error a line has.
-const maxReason = 120
-
 // Watch shows the servers until ctx ends, or its reader has left. They belong to the running router, and to
 // the next one if that ends. If no router runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
@@ -284,7 +281,7 @@ func printState(e *Env, s exposure.ServerRow) error {
 		line += fmt.Sprintf(", PID %d", s.PID)
 	}
 	if s.LastError != "" {
-		line += "; last error: " + console.Cut(plain.Line(s.LastError), maxReason)
+		line += "; last error: " + console.Cut(plain.Line(s.LastError), admin.MaxReason)
 	}
 	_, err := fmt.Fprintln(e.Out, plain.Line(line))
 	return err

@@ -91,15 +91,10 @@ func (s Sockets) newSocket(kind string) string {
 }
 
 // listen listens at a new socket.
-func (s Sockets) listen(kind string) (net.Listener, error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	return listenAt(s.newSocket(kind))
-}
+func (s Sockets) listen(kind string) (net.Listener, error) { return s.listenAt(s.newSocket(kind)) }
 
-func listenAt(path string) (net.Listener, error) {
-	if err := socketsAt(path).open(); err != nil {
+func (s Sockets) listenAt(path string) (net.Listener, error) {
+	if err := s.open(); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("unix", path)

@@ -41,7 +41,7 @@ type Host struct {
 	// runs, but no newer build takes over from it.
 	Stays bool
 
-	// Listening is called once clients find a host that stays; may be nil.
+	// Listening is called once clients find a host that stays.
 	Listening func()
 
 	// Serve serves a client until the client leaves or ctx ends.
@@ -71,7 +71,7 @@ var errHandedOver = errors.New("another host takes over")
 // Run serves the clients that come to a socket which it makes, and the other requests that mux
 // serves, until the last client has left, no client came, or ctx ends.
 func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error {
-	l, err := listenAt(socket)
+	l, err := socketsAt(socket).listenAt(socket)
 	if err != nil {
 		return err
 	}
@@ -98,9 +98,7 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 	if unlock(); err != nil {
 		return err
 	}
-	if h.Listening != nil {
-		h.Listening()
-	}
+	h.Listening()
 	return h.serveAt(ctx, l, mux)
 }
 
@@ -268,9 +266,8 @@ func (h *Host) join(w http.ResponseWriter, q *http.Request) {
 	id := q.FormValue("client")
 	h.mu.Lock()
 	joined := h.clients[id]
-	h.clients[id] = nil
-	if joined == nil {
-		delete(h.clients, id)
+	if joined != nil {
+		h.clients[id] = nil
 	}
 	h.mu.Unlock()
 	if joined == nil {

@@ -340,7 +340,7 @@ func marked(line []byte) []byte {
 	if !wire.IsObject(params) || !wire.IsObject(meta) {
 		return line // the router refuses it
 	}
-	return wire.SetMember(line, "params", wire.SetMember(params, "_meta", wire.SetMember(meta, session.Resent, []byte("true"))))
+	return wire.SetMember(line, "params", wire.SetMeta(params, session.Resent, []byte("true")))
 }
 
 func (r *Relay) refuse(id string, why *session.Error) {

@@ -28,7 +28,6 @@ type observers struct {
 	metrics *telemetry.Metrics // nil before addPages
 	api     *admin.API         // nil before addPages
 	audit   *audit.Log         // nil without a log, and for a command
-	calls   callObservers      // those of the above that observe calls
 	mask    telemetry.Mask
 }
 
@@ -40,7 +39,6 @@ func openObservers(c config.Config, version string, log *zap.Logger) (o *observe
 	if o.access, err = telemetry.OpenAccessLog(c, &o.mask, log); err != nil {
 		return nil, err
 	}
-	o.calls = callObservers{o.access}
 	o.traces = telemetry.OpenTraces(version, log)
 	return o, nil
 }
@@ -50,12 +48,11 @@ func (o *observers) addPages(c config.Config, a admin.Options) {
 	o.api = admin.New(c, a)
 	o.metrics = telemetry.NewMetrics(a.Version)
 	o.metrics.CountDropped(o.access)
-	o.calls = append(o.calls, o.metrics, o.api)
 }
 
 // observeRouter sets the observers in the options of a router.
 func (o *observers) observeRouter(options *adapter.Options) {
-	options.Observer, options.Tracer = o.calls, o.traces.Tracer()
+	options.Observer, options.Tracer = o, o.traces.Tracer()
 	options.OnSecrets, options.OnToken = o.mask.Add, o.mask.AddToken
 }
 
@@ -71,20 +68,19 @@ func (o *observers) close() {
 	o.traces.Close(ctx)
 }
 
-// callObservers are several observers of calls as one.
-type callObservers []selector.Observer
-
 // Executed implements [selector.Observer].
-func (all callObservers) Executed(e selector.Execution) {
-	for _, o := range all {
-		o.Executed(e)
+func (o *observers) Executed(e selector.Execution) {
+	o.access.Executed(e)
+	if o.metrics != nil {
+		o.metrics.Executed(e)
+		o.api.Executed(e)
 	}
 }
 
 // Searched implements [selector.Observer].
-func (all callObservers) Searched(s selector.Search) {
-	for _, o := range all {
-		o.Searched(s)
+func (o *observers) Searched(s selector.Search) {
+	if o.metrics != nil {
+		o.metrics.Searched(s)
 	}
 }
 

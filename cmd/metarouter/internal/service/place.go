@@ -98,9 +98,7 @@ func (p *place) inherit(entry *config.Server) (names []string) {
 		return own || p.agrees(name, secret.LookupEnv)
 	})
 	if len(names) > 0 {
-		own := entry.Env
-		entry.Env = make(map[string]string)
-		maps.Copy(entry.Env, own)
+		entry.Env = maps.Collect(maps.All(entry.Env)) // a copy, which is never nil
 	}
 	for _, name := range names {
 		entry.Env[name] = p.variables[name]

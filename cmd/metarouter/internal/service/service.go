@@ -163,7 +163,7 @@ func (s *service) servers(r *adapter.Router) *server.Servers {
 		Open: func(v server.View, chosen []string) (server.Router, server.Options) {
 			live := reload.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })
 			options := server.Options{Live: live, Version: s.Version, Log: s.log}
-			options.Observer, options.Tracer, options.Savings = s.observers.calls, s.observers.traces.Tracer(), s.observers.metrics
+			options.Observer, options.Tracer, options.Savings = s.observers, s.observers.traces.Tracer(), s.observers.metrics
 			view := r.Scope(chosen...)
 			options.Runner = view
 			return view, options

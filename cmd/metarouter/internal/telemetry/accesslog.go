@@ -22,7 +22,7 @@ import (
 const atOnce = 64
 
 // An AccessLog writes a line of JSON for each call to the file that the configuration names, which may
-// be edited while the router runs. An AccessLog is an observer of a selector. Several processes may write to the same file.
+// be edited while the router runs. Several processes may write to the same file.
 type AccessLog struct {
 	mask    *Mask
 	log     *zap.Logger
@@ -91,15 +91,12 @@ func (l *AccessLog) Close(ctx context.Context) {
 // calls.
 func (l *AccessLog) Dropped() int64 { return l.queue.Lost.Load() }
 
-// Executed implements [selector.Observer].
+// Executed has the line of a call written.
 func (l *AccessLog) Executed(e selector.Execution) {
 	if o := *l.options.Load(); o.File != "" {
 		l.queue.Put(queued{l.line(e, o), o})
 	}
 }
-
-// Searched implements [selector.Observer]. Searches are not logged.
-func (*AccessLog) Searched(selector.Search) {}
 
 // write writes lines, the lines of one file at once.
 func (l *AccessLog) write(all []queued) {
@@ -149,7 +146,7 @@ func (l *AccessLog) line(e selector.Execution, o config.AccessLog) []byte {
 	}
 	line := logLine{
 		Time: e.Began.UTC(), Trace: e.Trace, Client: l.mask.short(e.Client), Principal: e.Principal, Profile: e.Profile, Script: e.Script,
-		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(fault),
+		Server: cmp.Or(e.Tool.Server, ownServer), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(fault),
 		Latency: float64(e.Took.Microseconds()) / 1000, Attempts: e.Attempts, In: len(e.Arguments), Out: len(e.Result), Cached: e.Cached,
 	}
 	if e.Answered != nil && e.Answered != e.Tool {

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -161,10 +160,9 @@ func (m *Mask) append(b []byte, value []byte) []byte {
 }
 
 // decoded returns a JSON text as a value with its secrets hidden; nil if it is invalid.
-func (m *Mask) decoded(text []byte, depth int) (v any) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if !wire.Valid(text) || d.Decode(&v) != nil {
+func (m *Mask) decoded(text []byte, depth int) any {
+	v, err := wire.Decode(text)
+	if err != nil {
 		return nil
 	}
 	return m.value(v, depth)

@@ -2,8 +2,8 @@
 // for an OpenTelemetry collector ([Traces]), and a file with a line for each call
 // ([AccessLog]).
 //
-// Metrics and AccessLog are observers of a selector; see
-// [github.com/mcp-metarouter/metarouter/selector.Observer]. No call waits for any of them.
+// Metrics and AccessLog get the events of a [github.com/mcp-metarouter/metarouter/selector.Observer].
+// No call waits for any of them.
 // Only the access log has arguments and results, if the configuration asks for them, and
 // it masks everything that looks like a secret.
 package telemetry
@@ -148,14 +148,11 @@ func (m *Metrics) ListSpared(tokens int) { m.savedBy.search.Add(float64(max(toke
 // ResultSpared counts tokens that a limit of results has saved.
 func (m *Metrics) ResultSpared(tokens int) { m.savedBy.limit.Add(float64(max(tokens, 0))) }
 
-// serverOf returns the server of a tool, or ownServer for the router's own tools.
-func serverOf(t *registry.NormalizedTool) string { return cmp.Or(t.Server, ownServer) }
-
 // of returns the series of a tool, or of the others of its server. They begin with 0 calls.
 func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of, name := serverOf(t), cmp.Or(t.Name, other)
+	of, name := cmp.Or(t.Server, ownServer), cmp.Or(t.Name, other)
 	if m.tools[of] == nil && len(m.tools) >= maxTools {
 		of = other
 	}

@@ -109,16 +109,15 @@ func (l *Listener) principals(r config.Router) []clientauth.Principal {
 	local := l.address.IP.IsLoopback()
 	all := []clientauth.Principal{}
 	for _, t := range allTokens(r.HTTP, l.file) {
-		_, exists := r.Profiles[t.Profile]
-		switch {
+		one := clientauth.Principal{}
+		switch _, exists := r.Profiles[t.Profile]; {
 		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
-			all = append(all, clientauth.Principal{})
 		case secret.IsShort(t.Text) && !local:
 			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
-			all = append(all, clientauth.Principal{})
 		default:
-			all = append(all, clientauth.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"})
+			one = clientauth.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"}
 		}
+		all = append(all, one)
 	}
 	for i, s := range subjectsOf(r) { // of client certificates
 		c, one := r.HTTP.Certificates[i], clientauth.Principal{}

@@ -215,13 +215,10 @@ var scopes = map[string]level{"mcp:read": reads, "mcp:call": calls, "mcp:admin":
 
 // levelOf returns the highest level that one of the token's scopes stands for.
 func (i issuer) levelOf(has []string) level {
-	highest := nothing
-	for _, scope := range has {
-		highest = max(highest, scopes[scope])
-		for theirs, ours := range i.Scopes {
-			if scope != "" && (scope == theirs || scope == lastSegment(theirs)) {
-				highest = max(highest, highestOf(ours))
-			}
+	highest := highestOf(has)
+	for theirs, ours := range i.Scopes {
+		if slices.ContainsFunc(has, func(scope string) bool { return scope != "" && (scope == theirs || scope == lastSegment(theirs)) }) {
+			highest = max(highest, highestOf(ours))
 		}
 	}
 	return highest

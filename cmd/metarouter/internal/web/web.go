@@ -130,15 +130,12 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 
 // Listen binds the address. The listener must be closed, unless it serves.
 func (l *Listener) Listen(ctx context.Context) error {
-	var config net.ListenConfig
 	var err error
-	if l.listener, err = config.Listen(ctx, "tcp", l.address.String()); err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%w; write another port after --http", err)
-		}
-		return err
+	l.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.address.String())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; write another port after --http", err)
 	}
-	return nil
+	return err
 }
 
 // announce logs where clients reach the router.
