@@ -35,7 +35,6 @@ type instance struct {
 	user      *user         // the only principal that uses it; nil if several may
 	otherEra  atomic.Bool   // a session in the other era may be opened next to it
 	done      chan struct{} // closed when the session has ended and the process is gone
-	err       error         // why; valid after done
 }
 
 // entry returns the entry that the instance runs.

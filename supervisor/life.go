@@ -252,7 +252,7 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 			return 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
-			return in.Calls.Served(), in.err
+			return in.Calls.Served(), in.Cause()
 		case <-s.control.restart:
 			s.retire(in, errRestarted, status.Restarting)
 			return 0, errRestarted

@@ -305,7 +305,6 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 		signal.Within(copied, process.GraceOutput)
 	}
 	in.Close(in.exitError())
-	in.err = in.Cause()
 	p.Stop(in.Spoke.Load())
 	p.Stdout.Close()
 	<-eof
@@ -329,7 +328,6 @@ func (o *opener) inside(entry config.Server, on terms) *instance {
 	o.running.Work.Go(func() {
 		defer close(in.done)
 		c.serve(lines)
-		in.err = in.Cause()
 	})
 	return in
 }
@@ -374,7 +372,6 @@ func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on ter
 	o.running.Work.Go(func() {
 		defer close(in.done)
 		<-in.Done()
-		in.err = in.Cause()
 		end()
 		in.Wait()
 		site.Close()
