@@ -171,12 +171,11 @@ func (c *Calls) takeRoots(given *pendingRequest) bool {
 func (c *Calls) Idle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	idle := c.idle.Next()
 	if c.busy() == 0 {
-		idle := make(chan struct{})
-		close(idle)
-		return idle
+		c.idle.Notify()
 	}
-	return c.idle.Next()
+	return idle
 }
 
 // IdleFor returns for how long no call has been under way, 0 if one is.

@@ -68,21 +68,21 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		for _, one := range begun {
 			p.Calls.remove(one)
 		}
+		p.agreed.info.PID, p.agreed.info.Remote = g.PID, g.PID == 0
 	}()
 	send := func(method string, params json.RawMessage) chan Reply {
-		one, failed := p.begin(ctx, session.Request{Method: method, Params: params})
-		if failed != nil {
-			err = failed
+		var one *pendingRequest
+		if one, err = p.begin(ctx, session.Request{Method: method, Params: params}); err != nil {
 			return nil
 		}
 		begun = append(begun, one)
 		return one.answer
 	}
 	var discovered, initialized chan Reply
-	var timeout <-chan time.Time
+	timeout := time.After(probeTimeout)
 	probing, repeated, revision := g.Known != LegacyEra, false, session.LatestLegacy
 	if probing {
-		discovered, timeout = send(Discover, withMeta(nil, meta)), g.patience()
+		discovered = send(Discover, withMeta(nil, meta))
 	}
 	for {
 		if !probing && initialized == nil {
@@ -95,7 +95,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		select {
 		case r := <-discovered:
 			if info, bothEras, ok := readDiscovered(r); ok {
-				p.agreed = agreement{g.complete(info), meta, bothEras}
+				p.agreed = agreement{info, meta, bothEras}
 				return nil
 			}
 			versions, err := g.supported(r)
@@ -108,7 +108,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 				probing, revision = false, newestLegacy(versions)
 			}
 		case <-timeout:
-			probing = false
+			probing = probing && g.Only // then the context alone bounds the wait
 		case r := <-initialized:
 			return p.initialized(ctx, g, r, begun[:len(begun)-1])
 		case <-ctx.Done():
@@ -120,20 +120,6 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 			return p.Cause()
 		}
 	}
-}
-
-// patience returns when the answer to a probe is late; nil if only the context says so.
-func (g Greeting) patience() <-chan time.Time {
-	if g.Only {
-		return nil
-	}
-	return time.After(probeTimeout)
-}
-
-// complete adds to info the greeting's facts of the server.
-func (g Greeting) complete(info session.Info) session.Info {
-	info.PID, info.Remote = g.PID, g.PID == 0
-	return info
 }
 
 func isSelf(err error) bool {
@@ -260,7 +246,7 @@ func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply, probes
 	var server implementation
 	json.Unmarshal(r.ServerInfo, &server) // a server that says nothing of itself works as well
 	instructions, _ := wire.String(r.Instructions)
-	p.agreed.info = g.complete(server.info(revision, instructions, r.Capabilities))
+	p.agreed.info = server.info(revision, instructions, r.Capabilities)
 	return p.Notify(ctx, Initialized, nil)
 }
 

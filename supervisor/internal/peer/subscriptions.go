@@ -122,27 +122,19 @@ func (s *Subscriptions) agree(params json.RawMessage) {
 	s.news.Notify()
 }
 
-// agreement returns the subscriptions that the server has acknowledged last, and a channel that is
-// closed at its next acknowledgement.
-func (s *Subscriptions) agreement() (uris []string, news <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.agreed, s.news.Next()
-}
-
 // awaitAgreement waits until the server has acknowledged the resource.
 func (s *Subscriptions) awaitAgreement(ctx context.Context, uri string) {
-	timeout := time.NewTimer(agreeTimeout)
-	defer timeout.Stop()
+	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
+	defer cancel()
 	for {
-		agreed, news := s.agreement()
-		if slices.Contains(agreed, uri) {
+		s.mu.Lock()
+		agreed, news := slices.Contains(s.agreed, uri), s.news.Next()
+		s.mu.Unlock()
+		if agreed {
 			return
 		}
 		select {
 		case <-news:
-		case <-timeout.C:
-			return
 		case <-ctx.Done():
 			return
 		case <-s.conn.Done():
@@ -221,7 +213,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 // subscribe sends a subscription to everything that is wanted, and waits until it is
 // in force or has ended. It returns nil if nothing is wanted.
 func (s *Subscriptions) subscribe(ctx context.Context) (*pendingRequest, error) {
-	_, news := s.agreement()
+	news := s.news.Next()
 	filter := []byte{}
 	for _, kind := range s.changingLists() {
 		filter = fmt.Appendf(filter, `,"%sListChanged":true`, kind)
