@@ -257,11 +257,8 @@ func isModern(code int64) bool {
 }
 
 // accept receives the messages in data, which came because of the request o, or
-// without a request if o is nil. It reports whether the answer was among them.
+// without a request if o is none. It reports whether the answer was among them.
 func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (answered bool) {
-	if o == nil {
-		o = &peer.Outgoing{}
-	}
 	receiveAll(l.conn, l.site.HideTokens(data), func(m wire.Message) error {
 		if !m.IsResponse() {
 			return l.conn.Receive(m, o.ID)
