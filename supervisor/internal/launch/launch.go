@@ -123,14 +123,11 @@ type FetchError struct {
 	By       string   // the command that fetches, without its folder
 	Packages []string // as the entry names them
 	Said     []string // the last lines on stderr of the command
+	Doing    string   // the step that failed, as "npx is fetching pkg"
 
-	doing   string
 	err     error
 	missing bool // the command has ended since the package does not exist
 }
 
 func (e *FetchError) Error() string { return e.err.Error() }
 func (e *FetchError) Unwrap() error { return e.err }
-
-// Doing names the step that failed, as "npx is fetching pkg".
-func (e *FetchError) Doing() string { return e.doing }

@@ -92,15 +92,13 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 		}
 	}
 	job.Doing(f.String())
-	var random [8]byte
-	rand.Read(random[:])
-	fence := hex.EncodeToString(random[:])
+	fence := rand.Text()
 	asked.Env = append(slices.Clip(asked.Env), process.ReportVariable+"="+fence)
 	conceal := job.Entry.Launch().Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.Hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) *FetchError {
-		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
+		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), Doing: f.String(), err: err}
 	}
 	if err != nil { // it did not start, or took too long
 		return nil, failed(fmt.Errorf("%s: %w%s", f, err, reason(words)))
