@@ -347,7 +347,7 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 		}
 	default:
 		var owner session.Client
-		if c := in.owner.get(); c != nil {
+		if c := *in.owner.Load(); c != nil {
 			owner = c.Home()
 		} else if in.user != nil {
 			owner = session.Principal{ID: in.user.principal}

@@ -220,7 +220,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		done:    make(chan struct{}),
 	}
 	in.current.Store(&entry)
-	in.owner.set(on.owner)
+	in.setOwner(on.owner)
 	in.stderr = process.NewTail(in.conceal)
 	in.Peer = peer.New(peer.Host{
 		Server: o.name,
@@ -235,7 +235,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })
 		},
-		Owner: in.owner.get,
+		Owner: func() session.Client { return *in.owner.Load() },
 	}, open)
 	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
 	o.began(in)

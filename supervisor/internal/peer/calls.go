@@ -159,11 +159,9 @@ func (c *Calls) takeRoots(given *pendingRequest) bool {
 			}
 		}
 	}
-	if given.roots {
-		return false
-	}
+	free := !given.roots
 	given.roots = true
-	return true
+	return free
 }
 
 // Idle returns a channel that is closed when no call is under way, or was when Idle
