@@ -57,7 +57,7 @@ func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err
 		return nil, context.Cause(ctx)
 	}
 	if s.change(uri, 0) == 0 && s.conn.agreed.meta == nil {
-		_, err = s.conn.Request(ctx, session.Request{Method: "resources/subscribe", Params: uriParams(uri)})
+		_, err = s.conn.Request(ctx, session.Request{Method: "resources/subscribe", Params: wire.Marshal(map[string]string{"uri": uri})})
 	}
 	if err == nil && s.change(uri, 1) == 1 && s.following {
 		signal.Leave(s.edits)
@@ -83,12 +83,8 @@ func (s *Subscriptions) remove(uri string) {
 	case s.conn.agreed.meta == nil:
 		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
 		defer cancel()
-		s.conn.Request(ctx, session.Request{Method: "resources/unsubscribe", Params: uriParams(uri)})
+		s.conn.Request(ctx, session.Request{Method: "resources/unsubscribe", Params: wire.Marshal(map[string]string{"uri": uri})})
 	}
-}
-
-func uriParams(uri string) json.RawMessage {
-	return append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 }
 
 // change adds n to the number of subscribers to the resource, and returns the sum.
