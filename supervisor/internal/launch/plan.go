@@ -48,9 +48,7 @@ func (f fetch) isWhole(p *plan) bool {
 // exact returns the package as name@version if the entry names one version of one package.
 func (f fetch) exact() string {
 	switch {
-	case len(f.packages) != 1:
-		return ""
-	case !f.use.ByNPM() && f.use.Adds:
+	case len(f.packages) != 1 || !f.use.ByNPM() && f.use.Adds:
 		return ""
 	case !f.use.ByNPM():
 		return exactPython(f.packages[0])
