@@ -175,36 +175,31 @@ func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) erro
 // apply starts the servers that are new, ends those that are gone, and gives the
 // others their entries. It does not wait for any of them.
 func (v *Supervisor) apply(ctx context.Context, c config.Config) {
-	wanted := make(map[string]config.Server)
-	order := make([]string, 0, len(c.Servers))
-	for _, entry := range c.Servers {
-		wanted[entry.Name] = entry
-		order = append(order, entry.Name)
-	}
-	known := func(name string) int { // servers that were never listed start first
-		if v.handler.Known(wanted[name]) {
-			return 1
+	order := make([]string, len(c.Servers))
+	var starts, known []config.Server
+	for i, entry := range c.Servers {
+		if order[i] = entry.Name; v.handler.Known(entry) {
+			known = append(known, entry)
+		} else {
+			starts = append(starts, entry) // first those that were never listed
 		}
-		return 0
 	}
-	starts := slices.SortedStableFunc(slices.Values(order), func(a, b string) int { return known(a) - known(b) })
 	var gone []*server
 	v.servers.mu.Lock()
 	for name, s := range v.servers.byName {
-		if _, ok := wanted[name]; !ok {
+		if !slices.Contains(order, name) {
 			gone = append(gone, s)
 			delete(v.servers.byName, name)
 		}
 	}
-	for _, name := range starts {
-		entry := wanted[name]
-		if s, ok := v.servers.byName[name]; ok {
+	for _, entry := range append(starts, known...) {
+		if s, ok := v.servers.byName[entry.Name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
 			continue
 		}
 		life, remove := context.WithCancelCause(ctx)
 		s := newServer(life, remove, v.common, entry)
-		v.servers.byName[name] = s
+		v.servers.byName[entry.Name] = s
 		v.running.Go(func() { s.run(life) })
 	}
 	v.servers.order = order
