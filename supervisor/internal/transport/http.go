@@ -84,11 +84,7 @@ func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
 	var call context.Context
 	call, o.Abort = context.WithCancel(l.ctx)
 	o.AbortCancels = revision >= session.Modern // "closing the SSE response stream is itself the cancellation signal"
-	if !l.conn.Go(func() { defer o.Abort(); l.exchange(call, o, revision) }) {
-		o.Abort()
-		return session.ErrClosed
-	}
-	return nil
+	return l.run(o.Abort, func() { l.exchange(call, o, revision) })
 }
 
 // agreed returns the protocol revision in which a message is sent. The handshake, or its

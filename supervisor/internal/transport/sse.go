@@ -113,15 +113,10 @@ func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 	// The answer comes on the event stream, so nothing is lost with the response.
 	call, abort := context.WithTimeout(l.ctx, laterTimeout)
 	forget := context.AfterFunc(ctx, abort)
-	if !l.conn.Go(func() {
-		defer abort()
+	return l.run(abort, func() {
 		defer forget()
 		l.deliver(call, o)
-	}) {
-		abort()
-		return session.ErrClosed
-	}
-	return nil
+	})
 }
 
 // End aborts all requests under way, and the event stream.

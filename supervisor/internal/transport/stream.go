@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +56,7 @@ func (at *position) note(ev wire.Event) {
 // wait returns how long to wait before the next connection.
 func (at *position) wait() time.Duration {
 	at.tries++
-	first := at.retry
-	if first == 0 {
-		first = minReconnect
-	}
-	at.pause = max(first, min(2*at.pause, maxReconnect))
+	at.pause = max(cmp.Or(at.retry, minReconnect), min(2*at.pause, maxReconnect))
 	return at.pause
 }
 
