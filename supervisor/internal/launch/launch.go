@@ -41,9 +41,8 @@ func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 
 // A Job is one start of a server.
 type Job struct {
-	Entry config.Server
-	// Resolved is the entry with the values of its references to secrets; may be nil.
-	Resolved *config.Server
+	Entry    config.Server
+	Resolved config.Server       // the entry with the values of its references to secrets, for Fetch
 	Hide     func(string) string // replaces these values in a text
 	Doing    func(what string)   // called with the step that the start waits for; "" is the server itself
 	Wanted   <-chan struct{}     // closed when someone waits for the server; nil for never
