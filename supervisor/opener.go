@@ -112,13 +112,13 @@ func (o *opener) reach(ctx context.Context, entry config.Server, on terms, known
 	case errors.Is(err, peer.ErrProbeExit):
 		known.Era = peer.LegacyEra
 		in, err = o.try(ctx, entry, on, known)
-	case known.Era == peer.LegacyEra && on.shared && (refused || other || notHere(err) || exited && on.era == peer.LegacyEra):
+	case known.Era == peer.LegacyEra && on.shared && (refused || other || transport.NotHere(err) || exited && on.era == peer.LegacyEra):
 		known.Era = peer.UnknownEra
 		if in, err = o.try(ctx, entry, on, known); errors.Is(err, peer.ErrProbeExit) {
 			err = first // it ends in both eras
 		}
 	}
-	if (entry.Transport == config.AutoHTTP || entry.Transport == config.StreamableHTTP) && notHere(err) { // to many, "http" means both
+	if (entry.Transport == config.AutoHTTP || entry.Transport == config.StreamableHTTP) && transport.NotHere(err) { // to many, "http" means both
 		first, other := err, launch.ProbeResult{Transport: config.SSE}
 		if transportOf(entry, known) == config.SSE {
 			other.Transport = config.StreamableHTTP
@@ -156,13 +156,6 @@ func (o *opener) openNext(life context.Context, shared *instance, on terms) (*in
 // unavailable returns the error of a client that gets no session.
 func (o *opener) unavailable(state status.State, reason string) error {
 	return &status.UnavailableError{Server: o.name, State: state, Reason: reason}
-}
-
-// notHere reports whether err says that the url has no server of this transport or
-// era.
-func notHere(err error) bool {
-	e, ok := errors.AsType[*transport.StatusError](err)
-	return ok && e.NotHere()
 }
 
 // transportOf returns how the server of the entry is reached, so far as is known.

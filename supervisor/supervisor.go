@@ -295,8 +295,8 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	}
 	s.opener.secrets.Forget(s.control.wanted())
 	s.pool.renew(errRestarted)
-	before := int64(0)
-	state, reason := s.control.askRestart(func() { before = s.public.starts.Load() })
+	before := s.public.starts.Load()
+	state, reason := s.control.askRestart()
 	if state != "" {
 		return &status.UnavailableError{Server: name, State: state, Reason: reason}
 	}
