@@ -141,7 +141,8 @@ func (l *Streamable) exchange(ctx context.Context, o *peer.Outgoing, revision st
 		cause = sessionEnd(err, l.unreached.Load())
 	}
 	r := peer.Reply{Err: err}
-	if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) && !errors.Is(err, wire.ErrTooLong) {
+	status, _ := errors.AsType[*StatusError](err)
+	if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isBusy(status) && !errors.Is(err, wire.ErrTooLong) {
 		// "Not a recognised modern JSON-RPC error": to the handshake, a legacy server.
 		refusal := &session.Error{Code: session.CodeMethodNotFound, Message: err.Error()}
 		r = peer.Reply{Message: wire.Message{Error: wire.Marshal(refusal)}}
@@ -162,15 +163,6 @@ func sessionEnd(err error, unreached int32) error {
 		return fmt.Errorf("%d requests in a row did not reach it: %w", MaxUnreached, err)
 	}
 	return nil
-}
-
-// isPassing reports whether an error says nothing about the era of the server.
-func isPassing(err error) bool {
-	if _, ok := errors.AsType[*NeedsAuthError](err); ok {
-		return true
-	}
-	e, _ := errors.AsType[*StatusError](err)
-	return isBusy(e)
 }
 
 // try sends a message once and receives the answer. last says that it will
