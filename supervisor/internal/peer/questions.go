@@ -178,9 +178,7 @@ func (q *Questions) answered(one *question) {
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
 	m := session.Message{ID: one.message.ID, Method: one.message.Method, Params: one.message.Params}
 	if one.routine {
-		select {
-		case q.routine <- struct{}{}:
-		case <-ctx.Done():
+		if !signal.Put(ctx, q.routine) {
 			return nil, context.Cause(ctx)
 		}
 		defer func() { <-q.routine }()
@@ -213,9 +211,7 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	select {
 	case q.seats <- struct{}{}:
 	default:
-		select {
-		case q.seats <- struct{}{}:
-		case <-ctx.Done():
+		if !signal.Put(ctx, q.seats) {
 			return nil, context.Cause(ctx)
 		}
 		if q.conn.Calls.get(one.call.id) == nil { // it ended meanwhile

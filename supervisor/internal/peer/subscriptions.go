@@ -51,9 +51,7 @@ type Subscriptions struct {
 
 // add subscribes to the resource until cancel is called.
 func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
+	if !signal.Put(ctx, s.turn) {
 		return nil, context.Cause(ctx)
 	}
 	if s.change(uri, 0) == 0 && s.conn.agreed.meta == nil {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -38,9 +39,7 @@ const maxLater = 64
 
 // postLater posts a message that has no answer, once there is room for it.
 func (p *poster) postLater(ctx context.Context, post func(context.Context)) error {
-	select {
-	case p.later <- struct{}{}:
-	case <-ctx.Done():
+	if !signal.Put(ctx, p.later) {
 		return context.Cause(ctx)
 	}
 	return p.run(func() { <-p.later }, func() {
