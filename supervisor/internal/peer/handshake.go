@@ -68,7 +68,6 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		for _, one := range begun {
 			p.Calls.remove(one)
 		}
-		p.agreed.info.PID, p.agreed.info.Remote = g.PID, g.PID == 0
 	}()
 	send := func(method string, params json.RawMessage) chan Reply {
 		var one *pendingRequest
@@ -95,6 +94,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		select {
 		case r := <-discovered:
 			if info, bothEras, ok := readDiscovered(r); ok {
+				info.PID, info.Remote = g.PID, g.PID == 0
 				p.agreed = agreement{info, meta, bothEras}
 				return nil
 			}
@@ -246,7 +246,9 @@ func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply, probes
 	var server implementation
 	json.Unmarshal(r.ServerInfo, &server) // a server that says nothing of itself works as well
 	instructions, _ := wire.String(r.Instructions)
-	p.agreed.info = server.info(revision, instructions, r.Capabilities)
+	info := server.info(revision, instructions, r.Capabilities)
+	info.PID, info.Remote = g.PID, g.PID == 0
+	p.agreed.info = info // before the server may send anything
 	return p.Notify(ctx, Initialized, nil)
 }
 
