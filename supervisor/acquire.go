@@ -68,10 +68,12 @@ func (r *requester) Ask(ctx context.Context, server string, m session.Message) (
 	if m.Method != "roots/list" {
 		return r.Client.Ask(ctx, server, m)
 	}
-	if !signal.Put(ctx, r.asking) {
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	defer func() { <-r.asking }()
 	if roots := r.known(); roots != nil {
 		return roots, nil
 	}
@@ -93,7 +95,9 @@ func (r *requester) known() json.RawMessage {
 // acquire returns a session that no other request uses. It waits for one while too
 // many are acquired. A server that got a client's roots is for clients with the same roots only.
 func (p *pool) acquire(ctx context.Context, shared *perCallSession, user *requester) (*clientSession, error) {
-	if !signal.Put(ctx, p.slots) {
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
 		return nil, p.opener.unavailable(status.Ready, fmt.Sprintf("%d requests are under way that each need a process of it", maxAcquired))
 	}
 	p.mu.Lock()

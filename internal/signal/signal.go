@@ -56,16 +56,6 @@ func Leave(c chan struct{}) {
 	}
 }
 
-// Put puts an item into c. It returns false if ctx ends before c has room.
-func Put(ctx context.Context, c chan<- struct{}) bool {
-	select {
-	case c <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Discard takes the notice out of c if it holds one.
 func Discard(c chan struct{}) {
 	select {

@@ -178,7 +178,9 @@ func (q *Questions) answered(one *question) {
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
 	m := session.Message{ID: one.message.ID, Method: one.message.Method, Params: one.message.Params}
 	if one.routine {
-		if !signal.Put(ctx, q.routine) {
+		select {
+		case q.routine <- struct{}{}:
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 		defer func() { <-q.routine }()
@@ -211,7 +213,9 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	select {
 	case q.seats <- struct{}{}:
 	default:
-		if !signal.Put(ctx, q.seats) {
+		select {
+		case q.seats <- struct{}{}:
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 		if q.conn.Calls.get(one.call.id) == nil { // it ended meanwhile

@@ -51,7 +51,9 @@ type Subscriptions struct {
 
 // add subscribes to the resource until cancel is called.
 func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err error) {
-	if !signal.Put(ctx, s.turn) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	if s.change(uri, 0) == 0 && s.conn.agreed.meta == nil {

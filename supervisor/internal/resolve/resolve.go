@@ -22,7 +22,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -163,10 +162,12 @@ var errAborted = errors.New("the start was aborted")
 // command runs the command of a reference and returns its output. Its environment is
 // a server's, with the variables that programs for secrets need.
 func (r *Resolver) command(ctx context.Context, entry config.Server, ref reference.Reference) (string, error) {
-	if !signal.Put(ctx, r.slots) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
 		return "", errAborted
 	}
-	defer func() { <-r.slots }()
 	words := wordsOf(ref)
 	path, search, err := process.Find(words[0], ref.Dir, "")
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -39,7 +38,9 @@ const maxLater = 64
 
 // postLater posts a message that has no answer, once there is room for it.
 func (p *poster) postLater(ctx context.Context, post func(context.Context)) error {
-	if !signal.Put(ctx, p.later) {
+	select {
+	case p.later <- struct{}{}:
+	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	return p.run(func() { <-p.later }, func() {

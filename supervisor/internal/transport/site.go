@@ -20,7 +20,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
@@ -154,10 +153,12 @@ const renewEvery = time.Minute
 // renewHeaders reports whether the site has other headers than those with which a request was refused. It renews them if no
 // other request did.
 func (s *Site) renewHeaders(ctx context.Context, refused *map[string]string) (others bool, err error) {
-	if !signal.Put(ctx, s.renewing) {
+	select {
+	case s.renewing <- struct{}{}:
+		defer func() { <-s.renewing }()
+	case <-ctx.Done():
 		return false, nil
 	}
-	defer func() { <-s.renewing }()
 	switch {
 	case s.headers.Load() != refused:
 		return true, nil
