@@ -139,7 +139,7 @@ func (p *pool) pick(user *requester, of *user) *clientSession {
 	}
 	c := slices.MinFunc(fitting, byIdleTime)
 	c.free = false
-	c.in.owner.set(user)
+	c.in.setOwner(user)
 	return c
 }
 
@@ -166,7 +166,7 @@ func (p *pool) release(c *clientSession, user *requester, inOrder bool) {
 	defer func() { <-p.slots }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.in.owner.set(nil)
+	c.in.setOwner(nil)
 	if c.in.Questions.RootsSent() {
 		c.roots = user.known()
 	}

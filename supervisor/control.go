@@ -35,33 +35,27 @@ type control struct {
 // the entry.
 func (c *control) edit(entry config.Server, changed func()) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if reflect.DeepEqual(c.entry, entry) {
-		c.mu.Unlock()
 		return
 	}
 	c.entry, c.wants = entry, entry
 	changed()
-	abort := c.abort
 	signal.Leave(c.edited) // before abort, so that the life finds it when abort wakes it
-	c.mu.Unlock()
-	abort(errEdited)
+	c.abort(errEdited)
 }
 
 // askRestart asks for a restart with the entry as configured, even if that did not
 // start the last time. It does nothing for an entry that is not to be started, and returns its
-// state and the reason. asked is called before anything happens.
-func (c *control) askRestart(asked func()) (status.State, string) {
+// state and the reason.
+func (c *control) askRestart() (status.State, string) {
 	c.mu.Lock()
-	asked()
-	abort := c.abort
+	defer c.mu.Unlock()
 	state, reason := restState(c.entry)
 	if state == "" {
 		c.wants = c.entry
 		signal.Leave(c.restart)
-	}
-	c.mu.Unlock()
-	if state == "" {
-		abort(errRestarted)
+		c.abort(errRestarted)
 	}
 	return state, reason
 }

@@ -240,7 +240,7 @@ func TestExchangeEnds(t *testing.T) {
 		expect.OK(t, err, "a call that the token does not outlive")
 		<-in.done
 		expect.Equal(t, checks, 4, "checks")
-		expect.Equal(t, in.err, errTokenOver)
+		expect.Equal(t, in.Cause(), errTokenOver)
 		checks = 0
 		if open("two") == open("three") {
 			t.Error("two tokens have one session")

@@ -63,7 +63,7 @@ func faultOf(err error) *status.Fault {
 	} else if e, ok := errors.AsType[*launch.FetchError](err); ok {
 		f.Kind, f.Command, f.Fetches, f.Said = status.FetchFailed, e.By, e.Packages, e.Said
 		if late, ok := errors.AsType[*timeoutError](err); ok {
-			f.Kind, f.After, f.Doing = status.TimedOut, late.limit, e.Doing()
+			f.Kind, f.After, f.Doing = status.TimedOut, late.limit, e.Doing
 		}
 	} else if e, ok := errors.AsType[*exitError](err); ok {
 		f.Kind, f.Code, f.Signal, f.After, f.Spoke, f.Said = status.Exited, e.code, e.signal, e.after, e.spoke, e.lastLines

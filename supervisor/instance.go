@@ -28,18 +28,19 @@ type instance struct {
 	hash      string          // of the entry
 	declared  json.RawMessage // the client's capabilities, as sent to the server
 	stderr    *process.Tail
-	conceal   func(string) string           // replaces the secrets of the entry in a text
-	current   atomic.Pointer[config.Server] // the entry; an edit that does not concern the process replaces it
-	greeted   atomic.Bool                   // the server has finished its actions after the handshake
-	owner     owner
-	user      *user         // the only principal that uses it; nil if several may
-	otherEra  atomic.Bool   // a session in the other era may be opened next to it
-	done      chan struct{} // closed when the session has ended and the process is gone
-	err       error         // why; valid after done
+	conceal   func(string) string            // replaces the secrets of the entry in a text
+	current   atomic.Pointer[config.Server]  // the entry; an edit that does not concern the process replaces it
+	greeted   atomic.Bool                    // the server has finished its actions after the handshake
+	owner     atomic.Pointer[session.Client] // the only client that uses it; nil if several may, or none does
+	user      *user                          // the only principal that uses it; nil if several may
+	otherEra  atomic.Bool                    // a session in the other era may be opened next to it
+	done      chan struct{}                  // closed when the session has ended and the process is gone
 }
 
 // entry returns the entry that the instance runs.
 func (in *instance) entry() config.Server { return *in.current.Load() }
+
+func (in *instance) setOwner(c session.Client) { in.owner.Store(&c) }
 
 func (in *instance) pid() int {
 	if in.process == nil {
@@ -127,22 +128,6 @@ func (in *instance) explain(err error) error {
 		return err // has them
 	}
 	return fmt.Errorf("%w%s", err, in.stderr.Reason())
-}
-
-// An owner is the only client that uses an instance, if there is one. The zero value
-// is no client.
-type owner struct {
-	client atomic.Pointer[session.Client]
-}
-
-func (o *owner) set(c session.Client) { o.client.Store(&c) }
-
-// get returns the client, nil if several may use the instance, or no client does.
-func (o *owner) get() session.Client {
-	if c := o.client.Load(); c != nil {
-		return *c
-	}
-	return nil
 }
 
 // listChanges are the notifications that a list of a server has changed, since the lists were

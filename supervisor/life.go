@@ -252,7 +252,7 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 			return 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
-			return in.Calls.Served(), in.err
+			return in.Calls.Served(), in.Cause()
 		case <-s.control.restart:
 			s.retire(in, errRestarted, status.Restarting)
 			return 0, errRestarted
@@ -347,7 +347,7 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 		}
 	default:
 		var owner session.Client
-		if c := in.owner.get(); c != nil {
+		if c := *in.owner.Load(); c != nil {
 			owner = c.Home()
 		} else if in.user != nil {
 			owner = session.Principal{ID: in.user.principal}

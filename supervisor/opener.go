@@ -112,13 +112,13 @@ func (o *opener) reach(ctx context.Context, entry config.Server, on terms, known
 	case errors.Is(err, peer.ErrProbeExit):
 		known.Era = peer.LegacyEra
 		in, err = o.try(ctx, entry, on, known)
-	case known.Era == peer.LegacyEra && on.shared && (refused || other || notHere(err) || exited && on.era == peer.LegacyEra):
+	case known.Era == peer.LegacyEra && on.shared && (refused || other || transport.NotHere(err) || exited && on.era == peer.LegacyEra):
 		known.Era = peer.UnknownEra
 		if in, err = o.try(ctx, entry, on, known); errors.Is(err, peer.ErrProbeExit) {
 			err = first // it ends in both eras
 		}
 	}
-	if (entry.Transport == config.AutoHTTP || entry.Transport == config.StreamableHTTP) && notHere(err) { // to many, "http" means both
+	if (entry.Transport == config.AutoHTTP || entry.Transport == config.StreamableHTTP) && transport.NotHere(err) { // to many, "http" means both
 		first, other := err, launch.ProbeResult{Transport: config.SSE}
 		if transportOf(entry, known) == config.SSE {
 			other.Transport = config.StreamableHTTP
@@ -156,13 +156,6 @@ func (o *opener) openNext(life context.Context, shared *instance, on terms) (*in
 // unavailable returns the error of a client that gets no session.
 func (o *opener) unavailable(state status.State, reason string) error {
 	return &status.UnavailableError{Server: o.name, State: state, Reason: reason}
-}
-
-// notHere reports whether err says that the url has no server of this transport or
-// era.
-func notHere(err error) bool {
-	e, ok := errors.AsType[*transport.StatusError](err)
-	return ok && e.NotHere()
 }
 
 // transportOf returns how the server of the entry is reached, so far as is known.
@@ -220,7 +213,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		done:    make(chan struct{}),
 	}
 	in.current.Store(&entry)
-	in.owner.set(on.owner)
+	in.setOwner(on.owner)
 	in.stderr = process.NewTail(in.conceal)
 	in.Peer = peer.New(peer.Host{
 		Server: o.name,
@@ -235,7 +228,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })
 		},
-		Owner: in.owner.get,
+		Owner: func() session.Client { return *in.owner.Load() },
 	}, open)
 	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
 	o.began(in)
@@ -305,7 +298,6 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 		signal.Within(copied, process.GraceOutput)
 	}
 	in.Close(in.exitError())
-	in.err = in.Cause()
 	p.Stop(in.Spoke.Load())
 	p.Stdout.Close()
 	<-eof
@@ -329,7 +321,6 @@ func (o *opener) inside(entry config.Server, on terms) *instance {
 	o.running.Work.Go(func() {
 		defer close(in.done)
 		c.serve(lines)
-		in.err = in.Cause()
 	})
 	return in
 }
@@ -374,7 +365,6 @@ func (o *opener) dial(ctx context.Context, entry, resolved config.Server, on ter
 	o.running.Work.Go(func() {
 		defer close(in.done)
 		<-in.Done()
-		in.err = in.Cause()
 		end()
 		in.Wait()
 		site.Close()

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -35,12 +36,9 @@ type published struct {
 
 func newPublished(entry config.Server, woken chan struct{}, announce func()) *published {
 	state, reason := restState(entry)
-	if state == "" {
-		state = status.Starting
-	}
 	return &published{
 		woken: woken, announce: announce, wanted: make(chan struct{}),
-		state: status.Status{Name: entry.Name, State: state, LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
+		state: status.Status{Name: entry.Name, State: cmp.Or(state, status.Starting), LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
 	}
 }
 

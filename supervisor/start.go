@@ -63,12 +63,11 @@ func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func
 	began, fetching := time.Now(), time.Duration(0)
 	s.opener.direct.Store(nil)
 	s.public.set(func(st *status.Status) { st.Package, st.Cached = "", false })
-	if len(entry.References) > 0 && entry.Transport == config.Stdio {
-		resolved, err := s.opener.secrets.Resolve(ctx, entry)
-		if err != nil {
+	if entry.Transport == config.Stdio {
+		var err error
+		if job.Resolved, err = s.opener.secrets.Resolve(ctx, entry); err != nil {
 			return nil, err
 		}
-		job.Resolved = &resolved
 	}
 	direct, err := s.launcher.Fetch(ctx, job)
 	if err != nil {

@@ -175,16 +175,17 @@ func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) erro
 // apply starts the servers that are new, ends those that are gone, and gives the
 // others their entries. It does not wait for any of them.
 func (v *Supervisor) apply(ctx context.Context, c config.Config) {
-	known := func(entry config.Server) int { // servers that were never listed start first
+	var starts, known []config.Server
+	for _, entry := range c.Servers {
 		if v.handler.Known(entry) {
-			return 1
+			known = append(known, entry)
+		} else {
+			starts = append(starts, entry) // those that were never listed start first
 		}
-		return 0
 	}
-	starts := slices.SortedStableFunc(slices.Values(c.Servers), func(a, b config.Server) int { return known(a) - known(b) })
 	v.servers.mu.Lock()
 	gone := maps.Clone(v.servers.byName)
-	for _, entry := range starts {
+	for _, entry := range append(starts, known...) {
 		delete(gone, entry.Name)
 		if s, ok := v.servers.byName[entry.Name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
@@ -292,8 +293,8 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	}
 	s.opener.secrets.Forget(s.control.wanted())
 	s.pool.renew(errRestarted)
-	before := int64(0)
-	state, reason := s.control.askRestart(func() { before = s.public.starts.Load() })
+	before := s.public.starts.Load()
+	state, reason := s.control.askRestart()
 	if state != "" {
 		return &status.UnavailableError{Server: name, State: state, Reason: reason}
 	}

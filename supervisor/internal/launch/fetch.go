@@ -80,11 +80,9 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := written
-	if job.Resolved != nil {
-		if c, err = commandOf(*job.Resolved); err != nil {
-			return nil, err
-		}
+	c, err := commandOf(job.Resolved)
+	if err != nil {
+		return nil, err
 	}
 	p, err := l.plan(ctx, c, written, f, job)
 	if err != nil {

@@ -41,9 +41,8 @@ func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 
 // A Job is one start of a server.
 type Job struct {
-	Entry config.Server
-	// Resolved is the entry with the values of its references to secrets; may be nil.
-	Resolved *config.Server
+	Entry    config.Server
+	Resolved config.Server       // the entry with the values of its references to secrets, for Fetch
 	Hide     func(string) string // replaces these values in a text
 	Doing    func(what string)   // called with the step that the start waits for; "" is the server itself
 	Wanted   <-chan struct{}     // closed when someone waits for the server; nil for never
@@ -123,14 +122,11 @@ type FetchError struct {
 	By       string   // the command that fetches, without its folder
 	Packages []string // as the entry names them
 	Said     []string // the last lines on stderr of the command
+	Doing    string   // the step that failed, as "npx is fetching pkg"
 
-	doing   string
 	err     error
 	missing bool // the command has ended since the package does not exist
 }
 
 func (e *FetchError) Error() string { return e.err.Error() }
 func (e *FetchError) Unwrap() error { return e.err }
-
-// Doing names the step that failed, as "npx is fetching pkg".
-func (e *FetchError) Doing() string { return e.doing }

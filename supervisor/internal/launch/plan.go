@@ -48,9 +48,7 @@ func (f fetch) isWhole(p *plan) bool {
 // exact returns the package as name@version if the entry names one version of one package.
 func (f fetch) exact() string {
 	switch {
-	case len(f.packages) != 1:
-		return ""
-	case !f.use.ByNPM() && f.use.Adds:
+	case len(f.packages) != 1 || !f.use.ByNPM() && f.use.Adds:
 		return ""
 	case !f.use.ByNPM():
 		return exactPython(f.packages[0])
@@ -98,7 +96,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	words := process.NewTail(func(text string) string { return conceal(job.Hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) *FetchError {
-		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), doing: f.String(), err: err}
+		return &FetchError{By: f.use.By, Packages: f.packages, Said: words.Last(process.StderrLines), Doing: f.String(), err: err}
 	}
 	if err != nil { // it did not start, or took too long
 		return nil, failed(fmt.Errorf("%s: %w%s", f, err, reason(words)))

@@ -88,17 +88,19 @@ func pythonPackageOf(path, spec string) string {
 	if m == nil {
 		return ""
 	}
-	normal := func(name string) string {
-		return strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))
-	}
 	infos, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(path)), "lib", "python*", "site-packages", "*.dist-info"))
 	for _, info := range infos {
 		name, version, ok := strings.Cut(strings.TrimSuffix(filepath.Base(info), ".dist-info"), "-")
-		if ok && normal(name) == normal(m[1]) {
+		if ok && wheelName(name) == wheelName(m[1]) {
 			return m[1] + "@" + version
 		}
 	}
 	return ""
+}
+
+// wheelName returns the name of a package as uv's cache has it.
+func wheelName(name string) string {
+	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
 }
 
 // cachedByUV returns the wheels of the package that uv has, as name@version; nil if it seems to lack it.
@@ -109,8 +111,7 @@ func cachedByUV(spec string, own map[string]string) (all []string) {
 		return nil
 	}
 	cache := cmp.Or(own["UV_CACHE_DIR"], os.Getenv("UV_CACHE_DIR"), filepath.Join(cmp.Or(own["XDG_CACHE_HOME"], os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "uv"))
-	name := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(m[1]))
-	wheels, _ := filepath.Glob(filepath.Join(cache, "wheels-v*", "*", name, cmp.Or(m[3], "*")+"-*.http"))
+	wheels, _ := filepath.Glob(filepath.Join(cache, "wheels-v*", "*", wheelName(m[1]), cmp.Or(m[3], "*")+"-*.http"))
 	for _, wheel := range wheels {
 		version, _, _ := strings.Cut(filepath.Base(wheel), "-")
 		all = append(all, m[1]+"@"+version)

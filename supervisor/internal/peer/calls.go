@@ -159,11 +159,9 @@ func (c *Calls) takeRoots(given *pendingRequest) bool {
 			}
 		}
 	}
-	if given.roots {
-		return false
-	}
+	free := !given.roots
 	given.roots = true
-	return true
+	return free
 }
 
 // Idle returns a channel that is closed when no call is under way, or was when Idle
@@ -171,12 +169,11 @@ func (c *Calls) takeRoots(given *pendingRequest) bool {
 func (c *Calls) Idle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	idle := c.idle.Next()
 	if c.busy() == 0 {
-		idle := make(chan struct{})
-		close(idle)
-		return idle
+		c.idle.Notify()
 	}
-	return c.idle.Next()
+	return idle
 }
 
 // IdleFor returns for how long no call has been under way, 0 if one is.

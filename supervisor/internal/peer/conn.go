@@ -186,7 +186,10 @@ func (c *Conn) Receive(m wire.Message, origin int64) error {
 	case !c.Budget.admit(m.Method, len(m.Params)) && m.IsNotification():
 		return nil
 	case m.Fault != nil:
-		c.refuse(m)
+		c.Budget.spoil(m.Fault)
+		if m.IsRequest() {
+			c.respond(m.ID, nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request can't be passed on: it is " + m.Fault.Error()})
+		}
 		return nil
 	default:
 		return c.handle(m, origin)

@@ -70,22 +70,18 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		}
 	}()
 	send := func(method string, params json.RawMessage) chan Reply {
-		one, failed := p.begin(ctx, session.Request{Method: method, Params: params})
-		if failed != nil {
-			err = failed
+		var one *pendingRequest
+		if one, err = p.begin(ctx, session.Request{Method: method, Params: params}); err != nil {
 			return nil
 		}
 		begun = append(begun, one)
 		return one.answer
 	}
 	var discovered, initialized chan Reply
-	var timeout <-chan time.Time
+	timeout := time.After(probeTimeout)
 	probing, repeated, revision := g.Known != LegacyEra, false, session.LatestLegacy
 	if probing {
 		discovered = send(Discover, withMeta(nil, meta))
-	}
-	if !g.Only {
-		timeout = time.After(probeTimeout)
 	}
 	for {
 		if !probing && initialized == nil {
@@ -98,7 +94,8 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 		select {
 		case r := <-discovered:
 			if info, bothEras, ok := readDiscovered(r); ok {
-				p.agreed = agreement{g.complete(info), meta, bothEras}
+				info.PID, info.Remote = g.PID, g.PID == 0
+				p.agreed = agreement{info, meta, bothEras}
 				return nil
 			}
 			versions, err := g.supported(r)
@@ -111,7 +108,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 				probing, revision = false, newestLegacy(versions)
 			}
 		case <-timeout:
-			probing = false
+			probing = probing && g.Only // then the context alone bounds the wait
 		case r := <-initialized:
 			return p.initialized(ctx, g, r, begun[:len(begun)-1])
 		case <-ctx.Done():
@@ -123,12 +120,6 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 			return p.Cause()
 		}
 	}
-}
-
-// complete adds to info the greeting's facts of the server.
-func (g Greeting) complete(info session.Info) session.Info {
-	info.PID, info.Remote = g.PID, g.PID == 0
-	return info
 }
 
 func isSelf(err error) bool {
@@ -255,7 +246,9 @@ func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply, probes
 	var server implementation
 	json.Unmarshal(r.ServerInfo, &server) // a server that says nothing of itself works as well
 	instructions, _ := wire.String(r.Instructions)
-	p.agreed.info = g.complete(server.info(revision, instructions, r.Capabilities))
+	info := server.info(revision, instructions, r.Capabilities)
+	info.PID, info.Remote = g.PID, g.PID == 0
+	p.agreed.info = info // before the server may send anything
 	return p.Notify(ctx, Initialized, nil)
 }
 

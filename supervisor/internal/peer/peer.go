@@ -71,10 +71,11 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		if err != nil || p.agreed.meta == nil || !asksInput(r, raw) {
 			return raw, err
 		}
-		if err := p.Questions.allowRound(ctx, raw); err != nil {
+		fixed, err := p.Questions.allowRound(ctx, raw)
+		if err != nil {
 			return nil, err
 		}
-		if r.From.Modern() && !r.Asks && !p.host.Roots.asked(raw) { // it answers such a result itself
+		if r.From.Modern() && !r.Asks && !fixed { // it answers such a result itself
 			return raw, nil
 		}
 		if round == maxRounds {

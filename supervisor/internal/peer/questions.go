@@ -142,11 +142,7 @@ func (q *Questions) add(one *question) error {
 func (q *Questions) allow(one *question) error {
 	switch {
 	case one.message.Method == "roots/list":
-		if q.conn.Calls.takeRoots(one.call) { // each call may ask once
-			return nil
-		}
-		one.routine = true
-		return nil
+		one.routine = !q.conn.Calls.takeRoots(one.call) // each call may ask once
 	case one.call == nil:
 		return errNoCall
 	case one.call.declined.Load() >= maxDeclined:
@@ -180,7 +176,7 @@ func (q *Questions) answered(one *question) {
 
 // ask sends a request of the server to its client.
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
-	m := one.message
+	m := session.Message{ID: one.message.ID, Method: one.message.Method, Params: one.message.Params}
 	if one.routine {
 		select {
 		case q.routine <- struct{}{}:
@@ -204,14 +200,12 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 			one.noRoots = !fixed
 			return result, nil
 		}
-		return from.Ask(ctx, q.conn.host.Server, asMessage(m))
+		return from.Ask(ctx, q.conn.host.Server, m)
 	}
-	from := one.from
+	from := cmp.Or(one.from, q.conn.host.Owner())
 	if from == nil {
-		from = q.conn.host.Owner()
-	}
-	if from == nil {
-		return nil, refusal(q.conn.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
+		return nil, session.Internal(fmt.Sprintf("the router can't pass this request of server %q on: requests of several clients are under way, "+
+			"so it is unknown which client is meant; from its next session on, each client gets a process of its own", q.conn.host.Server))
 	}
 	if rule := q.conn.host.Limits.take(ctx); rule != nil {
 		return q.refuse(m.Method, rule)
@@ -233,21 +227,11 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	if one.call.declined.Load() >= maxDeclined {
 		return q.refuse(m.Method, errDeclined)
 	}
-	result, err := from.Ask(ctx, q.conn.host.Server, asMessage(m))
+	result, err := from.Ask(ctx, q.conn.host.Server, m)
 	if isDeclined(m.Method, result, err) {
 		one.call.declined.Add(1)
 	}
 	return result, err
-}
-
-func asMessage(m wire.Message) session.Message {
-	return session.Message{ID: m.ID, Method: m.Method, Params: m.Params}
-}
-
-// refusal is the error for a question to an unknown client.
-func refusal(server, why string) error {
-	return session.Internal(fmt.Sprintf(
-		"the router can't pass this request of server %q on: %s; from its next session on, each client gets a process of its own", server, why))
 }
 
 // isDeclined reports whether a client, or the person who uses it, has declined a

@@ -52,19 +52,6 @@ func (r Roots) answer(from session.Client) (result json.RawMessage, fixed bool) 
 	return wire.Marshal(map[string]any{"roots": all}), true
 }
 
-// asked reports whether a result of a modern server asks for roots that the entry gives.
-func (r Roots) asked(result json.RawMessage) bool {
-	if r == nil {
-		return false
-	}
-	for _, value := range wire.All(wire.Member(result, "inputRequests")) {
-		if method, _ := wire.String(wire.Member(value, "method")); method == "roots/list" {
-			return true
-		}
-	}
-	return false
-}
-
 // fileURI returns the URI of an absolute path with slashes: /a, C:/a or //host/a.
 func fileURI(path string) string {
 	u := url.URL{Scheme: "file", Path: path}

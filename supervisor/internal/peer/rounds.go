@@ -70,9 +70,9 @@ func asksInput(r session.Request, result json.RawMessage) bool {
 		string(wire.Member(result, "resultType")) == `"input_required"`
 }
 
-// allowRound counts the questions in a result. An error means that a rule forbids one
-// of them.
-func (q *Questions) allowRound(ctx context.Context, result json.RawMessage) error {
+// allowRound counts the questions in a result, and reports whether the entry answers one: for
+// roots. An error means that a rule forbids one of them.
+func (q *Questions) allowRound(ctx context.Context, result json.RawMessage) (fixed bool, err error) {
 	questions, roots := 0, 0
 	for _, value := range wire.All(wire.Member(result, "inputRequests")) {
 		method, _ := wire.String(wire.Member(value, "method"))
@@ -90,10 +90,10 @@ func (q *Questions) allowRound(ctx context.Context, result json.RawMessage) erro
 		}
 		if rule != nil {
 			_, err := q.refuse(method, rule)
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return roots > 0 && q.conn.host.Roots != nil, nil
 }
 
 // answerRound sends the questions in the result to the client one by one, and returns

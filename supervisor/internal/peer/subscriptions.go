@@ -57,7 +57,7 @@ func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err
 		return nil, context.Cause(ctx)
 	}
 	if s.change(uri, 0) == 0 && s.conn.agreed.meta == nil {
-		_, err = s.conn.Request(ctx, session.Request{Method: "resources/subscribe", Params: uriParams(uri)})
+		_, err = s.conn.Request(ctx, session.Request{Method: "resources/subscribe", Params: wire.Marshal(map[string]string{"uri": uri})})
 	}
 	if err == nil && s.change(uri, 1) == 1 && s.following {
 		signal.Leave(s.edits)
@@ -83,12 +83,8 @@ func (s *Subscriptions) remove(uri string) {
 	case s.conn.agreed.meta == nil:
 		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
 		defer cancel()
-		s.conn.Request(ctx, session.Request{Method: "resources/unsubscribe", Params: uriParams(uri)})
+		s.conn.Request(ctx, session.Request{Method: "resources/unsubscribe", Params: wire.Marshal(map[string]string{"uri": uri})})
 	}
-}
-
-func uriParams(uri string) json.RawMessage {
-	return append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 }
 
 // change adds n to the number of subscribers to the resource, and returns the sum.
@@ -122,21 +118,15 @@ func (s *Subscriptions) agree(params json.RawMessage) {
 	s.news.Notify()
 }
 
-// agreement returns the subscriptions that the server has acknowledged last, and a channel that is
-// closed at its next acknowledgement.
-func (s *Subscriptions) agreement() (uris []string, news <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.agreed, s.news.Next()
-}
-
 // awaitAgreement waits until the server has acknowledged the resource.
 func (s *Subscriptions) awaitAgreement(ctx context.Context, uri string) {
 	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
 	defer cancel()
 	for {
-		agreed, news := s.agreement()
-		if slices.Contains(agreed, uri) {
+		s.mu.Lock()
+		agreed, news := slices.Contains(s.agreed, uri), s.news.Next()
+		s.mu.Unlock()
+		if agreed {
 			return
 		}
 		select {
@@ -219,7 +209,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 // subscribe sends a subscription to everything that is wanted, and waits until it is
 // in force or has ended. It returns nil if nothing is wanted.
 func (s *Subscriptions) subscribe(ctx context.Context) (*pendingRequest, error) {
-	_, news := s.agreement()
+	news := s.news.Next()
 	filter := []byte{}
 	for _, kind := range s.changingLists() {
 		filter = fmt.Appendf(filter, `,"%sListChanged":true`, kind)

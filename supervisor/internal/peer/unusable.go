@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -51,16 +50,6 @@ func check(c *Conn, method string, r Reply) Reply {
 	}
 	c.Budget.spoil(fault)
 	return Reply{Err: &AnswerError{c.host.Server, fault}}
-}
-
-// refuse answers a faulty request of the server. A notification is
-// left out.
-func (c *Conn) refuse(m wire.Message) {
-	c.Budget.spoil(m.Fault)
-	if !m.IsRequest() {
-		return
-	}
-	c.respond(m.ID, nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request can't be passed on: it is " + m.Fault.Error()})
 }
 
 // lastChance is how long a request waits for its answer after a line that seemed to be a

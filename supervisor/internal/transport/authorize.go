@@ -99,32 +99,24 @@ func (s *Site) reauthorize(ctx context.Context, build func() (*http.Request, err
 	for again := false; ; again = true {
 		why := s.Tokens.Refused(ctx, e.token, e.resp)
 		discardBody(e.resp)
+		needs := &NeedsAuthError{Status: e.resp.StatusCode, HadToken: e.token != ""}
 		switch {
 		case why == nil && again:
 			return nil, fmt.Errorf("%w: the server refused two tokens of its login, and there is a third", session.ErrNotSent)
+		case why != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
+		case errors.As(why, new(*login.NeededError)):
+			needs.Login = why
+			return nil, needs
 		case why != nil:
-			return nil, refusal(ctx, e.resp.StatusCode, e.token, why)
+			needs.NoLogin = why
+			return nil, needs
 		}
 		var err error
 		if e, err = s.once(build); err != nil || !asksForToken(e.resp) {
 			return e.resp, err
 		}
 	}
-}
-
-// refusal returns the error of a request that was refused with the token, for which Refused
-// returned why.
-func refusal(ctx context.Context, code int, token string, why error) error {
-	e := &NeedsAuthError{Status: code, HadToken: token != ""}
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(ctx))
-	case errors.As(why, new(*login.NeededError)):
-		e.Login = why
-	default:
-		e.NoLogin = why
-	}
-	return e
 }
 
 // bearer returns the Authorization header of a token, "" for no token.

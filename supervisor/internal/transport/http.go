@@ -84,11 +84,7 @@ func (l *Streamable) Send(ctx context.Context, o *peer.Outgoing) error {
 	var call context.Context
 	call, o.Abort = context.WithCancel(l.ctx)
 	o.AbortCancels = revision >= session.Modern // "closing the SSE response stream is itself the cancellation signal"
-	if !l.conn.Go(func() { defer o.Abort(); l.exchange(call, o, revision) }) {
-		o.Abort()
-		return session.ErrClosed
-	}
-	return nil
+	return l.run(o.Abort, func() { l.exchange(call, o, revision) })
 }
 
 // agreed returns the protocol revision in which a message is sent. The handshake, or its
@@ -145,7 +141,8 @@ func (l *Streamable) exchange(ctx context.Context, o *peer.Outgoing, revision st
 		cause = sessionEnd(err, l.unreached.Load())
 	}
 	r := peer.Reply{Err: err}
-	if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isPassing(err) && !errors.Is(err, wire.ErrTooLong) {
+	status, _ := errors.AsType[*StatusError](err)
+	if o.Method == peer.Discover && !errors.Is(err, session.ErrNotSent) && !isBusy(status) && !errors.Is(err, wire.ErrTooLong) {
 		// "Not a recognised modern JSON-RPC error": to the handshake, a legacy server.
 		refusal := &session.Error{Code: session.CodeMethodNotFound, Message: err.Error()}
 		r = peer.Reply{Message: wire.Message{Error: wire.Marshal(refusal)}}
@@ -166,15 +163,6 @@ func sessionEnd(err error, unreached int32) error {
 		return fmt.Errorf("%d requests in a row did not reach it: %w", MaxUnreached, err)
 	}
 	return nil
-}
-
-// isPassing reports whether an error says nothing about the era of the server.
-func isPassing(err error) bool {
-	if _, ok := errors.AsType[*NeedsAuthError](err); ok {
-		return true
-	}
-	e, _ := errors.AsType[*StatusError](err)
-	return isBusy(e)
 }
 
 // try sends a message once and receives the answer. last says that it will
@@ -257,11 +245,8 @@ func isModern(code int64) bool {
 }
 
 // accept receives the messages in data, which came because of the request o, or
-// without a request if o is nil. It reports whether the answer was among them.
+// without a request if o is none. It reports whether the answer was among them.
 func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (answered bool) {
-	if o == nil {
-		o = &peer.Outgoing{}
-	}
 	receiveAll(l.conn, l.site.HideTokens(data), func(m wire.Message) error {
 		if !m.IsResponse() {
 			return l.conn.Receive(m, o.ID)

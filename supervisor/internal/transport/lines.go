@@ -110,8 +110,12 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 	select {
 	case l.turn <- struct{}{}:
 	default:
-		if err := l.await(ctx); err != nil {
-			return err
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.conn.Done():
+			return session.ErrClosed
 		}
 	}
 	l.frame(o)
@@ -128,16 +132,4 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 		<-l.turn
 	}
 	return nil
-}
-
-// await waits for the message's turn.
-func (l *Lines) await(ctx context.Context) error {
-	select {
-	case l.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.conn.Done():
-		return session.ErrClosed
-	}
 }

@@ -43,13 +43,17 @@ func (p *poster) postLater(ctx context.Context, post func(context.Context)) erro
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !p.conn.Go(func() {
-		defer func() { <-p.later }()
+	return p.run(func() { <-p.later }, func() {
 		ctx, cancel := context.WithTimeout(p.ctx, laterTimeout)
 		defer cancel()
 		post(ctx)
-	}) {
-		<-p.later
+	})
+}
+
+// run begins f, which end follows. If the session has ended, only end is called.
+func (p *poster) run(end, f func()) error {
+	if !p.conn.Go(func() { defer end(); f() }) {
+		end()
 		return session.ErrClosed
 	}
 	return nil

@@ -199,11 +199,12 @@ type StatusError struct {
 	Advice string // when to try again, as the server says; "" if it does not
 }
 
-// NotHere reports whether the server of this url has another transport or era. "400
+// NotHere reports whether err says that the server of the url has another transport or era. "400
 // Bad Request, 404 Not Found, or 405 Method Not Allowed" are how servers of one
 // transport answer the other (2026-07-28, transports/streamable-http); web servers that know no POST also answer 406, 415 or 501.
-func (e *StatusError) NotHere() bool {
-	return slices.Contains([]int{400, 404, 405, 406, 415, 501}, e.Status)
+func NotHere(err error) bool {
+	e, ok := errors.AsType[*StatusError](err)
+	return ok && slices.Contains([]int{400, 404, 405, 406, 415, 501}, e.Status)
 }
 
 // statusError returns the error of a response.

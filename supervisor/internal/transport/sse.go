@@ -63,10 +63,7 @@ func (l *SSE) On(c *peer.Conn) peer.Link {
 // Start begins to read the event stream, until the session ends.
 func (l *SSE) Start() {
 	l.stream.Open = &l.conn.OpenEvent
-	l.conn.Go(func() {
-		defer l.body.Close()
-		l.read()
-	})
+	l.conn.Go(l.read)
 }
 
 // endpoint waits for the first event, which says where messages are posted.
@@ -89,6 +86,7 @@ func endpoint(stream *wire.EventReader, base *url.URL) (string, error) {
 
 // read receives the server's messages until its stream ends.
 func (l *SSE) read() {
+	defer l.body.Close()
 	_, err := l.events(l.stream, false, func(ev wire.Event) bool {
 		if isMessage(ev, false) {
 			receiveAll(l.conn, l.site.HideTokens(ev.Data), func(m wire.Message) error {
@@ -115,15 +113,10 @@ func (l *SSE) Send(ctx context.Context, o *peer.Outgoing) error {
 	// The answer comes on the event stream, so nothing is lost with the response.
 	call, abort := context.WithTimeout(l.ctx, laterTimeout)
 	forget := context.AfterFunc(ctx, abort)
-	if !l.conn.Go(func() {
-		defer abort()
+	return l.run(abort, func() {
 		defer forget()
 		l.deliver(call, o)
-	}) {
-		abort()
-		return session.ErrClosed
-	}
-	return nil
+	})
 }
 
 // End aborts all requests under way, and the event stream.

@@ -116,7 +116,7 @@ func (l *Streamable) listen(begun func()) {
 			return
 		case err == nil:
 			opened = true
-			l.read(resp.Body, nil, &at, "")
+			l.read(resp.Body, new(peer.Outgoing), &at, "")
 			resp.Body.Close()
 		case !opened && !errors.Is(err, session.ErrNotSent) && !errors.Is(err, session.ErrClosed) && !isBusy(refusal):
 			return // "405 Method Not Allowed, indicating that the server does not offer an SSE stream"
@@ -160,18 +160,16 @@ func (s *Site) events(ctx context.Context, build func() (*http.Request, error)) 
 }
 
 // read receives the messages on the stream of the request o, or on the server's own if
-// o is nil, until the answer has come or the stream ends.
+// o is none, until the answer has come or the stream ends.
 func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revision string) (answered bool, err error) {
 	stream := wire.NewEventReader(body, wire.MaxLine)
-	if o != nil {
-		stream.Open = &o.OpenEvent
-	}
-	return l.events(stream, o != nil, func(ev wire.Event) (answered bool) {
+	stream.Open = &o.OpenEvent
+	return l.events(stream, o.ID != 0, func(ev wire.Event) (answered bool) {
 		if ev.Cut && !wire.Valid(ev.Data) { // a part, which must come again
 			return false
 		}
 		at.note(ev)
-		return isMessage(ev, o != nil) && l.accept(ev.Data, o, revision)
+		return isMessage(ev, o.ID != 0) && l.accept(ev.Data, o, revision)
 	})
 }
 
