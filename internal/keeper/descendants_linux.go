@@ -58,16 +58,6 @@ func statOf(pid int) (s stat, ok bool) {
 	return s, true
 }
 
-// processes returns the ids of all processes but this one.
-func processes() (pids []int) {
-	for _, pid := range numbersIn("/proc") {
-		if pid != os.Getpid() {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // numbersIn returns the names in a folder that are numbers.
 func numbersIn(folder string) (numbers []int) {
 	open, err := os.Open(folder)
@@ -91,7 +81,7 @@ func killOnce(mark string) (killed int) {
 	random, digits, _ := bytes.Cut([]byte(mark), []byte("."))
 	number, _ := strconv.ParseInt(string(bytes.TrimSuffix(digits, []byte("."))), 10, 64)
 	wanted, all := tagOf(string(random), number, false), len(digits) == 0
-	for _, pid := range processes() {
+	for _, pid := range numbersIn("/proc") {
 		fd, err := unix.PidfdOpen(pid, 0) // held while we look, so that it is the one we kill
 		if err != nil {
 			continue
@@ -100,7 +90,7 @@ func killOnce(mark string) (killed int) {
 		env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		s, ok := statOf(pid)
 		is := tag == wanted || all && tag&^maxNumber == wanted&^maxNumber || bytes.Contains(append([]byte{0}, env...), needle)
-		if ok && !s.dead && is && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+		if ok && !s.dead && is && pid != os.Getpid() && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
 			killed++
 		}
 		syscall.Close(fd)
@@ -195,7 +185,7 @@ func children() map[int]bool {
 			}
 		}
 	}
-	for _, pid := range processes() {
+	for _, pid := range numbersIn("/proc") {
 		if s, ok := statOf(pid); ok && s.parent == os.Getpid() {
 			all[pid] = true
 		}
