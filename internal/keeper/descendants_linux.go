@@ -162,10 +162,9 @@ func (k *keeper) killLeft(_ []*guarded, all bool) {
 			if server != nil && !all {
 				continue
 			}
-			number, known := k.ownerOf(pid)
-			spared := server == nil && known && k.spared[number]
+			number, keeps, known := k.ownerOf(pid)
 			mine := all || known && !running[number] || !known && k.tags // only a process that hides from its server has no owner
-			if mine && !spared && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			if mine && (server != nil || !keeps) && syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}
 		}
@@ -193,19 +192,19 @@ func children() map[int]bool {
 	return all
 }
 
-// ownerOf returns the number of the process of a server from which the child descends;
-// ok is false if the child has changed both its environment and its limits. mu is held.
-func (k *keeper) ownerOf(pid int) (number int64, ok bool) {
+// ownerOf returns the number of the process of a server from which the child descends, and whether the server keeps its strays, which
+// get no mark; ok is false if the child has changed both its environment and its limits. mu is held.
+func (k *keeper) ownerOf(pid int) (number int64, keepStrays, ok bool) {
 	tag := tagIn(pid)
 	for _, keep := range []bool{false, true} {
 		if tag&^maxNumber == tagOf(k.mark, 0, keep) {
-			return int64(tag & maxNumber), true
+			return int64(tag & maxNumber), keep, true
 		}
 	}
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
 	number, ok = numberIn(environ, k.mark)
-	return number & maxNumber, ok
+	return number & maxNumber, false, ok
 }
