@@ -173,9 +173,7 @@ func (o *opener) answer(conn net.Conn) {
 			fmt.Fprintln(conn, max(status.ExitStatus(), 0))
 			return
 		}
-		select {
-		case <-time.After(pause):
-		case <-o.life.Done():
+		if signal.Within(o.life.Done(), pause) {
 			return
 		}
 	}
