@@ -132,8 +132,8 @@ func (s *Subscriptions) agreement() (uris []string, news <-chan struct{}) {
 
 // awaitAgreement waits until the server has acknowledged the resource.
 func (s *Subscriptions) awaitAgreement(ctx context.Context, uri string) {
-	timeout := time.NewTimer(agreeTimeout)
-	defer timeout.Stop()
+	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
+	defer cancel()
 	for {
 		agreed, news := s.agreement()
 		if slices.Contains(agreed, uri) {
@@ -141,8 +141,6 @@ func (s *Subscriptions) awaitAgreement(ctx context.Context, uri string) {
 		}
 		select {
 		case <-news:
-		case <-timeout.C:
-			return
 		case <-ctx.Done():
 			return
 		case <-s.conn.Done():
