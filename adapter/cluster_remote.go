@@ -200,9 +200,7 @@ func (r *remotes) dial(life context.Context, server string) (to clusternode.Stre
 		if _, known := r.node.Terms(server); !known || errors.Is(err, session.ErrForbidden) {
 			return to, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if signal.Within(ctx.Done(), pause) {
 			return to, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -102,12 +103,7 @@ const (
 
 // endUnused ends logins that their users have not used for loginTimeout, until ctx ends.
 func (a *accounts) endUnused(ctx context.Context, log *zap.Logger) {
-	for wait := sweepSoon; ; wait = sweepTime {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
+	for wait := sweepSoon; !signal.Within(ctx.Done(), wait); wait = sweepTime {
 		bounded, cancel := context.WithTimeout(ctx, sweepLimit)
 		a.sweep(bounded, log, time.Now())
 		cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -89,10 +90,7 @@ func (s *Selector) encodeAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(gatherTime):
-		case <-ctx.Done():
-		}
+		signal.Within(ctx.Done(), gatherTime)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -56,10 +57,7 @@ func (m *member) share(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-			select {
-			case <-time.After(quiet):
-			case <-ctx.Done():
-			}
+			signal.Within(ctx.Done(), quiet)
 		case <-edited:
 		case <-again:
 		case <-ctx.Done():

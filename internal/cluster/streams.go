@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -161,14 +162,7 @@ func (m *member) leave() {
 	if err := m.directory.Leave(saying); err != nil {
 		m.log.Debug("can't announce that this router leaves", zap.Error(err))
 	}
-	ticker := time.NewTicker(leaveAtLeast)
-	defer ticker.Stop()
-	for servers := m.served(); len(servers) > 0; servers = m.served() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for servers := m.served(); len(servers) > 0 && !signal.Within(ctx.Done(), leaveAtLeast); servers = m.served() {
 		if !slices.ContainsFunc(servers, func(server string) bool {
 			_, calls, waiting := m.node.options.Host.State(server)
 			return calls+waiting > 0

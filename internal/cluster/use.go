@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -36,11 +38,7 @@ func (m *member) use(ctx context.Context) {
 			m.reconcile(nil)
 			return
 		}
-		// Changes of many nodes often come together.
-		select {
-		case <-time.After(gather):
-		case <-ctx.Done():
-		}
+		signal.Within(ctx.Done(), gather) // changes of many nodes often come together
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -63,14 +64,7 @@ func (d *delivery) pauseForRetry(ctx context.Context, err error) bool {
 		return true
 	}
 	wait := retryPause << (d.tries - 1)
-	pause := time.NewTimer(wait/2 + rand.N(wait))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return !signal.Within(ctx.Done(), wait/2+rand.N(wait))
 }
 
 // mayRepeat reports whether a request that ended with err may be sent again: it had no effect, or a second one does no harm.

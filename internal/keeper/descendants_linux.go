@@ -36,16 +36,6 @@ func statOf(pid int) (s stat, ok bool) {
 	return s, true
 }
 
-// processes returns the ids of all processes but this one.
-func processes() (pids []int) {
-	for _, pid := range numbersIn("/proc") {
-		if pid != os.Getpid() {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // numbersIn returns the names in a folder that are numbers.
 func numbersIn(folder string) (numbers []int) {
 	open, err := os.Open(folder)
@@ -69,7 +59,7 @@ func killOnce(mark string) (killed int) {
 	random, digits, _ := bytes.Cut([]byte(mark), []byte("."))
 	number, _ := strconv.ParseInt(string(bytes.TrimSuffix(digits, []byte("."))), 10, 64)
 	wanted, all := tagOf(string(random), number, false), len(digits) == 0
-	for _, pid := range processes() {
+	for _, pid := range numbersIn("/proc") {
 		fd, err := unix.PidfdOpen(pid, 0) // held while we look, so that it is the one we kill
 		if err != nil {
 			continue
@@ -78,7 +68,7 @@ func killOnce(mark string) (killed int) {
 		env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		s, ok := statOf(pid)
 		is := tag == wanted || all && tag&^maxNumber == wanted&^maxNumber || bytes.Contains(append([]byte{0}, env...), needle)
-		if ok && !s.dead && is && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+		if ok && !s.dead && is && pid != os.Getpid() && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
 			killed++
 		}
 		syscall.Close(fd)
@@ -150,10 +140,9 @@ func (k *keeper) killLeft(_ []*guarded, all bool) {
 			if server != nil && !all {
 				continue
 			}
-			number, known := k.ownerOf(pid)
-			spared := server == nil && known && k.spared[number]
+			number, keeps, known := k.ownerOf(pid)
 			mine := all || known && !running[number] || !known && k.tags // only a process that hides from its server has no owner
-			if mine && !spared && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			if mine && (server != nil || !keeps) && syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}
 		}
@@ -173,7 +162,7 @@ func children() map[int]bool {
 			}
 		}
 	}
-	for _, pid := range processes() {
+	for _, pid := range numbersIn("/proc") {
 		if s, ok := statOf(pid); ok && s.parent == os.Getpid() {
 			all[pid] = true
 		}
@@ -181,19 +170,19 @@ func children() map[int]bool {
 	return all
 }
 
-// ownerOf returns the number of the process of a server from which the child descends;
-// ok is false if the child has changed both its environment and its limits. mu is held.
-func (k *keeper) ownerOf(pid int) (number int64, ok bool) {
+// ownerOf returns the number of the process of a server from which the child descends, and whether the server keeps its strays, which
+// get no mark; ok is false if the child has changed both its environment and its limits. mu is held.
+func (k *keeper) ownerOf(pid int) (number int64, keepStrays, ok bool) {
 	tag := tagIn(pid)
 	for _, keep := range []bool{false, true} {
 		if tag&^maxNumber == tagOf(k.mark, 0, keep) {
-			return int64(tag & maxNumber), true
+			return int64(tag & maxNumber), keep, true
 		}
 	}
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
 	number, ok = numberIn(environ, k.mark)
-	return number & maxNumber, ok
+	return number & maxNumber, false, ok
 }

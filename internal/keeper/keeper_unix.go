@@ -40,7 +40,7 @@ func Run(stdin *os.File) {
 		return // a person has typed the guard's command
 	}
 	k := &keeper{
-		served: make(map[int]*guarded), watched: make(map[int]watchedGroup), spared: make(map[int64]bool),
+		served: make(map[int]*guarded), watched: make(map[int]watchedGroup),
 		started: make(chan struct{}, 1), swept: make(chan struct{}, 1), tags: canTag(),
 	}
 	go k.reap()  // ends with this process,
@@ -64,7 +64,6 @@ type keeper struct {
 	mark   string           // the router's
 	served map[int]*guarded // by process id, of the server or of the command that stops its container
 	ended  []*guarded       // with descendants that are to be killed
-	spared map[int64]bool   // the numbers of servers that keep their strays
 }
 
 // A guarded server was started by the guard process.
@@ -138,9 +137,6 @@ func (k *keeper) start(o *Start, files []int) {
 			k.served[pid] = s
 			k.hold(s, o.Container)
 			s.reports <- Report{Started, pid}
-		}
-		if o.KeepStrays {
-			k.spared[o.Number] = true
 		}
 		k.mu.Unlock()
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,26 +93,23 @@ func (o *opener) environment(env []string) []string {
 	if o == nil {
 		return env
 	}
-	env = slices.Clone(env)
-	for i, variable := range slices.Backward(env) { // the last one counts
-		path, ok := strings.CutPrefix(variable, "PATH=")
-		if !ok {
-			continue
+	path := ""
+	for _, variable := range env { // the last one counts
+		if value, ok := strings.CutPrefix(variable, "PATH="); ok {
+			path = value
 		}
-		found := false
-		for _, name := range shadowed {
-			if _, ok := program.Search(name, program.Folders(path)); ok {
-				found = true
-				os.Symlink(o.program, filepath.Join(o.bin(), name)) // fails if it is there
-			}
-		}
-		if !found {
-			break
-		}
-		env[i] = "PATH=" + o.bin() + string(filepath.ListSeparator) + path
-		return append(env, openVariable+"="+o.folder)
 	}
-	return env
+	found := false
+	for _, name := range shadowed {
+		if _, ok := program.Search(name, program.Folders(path)); ok {
+			found = true
+			os.Symlink(o.program, filepath.Join(o.bin(), name)) // fails if it is there
+		}
+	}
+	if !found {
+		return env
+	}
+	return append(slices.Clip(env), "PATH="+o.bin()+string(filepath.ListSeparator)+path, openVariable+"="+o.folder)
 }
 
 func (o *opener) bin() string { return filepath.Join(o.folder, "bin") }
@@ -162,27 +160,20 @@ func (o *opener) answer(conn net.Conn) {
 	if json.NewDecoder(io.LimitReader(conn, maxOpenRequest)).Decode(&r) != nil || !slices.Contains(shadowed, filepath.Base(r.Path)) {
 		return
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
+	cmd := exec.Cmd{Path: r.Path, Args: r.Args, Dir: r.Dir, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	cmd.Env = append([]string{}, r.Env...) // never nil, which would be our own
+	if cmd.Start() != nil {
 		return
 	}
-	defer null.Close()
-	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{
-		Dir: r.Dir, Env: r.Env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		return
-	}
+	defer cmd.Process.Release()
 	conn.SetDeadline(time.Time{})
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		var status syscall.WaitStatus
-		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); got == pid || err != nil && err != syscall.EINTR {
+		if got, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG, nil); got == cmd.Process.Pid || err != nil && err != syscall.EINTR {
 			fmt.Fprintln(conn, max(status.ExitStatus(), 0))
 			return
 		}
-		select {
-		case <-time.After(pause):
-		case <-o.life.Done():
+		if signal.Within(o.life.Done(), pause) {
 			return
 		}
 	}

@@ -6,7 +6,11 @@ import "strings"
 func Nearest(word string, words []string) (string, bool) {
 	best, distance := "", 3
 	for _, w := range words {
-		if n := distant(word, w); n < distance && n <= tolerance(word, w) {
+		most := 2 // edits that count as a misspelling
+		if min(len(word), len(w)) <= 5 {
+			most = 1
+		}
+		if n := edits(word, w); n < distance && n <= most {
 			best, distance = w, n
 		}
 	}
@@ -19,30 +23,13 @@ func Similar(word, other string) bool {
 	return ok
 }
 
-// tolerance is the greatest number of edits between two words that still count as a
-// misspelling.
-func tolerance(a, b string) int {
-	if min(len(a), len(b)) <= 5 {
-		return 1
-	}
-	return 2
-}
-
-// distant returns edits of the words in lower case. Words of very different lengths cost
-// nothing.
-func distant(a, b string) int {
-	if diff := len(a) - len(b); diff > 5 || diff < -5 { // a letter in lower case may be a byte longer
-		return 3
-	}
-	return edits(strings.ToLower(a), strings.ToLower(b))
-}
-
-// edits counts the insertions, deletions, replacements and swaps of neighbours
-// between a and b (optimal string alignment).
+// edits counts the insertions, deletions, replacements and swaps of neighbours between a and b in
+// lower case (optimal string alignment). Words of very different lengths cost nothing.
 func edits(a, b string) int {
-	if diff := len(a) - len(b); diff > 2 || diff < -2 {
+	if diff := len(a) - len(b); diff > 5 || diff < -5 { // a letter in lower case may be a byte longer
 		return 3 // a different word
 	}
+	a, b = strings.ToLower(a), strings.ToLower(b)
 	var small [3][32]int // without memory for the words of most files
 	rows := [3][]int{small[0][:], small[1][:], small[2][:]}
 	if len(b) >= len(small[0]) {

@@ -279,44 +279,40 @@ func skipLiteral(b []byte, i int, word string) (int, error) {
 	return i + len(word), nil
 }
 
-func skipNumber(b []byte, i int) (int, error) {
+func skipNumber(b []byte, i int) (_ int, err error) {
 	if b[i] == '-' {
 		i++
 	}
-	switch {
-	case i < len(b) && b[i] == '0':
+	if i < len(b) && b[i] == '0' {
 		i++
-	case i < len(b) && b[i] >= '1' && b[i] <= '9':
-		i = skipDigits(b, i)
-	default:
-		return i, &syntaxError{i, "expected a digit"}
+	} else if i, err = skipDigits(b, i); err != nil {
+		return i, err
 	}
 	if i < len(b) && b[i] == '.' {
-		j := skipDigits(b, i+1)
-		if j == i+1 {
-			return j, &syntaxError{j, "expected a digit"}
+		if i, err = skipDigits(b, i+1); err != nil {
+			return i, err
 		}
-		i = j
 	}
 	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
 		i++
 		if i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		j := skipDigits(b, i)
-		if j == i {
-			return j, &syntaxError{j, "expected a digit"}
-		}
-		i = j
+		return skipDigits(b, i)
 	}
 	return i, nil
 }
 
-func skipDigits(b []byte, i int) int {
+// skipDigits returns the offset after the digits at b[i], of which there must be at least one.
+func skipDigits(b []byte, i int) (int, error) {
+	first := i
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
 		i++
 	}
-	return i
+	if i == first {
+		return i, &syntaxError{i, "expected a digit"}
+	}
+	return i, nil
 }
 
 // skipString returns the offset after the string with the opening quote b[i]. It scans eight

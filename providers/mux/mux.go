@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -142,12 +143,8 @@ func (m *Mux) adopt(p *source) <-chan struct{} {
 	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	if p.changed != nil {
-		select {
-		case <-p.changed:
-		default:
-			return p.changed
-		}
+	if p.changed != nil && !signal.IsClosed(p.changed) {
+		return p.changed
 	}
 	p.changed = nil
 	guard(func() { p.changed = p.Changed() })

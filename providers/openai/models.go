@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/providers/internal/model"
@@ -115,9 +116,7 @@ func (p *provider) follow(ctx context.Context) {
 				p.options.Log.Warn("the models cannot be listed; the known ones stay", zap.Error(err))
 			}
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if signal.Within(ctx.Done(), wait) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -82,10 +83,7 @@ func (s *saver) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(saveDelay):
-		case <-ctx.Done():
-		}
+		signal.Within(ctx.Done(), saveDelay)
 		s.Rest()
 	}
 }

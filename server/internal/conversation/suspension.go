@@ -97,10 +97,8 @@ func (s *suspension) resumeWith(r *Request) error {
 	if s.givenUp {
 		return ErrNotResumed
 	}
-	select {
-	case <-s.finished:
+	if signal.IsClosed(s.finished) {
 		return nil // its end is the answer to this request too
-	default:
 	}
 	if s.current != nil {
 		return session.InvalidParams("the requestState was used already")
@@ -179,11 +177,9 @@ func (s *suspension) Ask(ctx context.Context, server string, m session.Message) 
 	}
 	q := &question{server: server, message: m, answer: make(chan reply, 1)}
 	s.mu.Lock()
-	select {
-	case <-s.finished:
+	if signal.IsClosed(s.finished) {
 		s.mu.Unlock()
 		return nil, errEnded
-	default:
 	}
 	s.asked++
 	key := fmt.Sprintf("input-%d", s.asked)

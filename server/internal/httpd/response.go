@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
@@ -58,10 +59,8 @@ func (p *response) Write(b []byte) (written int, err error) {
 		if p.work.ctx.Err() != nil {
 			p.control.SetWriteDeadline(time.Now().Add(lastPatience))
 		}
-		select {
-		case <-p.over: // looked at after the deadline was set: see follow
+		if signal.IsClosed(p.over) { // looked at after the deadline was set: see follow
 			return written, errOver
-		default:
 		}
 		n, err := p.ResponseWriter.Write(b[:min(len(b), chunk)])
 		written += n

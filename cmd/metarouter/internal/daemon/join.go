@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -180,10 +181,8 @@ func (j *Joiner) attachNew(ctx context.Context, socket string, from greeting, en
 		if e, ok := errors.AsType[*net.OpError](err); !ok || e.Op != "dial" || time.Since(began) > startWait {
 			return s, err // else no process listens yet
 		}
-		select {
-		case <-ended:
+		if signal.Within(ended, startPoll) {
 			return nil, err
-		case <-time.After(startPoll):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -166,17 +167,10 @@ func (r *Relay) readClient(done <-chan struct{}) {
 	r.mu.Unlock()
 	r.router.CloseWrite()
 	r.writing.Unlock()
-	check := time.NewTicker(readerCheck)
-	defer check.Stop()
-	for out, tells := r.Out.(interface{ HasReader() bool }); tells; {
-		select {
-		case <-done:
+	for out, tells := r.Out.(interface{ HasReader() bool }); tells && !signal.Within(done, readerCheck); {
+		if !out.HasReader() {
+			r.cancelAll()
 			return
-		case <-check.C:
-			if !out.HasReader() {
-				r.cancelAll()
-				return
-			}
 		}
 	}
 }

@@ -93,10 +93,7 @@ func (l *Link) run(ctx context.Context) {
 			}
 			l.disconnected(conn.LastError())
 		}
-		select {
-		case <-time.After(delay(attempt)):
-		case <-ctx.Done():
-		}
+		signal.Within(ctx.Done(), delay(attempt))
 	}
 }
 

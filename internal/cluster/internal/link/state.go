@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -180,12 +181,7 @@ func (l *Link) denied(err error) {
 // reconnect connects again while NATS has refused a subscription that streams need: NATS forgets such a
 // subscription, and the permissions may have changed.
 func (l *Link) reconnect(ctx context.Context) {
-	for {
-		select {
-		case <-time.After(reconnectAfter):
-		case <-ctx.Done():
-			return
-		}
+	for !signal.Within(ctx.Done(), reconnectAfter) {
 		refused := slices.ContainsFunc(l.State().Denied, func(what string) bool { return strings.HasPrefix(what, "subscribe to "+l.prefix+"stream.") })
 		if conn := l.using.Load(); conn != nil && refused && l.Up() {
 			_ = conn.ForceReconnect() // fails for a closed connection only

@@ -115,16 +115,7 @@ func New(o Options) *Roster {
 
 // Run finds out who lives until ctx ends.
 func (r *Roster) Run(ctx context.Context) {
-	ticker := time.NewTicker(checkEvery)
-	defer ticker.Stop()
-	for {
-		r.check()
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	signal.Poll(ctx, checkEvery, func() (done bool) { r.check(); return false })
 }
 
 // A call is a ping to send.
