@@ -113,10 +113,7 @@ func (s *server) run(ctx context.Context) {
 				err = attendUsers(ctx, s, in)
 			} else {
 				s.publish(in)
-				last.served, err = s.attend(ctx, in)
-				if before = s.control.wanted(); len(s.control.edited) > 0 {
-					before = config.Server{} // it has not followed the last edit, and may have followed others
-				}
+				before, last.served, err = s.attend(ctx, in)
 			}
 			last.ready = max(1, time.Since(began))
 		}
@@ -239,8 +236,9 @@ func isPermanent(err error) bool {
 
 // attend looks after a running server until it ends, and returns why; nil if
 // it was to end. It reads changed lists, stops a server that is not used, and
-// follows edits. served is how many calls the last instance has answered.
-func (s *server) attend(ctx context.Context, in *instance) (served int, err error) {
+// follows edits. followed is the entry of the last instance, and served is how many calls that has answered.
+func (s *server) attend(ctx context.Context, in *instance) (followed config.Server, served int, err error) {
+	defer func() { followed = in.entry() }()
 	var relist <-chan time.Time
 	var listed time.Time
 	every := relistEvery
@@ -249,13 +247,13 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 		select {
 		case <-ctx.Done():
 			s.retire(in, context.Cause(ctx), status.Stopping)
-			return 0, nil
+			return followed, 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
-			return in.Calls.Served(), in.Cause()
+			return followed, in.Calls.Served(), in.Cause()
 		case <-s.control.restart:
 			s.retire(in, errRestarted, status.Restarting)
-			return 0, errRestarted
+			return followed, 0, errRestarted
 		case <-s.changes.notice:
 			if time.Since(listed) > every {
 				every = relistEvery // the announcements had stopped
@@ -278,11 +276,11 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 			}
 			s.log.Info("no client uses it: stopping it until it is called")
 			s.retire(in, errIdle, status.Idle)
-			return 0, errIdle
+			return followed, 0, errIdle
 		case <-s.control.edited:
 			next, err := s.replace(ctx, in)
 			if next == nil {
-				return 0, err
+				return followed, 0, err
 			}
 			in, idle = next, time.After(s.unusedIn(next))
 		}

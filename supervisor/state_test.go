@@ -106,7 +106,7 @@ func TestCallAtTheIdleStop(t *testing.T) {
 			<-in.Done()
 			close(in.done)
 		}()
-		if _, err := s.attend(t.Context(), in); !errors.Is(err, errIdle) {
+		if _, _, err := s.attend(t.Context(), in); !errors.Is(err, errIdle) {
 			t.Errorf("attend = %v", err)
 		}
 		if err := <-called; err != nil && !errors.Is(err, session.ErrNotSent) {
