@@ -15,7 +15,7 @@ import (
 // folders that were just made. The others may open files of the data folder, where a stranger may have put a link or a pipe.
 var openers = []string{
 	"cmd/metarouter/internal/cli", "cmd/metarouter/internal/web", // named by a flag
-	"internal/keeper", "internal/pipe", "internal/process", // /proc and /dev
+	"internal/keeper", "internal/pipe", // /proc and /dev
 	"cmd/metarouter/internal/clients", // a new file
 	"internal/safefile",
 }

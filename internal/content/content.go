@@ -52,7 +52,7 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 		result, list := r.list(r.members("the result", result, optional), member)
 		return r.Each(result, member, list, repair), r.Notes()
 	case "completion/complete":
-		return r.completion(result), r.Notes()
+		return completion(&r, result), r.Notes()
 	}
 	return result, r.Notes()
 }
@@ -221,7 +221,7 @@ func areBlocks(content []byte) bool {
 const maxValues = 100 // "Must not exceed 100 items" (2025-11-25, CompleteResult): SDKs refuse more
 
 // completion repairs the values that complete an argument.
-func (r *Repairs) completion(result []byte) []byte {
+func completion(r *Repairs, result []byte) []byte {
 	result = r.members("the result", result, optional)
 	if c := wire.Member(result, "completion"); !wire.IsObject(c) {
 		r.Note("completion: made an object")

@@ -211,6 +211,12 @@ func (c *Console) CanAsk() bool {
 	return !c.NoQuestions && IsTerminal(c.Streams[0]) && IsTerminal(c.Streams[2])
 }
 
+// ReadLine drops earlier input of the terminal, calls question, and returns the line that the person types then, if [Console.CanAsk].
+// If ctx ends first, it returns ctx's cause; on Windows, a goroutine goes on reading then, and the program must end.
+func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+	return readLine(ctx, c.Streams[0].(*os.File), question)
+}
+
 // Confirm asks the person at the terminal a question, if [Console.CanAsk], and reports whether the
 // answer is yes.
 func (c *Console) Confirm(ctx context.Context, question string) (yes bool, err error) {

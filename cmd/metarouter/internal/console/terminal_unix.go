@@ -19,10 +19,9 @@ const (
 	lookLine = 100 * time.Millisecond // between two looks whether ctx has ended
 )
 
-// ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
-// types then, if [Console.CanAsk]. It returns ctx's cause soon after ctx has ended.
-func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
-	fd, line := int(c.Streams[0].(*os.File).Fd()), make([]byte, maxLine)
+// readLine is [Console.ReadLine] for the terminal f.
+func readLine(ctx context.Context, f *os.File, question func()) (string, error) {
+	fd, line := int(f.Fd()), make([]byte, maxLine)
 	for asked := false; ; {
 		wait := lookLine
 		if !asked {

@@ -9,11 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
-// types then, if [Console.CanAsk]. If ctx ends first, it returns ctx's cause, and a goroutine goes on reading: the
-// program must end then.
-func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
-	f := c.Streams[0].(*os.File)
+// readLine is [Console.ReadLine] for the terminal f. If ctx ends first, a goroutine goes on reading.
+func readLine(ctx context.Context, f *os.File, question func()) (string, error) {
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // if it fails, an older line counts
 	question()
 	var line string
