@@ -26,7 +26,7 @@ type Issuer struct {
 	KeysURL      string              `key:"jwksUrl"`       // "jwksUrl", where its keys are; "" is where its metadata say
 	ClientID     string              `key:"clientId"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
 	ClientSecret string              `key:"clientSecret"`  // of ClientID; "" for a public client
-	Secret       Referring           // gives ClientSecret; see [Config.WithSecrets]
+	Secret       secretText          // gives ClientSecret; see [Config.WithSecrets]
 	Introspect   bool                `key:"introspect"` // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
@@ -81,7 +81,7 @@ func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
 		i.Secret = referring(d, at, &i.ClientSecret, func() {
 			d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
 		})
-		hasSecret := i.ClientSecret != "" || i.Secret.Text != ""
+		hasSecret := i.ClientSecret != "" || i.Secret.text != ""
 		switch {
 		case d.mistakes > before:
 		case i.URL == "":

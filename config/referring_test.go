@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // secretsOf returns the values of references by their bodies; others have none.
-func secretsOf(values map[string]string) func(Referring) (string, error) {
-	return func(r Referring) (string, error) {
-		text := r.Text
-		for _, one := range r.References {
+func secretsOf(values map[string]string) func(string, []reference.Reference) (string, error) {
+	return func(text string, references []reference.Reference) (string, error) {
+		for _, one := range references {
 			value, ok := values[one.Body]
 			if !ok {
 				return "", errors.New("it is not set")

@@ -21,7 +21,7 @@ type Token struct {
 	Plain   bool   // the file has the token as a string instead of an object
 	Text    string `json:"-"` // the token itself; "" if only its hash is known
 
-	Secret Referring `json:"-"` // gives Hash and Text; see [Config.WithSecrets]
+	Secret secretText `json:"-"` // gives Hash and Text; see [Config.WithSecrets]
 }
 
 // The roles.
@@ -74,7 +74,7 @@ func tokenText(d *decoder, t *Token, v hujson.Value) {
 		t.Hash = s // to be compared; the token itself is in the environment
 	case missing.any():
 		d.mistake(v.StartOffset, "%s", missing)
-	case t.Secret.Text != "": // its value comes later
+	case t.Secret.text != "": // its value comes later
 	case s == "":
 		d.mistake(v.StartOffset, "an empty token proves nothing; write ${TOKEN} and set TOKEN in the environment")
 	default:
@@ -102,7 +102,7 @@ func checkTokens(d *decoder, c Config) {
 	elements := d.last[atToken].elements()
 	for i := range c.Router.HTTP.Tokens {
 		t := &c.Router.HTTP.Tokens[i]
-		same := cmp.Or(t.Hash, t.Secret.Text)
+		same := cmp.Or(t.Hash, t.Secret.text)
 		if same == "" || i >= len(elements) {
 			continue // its mistake was reported
 		}

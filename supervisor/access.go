@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
 
@@ -24,8 +25,8 @@ func WithSecrets(ctx context.Context, c config.Config, guard []string, log *zap.
 		return starter.Run(ctx, command, stderr, file)
 	}
 	resolver := resolve.New(ownSecrets(), run)
-	return c.WithSecrets(func(r config.Referring) (string, error) {
-		resolved, err := resolver.Server(nil, nil).Resolve(ctx, config.Server{URL: r.Text, References: r.References})
+	return c.WithSecrets(func(text string, references []reference.Reference) (string, error) {
+		resolved, err := resolver.Server(nil, nil).Resolve(ctx, config.Server{URL: text, References: references})
 		return resolved.URL, err
 	})
 }

@@ -147,7 +147,7 @@ func AskIssuers(ctx context.Context, h config.HTTP) []Issuer {
 			a := &all[n]
 			a.URL = i.URL
 			a.Keys, a.Others, a.Err = bearer.Probe(ctx, bearer.Issuer{
-				URL: i.URL, KeysURL: i.KeysURL, ClientID: i.ClientID, ClientSecret: i.ClientSecret, Introspect: i.Introspect && i.Secret.Text == "",
+				URL: i.URL, KeysURL: i.KeysURL, ClientID: i.ClientID, ClientSecret: i.ClientSecret, Introspect: i.Introspect && i.ClientSecret != "",
 			})
 		})
 	}
