@@ -214,7 +214,7 @@ func (c *Console) CanAsk() bool {
 // Confirm asks the person at the terminal a question, if [Console.CanAsk], and reports whether the
 // answer is yes.
 func (c *Console) Confirm(ctx context.Context, question string) (yes bool, err error) {
-	line, err := c.ReadLine(ctx, func() {
+	line, err := ReadLine(ctx, c, func() {
 		fmt.Fprintln(c.Err, question) // it ends its line, since log lines may follow before the answer
 	})
 	if errors.Is(err, io.EOF) {

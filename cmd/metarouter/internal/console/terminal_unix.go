@@ -21,7 +21,7 @@ const (
 
 // ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
 // types then, if [Console.CanAsk]. It returns ctx's cause soon after ctx has ended.
-func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+func ReadLine(ctx context.Context, c *Console, question func()) (string, error) {
 	fd, line := int(c.Streams[0].(*os.File).Fd()), make([]byte, maxLine)
 	for asked := false; ; {
 		wait := lookLine

@@ -12,7 +12,7 @@ import (
 // ReadLine drops earlier input of the terminal, calls question, and returns the line that the person
 // types then, if [Console.CanAsk]. If ctx ends first, it returns ctx's cause, and a goroutine goes on reading: the
 // program must end then.
-func (c *Console) ReadLine(ctx context.Context, question func()) (string, error) {
+func ReadLine(ctx context.Context, c *Console, question func()) (string, error) {
 	f := c.Streams[0].(*os.File)
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // if it fails, an older line counts
 	question()

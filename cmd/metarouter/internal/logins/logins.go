@@ -229,7 +229,7 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending) err
 	read := func() (string, error) { return stdin.ReadString('\n') }
 	if out.CanAsk() {
 		read = func() (string, error) {
-			return out.ReadLine(ctx, func() { out.Note("Paste the URL here, then press Enter:") })
+			return console.ReadLine(ctx, out, func() { out.Note("Paste the URL here, then press Enter:") })
 		}
 	}
 	for range maxPasted {
