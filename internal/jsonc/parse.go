@@ -106,12 +106,11 @@ func syntaxError(data []byte, err error) *Error {
 
 // LineStart returns where a line begins, counted from 0; the end if there are not so many.
 func LineStart(data []byte, line int) (at int) {
-	for ; line > 0; line-- {
-		n := bytes.IndexByte(data[at:], '\n')
-		if n < 0 {
-			return len(data)
+	for text := range bytes.Lines(data) {
+		if line--; line < 0 {
+			break
 		}
-		at += n + 1
+		at += len(text)
 	}
 	return at
 }

@@ -79,16 +79,20 @@ func (l *browserSessions) get(cookie string) *browserSession {
 
 // edited forgets the sessions that have ended, and records those at issuers that an edit has ended.
 func (l *browserSessions) edited() {
+	var ended []*browserSession
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	maps.DeleteFunc(l.byID, func(_ string, s *browserSession) bool {
 		over := s.grant.Context.Err() != nil
 		if over && s.tokens != nil && context.Cause(s.grant.Context) == ErrRevoked {
-			l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
-			l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.issuer, Reason: errEdited.Error()})
+			ended = append(ended, s)
 		}
 		return over
 	})
+	l.mu.Unlock()
+	for _, s := range ended { // a log may be slow, and requests wait for the mutex
+		l.Log.Info("a browser's login has ended", zap.String("principal", s.grant.Name), zap.Error(errEdited))
+		l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: s.grant.Name, From: s.from, Target: s.tokens.issuer, Reason: errEdited.Error()})
+	}
 }
 
 // logOut ends a session, and has its issuer forget its tokens.

@@ -136,6 +136,7 @@ func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 	s.who = New(ctx, Options{
 		Port: "8787", Pages: true, Log: zap.NewNop(),
 		Audit: func(e audit.Event) {
+			s.who.login.sessions.get("") // requests do not wait for the log
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.events = append(s.events, e)

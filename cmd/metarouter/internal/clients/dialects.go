@@ -122,7 +122,8 @@ func codex(entry map[string]any, note func(string, ...any)) {
 	}
 	if none, ok := entry["enabled_tools"].([]any); ok && len(none) == 0 {
 		delete(entry, "enabled_tools")
-		entry["disabled_tools"] = []any{"*"} // an empty list of ours allows all
+		delete(entry, "disabled_tools")
+		entry["disabledTools"] = []any{"*"} // an empty list of ours allows all
 	}
 	rename(entry, "enabled_tools includeTools", "disabled_tools disabledTools")
 	if scopes, ok := entry["scopes"]; ok {

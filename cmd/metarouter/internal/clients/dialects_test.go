@@ -23,13 +23,12 @@ tool_timeout_sec = 90.5
 enabled_tools = ["read"]
 disabled_tools = ["write"]
 default_tools_approval_mode = "prompt"
-
-[mcp_servers.files.tools.read]
-approval_mode = "approve"
+tools.read.approval_mode = "approve"
 
 [mcp_servers.none]
 command = "x"
 enabled_tools = []
+disabledTools = ["write"]
 
 [mcp_servers.web]
 url = "https://a.example"

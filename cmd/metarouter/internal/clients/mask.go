@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -20,19 +19,13 @@ const hidden = "•••"
 func masked(path string, data []byte, from, to int) []string {
 	raw := lines(data)
 	all := make([]string, len(raw))
-	d, err := open(path, data)
-	if err != nil || len(bytes.TrimSpace(bytes.TrimPrefix(data, bom))) == 0 {
+	d := hideIn(path, data, from, to, false)
+	if d == nil {
 		for i := from; i < to; i++ {
 			all[i] = hidden + mark(raw[i])
 		}
 		return all
 	}
-	shown := stretch{document: d, from: jsonc.LineStart(d.data, from), to: jsonc.LineStart(d.data, to)}
-	if d.serversKey != "" {
-		shown.servers = d.at(d.serversKey)
-	}
-	shown.mask(&d.root, "", false)
-	shown.comments()
 	said := lines(d.bytes())
 	copy(all[from:], said[min(from, len(said)):min(to, len(said))])
 	return all
@@ -40,8 +33,9 @@ func masked(path string, data []byte, from, to int) []string {
 
 // Hides reports whether anything of data is hidden where it is shown.
 func Hides(path string, data []byte) bool {
-	all := lines(data)
-	return !slices.Equal(all, masked(path, data, 0, len(all)))
+	all := len(lines(data))
+	d := hideIn(path, data, 0, all, true)
+	return d == nil && all > 0 || d != nil && d.hides
 }
 
 // A stretch is the part of a document that is shown.
@@ -49,9 +43,35 @@ type stretch struct {
 	*document
 	from, to int
 	servers  *hujson.Value // that has the servers, nil if the root itself does
+	hides    bool          // something is hidden
+	once     bool          // it ends where something is hidden
 }
 
-func (d stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
+// hideIn hides the secrets in the lines of data from from to to, or with once in the first place that has some; nil if data can't be read,
+// or has no lines but empty ones.
+func hideIn(path string, data []byte, from, to int, once bool) *stretch {
+	d, err := open(path, data)
+	if err != nil || len(bytes.TrimSpace(bytes.TrimPrefix(data, bom))) == 0 {
+		return nil
+	}
+	shown := &stretch{document: d, from: jsonc.LineStart(d.data, from), to: jsonc.LineStart(d.data, to), once: once}
+	if d.serversKey != "" {
+		shown.servers = d.at(d.serversKey)
+	}
+	shown.mask(&d.root, "", false)
+	shown.comments()
+	return shown
+}
+
+func (d *stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
+
+// hid notes that something is hidden, and returns what is shown of a text, with its mark.
+func (d *stretch) hid(text, shown string) string {
+	if d.hides = true; d.once {
+		d.to = d.from
+	}
+	return shown + mark(text)
+}
 
 // isBag reports whether every value in an object or array of that name may be a secret: env, environment, envs, headers,
 // http_headers, secrets, credentials; but inheritEnv has names.
@@ -61,7 +81,7 @@ func isBag(name string) bool {
 }
 
 // mask hides the secrets in v, which is the value of key. all says that every value is one.
-func (d stretch) mask(v *hujson.Value, key string, all bool) {
+func (d *stretch) mask(v *hujson.Value, key string, all bool) {
 	if !d.has(v) {
 		return
 	}
@@ -100,10 +120,10 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		all = all || secret.Maybe(key)
 		switch s := value.String(); {
 		case value.Kind() == '0' && all:
-			v.Value = hujson.Literal(quoted(hidden + mark(value.String())))
+			v.Value = hujson.Literal(quoted(d.hid(value.String(), hidden)))
 		case value.Kind() != '"' || s == "" || secret.Reference(s):
 		case all, secret.Begins(s), len(s) > 1000:
-			v.Value = hujson.Literal(quoted(hidden + mark(s)))
+			v.Value = hujson.Literal(quoted(d.hid(s, hidden)))
 		default:
 			d.show(v, s)
 		}
@@ -111,14 +131,14 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 }
 
 // show hides the secrets in a string.
-func (d stretch) show(v *hujson.Value, s string) {
+func (d *stretch) show(v *hujson.Value, s string) {
 	if shown := secret.HideMaybe(s, hidden); shown != s {
-		v.Value = hujson.Literal(quoted(shown + mark(s)))
+		v.Value = hujson.Literal(quoted(d.hid(s, shown)))
 	}
 }
 
 // comments hides the secrets in comments, which may be entries that somebody has turned off.
-func (d stretch) comments() {
+func (d *stretch) comments() {
 	hide := func(extra *hujson.Extra, at int) {
 		if at+len(*extra) <= d.from || at >= d.to || !bytes.Contains(*extra, []byte("/")) {
 			return
@@ -126,7 +146,7 @@ func (d stretch) comments() {
 		lines := strings.Split(string(*extra), "\n")
 		for i, line := range lines {
 			if shown := secret.HideMaybe(line, hidden); shown != line {
-				lines[i] = shown + mark(line)
+				lines[i] = d.hid(line, shown)
 			}
 		}
 		*extra = hujson.Extra(strings.Join(lines, "\n"))

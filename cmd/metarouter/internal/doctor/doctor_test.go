@@ -97,6 +97,7 @@ func TestStart(t *testing.T) {
 		"python module":    {stdio("python3 -m mcp_x.y"), exited(1, "/usr/bin/python3: No module named mcp_x.y"), "does not have the module mcp_x.y", "python3 -m pip install mcp-x"},
 		"python file":      {stdio("python3 /srv/a.py"), exited(2, "python3: can't open file '/srv/a.py': [Errno 2] No such file or directory"), "the file /srv/a.py does not exist", "correct the path"},
 		"shell":            {stdio("sh -c x"), exited(127, "sh: 1: frobnicate: not found"), `needs "frobnicate"`, "install frobnicate"},
+		"cmd":              {stdio("cmd /c x"), exited(1, "'npx' is not recognized as an internal or external command,"), `needs "npx"`, "install Node.js"},
 		"port":             {stdio("x"), exited(1, "Error: listen EADDRINUSE: address already in use :::3000"), "port 3000", "another port"},
 		"its variable":     {stdio("slack"), exited(1, "Error: SLACK_TOKEN environment variable is required"), "needs the variable SLACK_TOKEN", `"env": {"SLACK_TOKEN": "${SLACK_TOKEN}"}`},
 		"please set":       {stdio("slack"), exited(1, "Please set your SLACK_TOKEN first"), "needs the variable SLACK_TOKEN", `"env"`},
