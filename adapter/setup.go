@@ -55,8 +55,10 @@ func (s *setup) has(server string) bool {
 }
 
 // entry returns the entry of the server, the zero value without one.
-func (s *setup) entry(server string) config.Server {
-	found, _ := s.config.Server(server)
+func (s *setup) entry(server string) (found config.Server) {
+	if i := slices.IndexFunc(s.config.Servers, func(e config.Server) bool { return e.Name == server }); i >= 0 {
+		found = s.config.Servers[i]
+	}
 	return found
 }
 

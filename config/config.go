@@ -290,15 +290,6 @@ func (p Problem) Error() string {
 	return where + ": " + p.Message
 }
 
-// Server returns the entry of that name.
-func (c Config) Server(name string) (s Server, ok bool) {
-	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
-	if i < 0 {
-		return s, false
-	}
-	return c.Servers[i], true
-}
-
 // Equal reports whether c and d are the same, including problems and their places.
 func (c Config) Equal(d Config) bool {
 	c.sources, d.sources = nil, nil // they may differ in places only

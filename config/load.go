@@ -55,8 +55,8 @@ func (c Config) With(lookup func(name string) (string, bool)) Config {
 	if err != nil {
 		c.Servers = slices.Clone(c.Servers)
 		for i, s := range c.Servers {
-			if w, ok := with.Server(s.Name); ok { // stored scripts are no servers of with
-				c.Servers[i] = w
+			if n := slices.IndexFunc(with.Servers, func(w Server) bool { return w.Name == s.Name }); n >= 0 { // stored scripts are no servers of with
+				c.Servers[i] = with.Servers[n]
 			}
 		}
 		return c

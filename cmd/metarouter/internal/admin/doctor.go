@@ -60,8 +60,8 @@ func runDoctor(q *query) (any, error) {
 // since the page shows the problems of the configuration.
 func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
 	c := a.router.Config()
-	entry, ok := c.Server(s.Name)
-	if !ok {
+	entry, err := configfile.Server(c, s.Name)
+	if err != nil {
 		return "", ""
 	}
 	all := doctor.ExamineServer(doctor.Case{Config: c, Catalog: a.router.Snapshot(), World: doctor.Look("")}, entry, s.Status)

@@ -65,7 +65,7 @@ func (o *Other) compare(ours Ours, theirs converted) {
 	name, imported := ours.Imported[theirs.hash]
 	same, ok := ours.same(theirs.server)
 	if !ok && imported {
-		same, ok = ours.Config.Server(name)
+		same, ok = ours.named(name)
 	}
 	if !ok {
 		if ours.has(theirs.name) {
@@ -128,7 +128,16 @@ func (o Ours) same(s config.Server) (same config.Server, ok bool) {
 	return same, ok
 }
 
+// named returns our entry of that name.
+func (o Ours) named(name string) (s config.Server, ok bool) {
+	i := slices.IndexFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
+	if i < 0 {
+		return s, false
+	}
+	return o.Config.Servers[i], true
+}
+
 func (o Ours) has(name string) bool {
-	_, ok := o.Config.Server(name)
+	_, ok := o.named(name)
 	return ok
 }

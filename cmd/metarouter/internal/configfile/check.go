@@ -138,10 +138,10 @@ func InConfig(c config.Config, err error) error {
 // Server returns the entry of the named server. For a server that another node may have, the error
 // says to run the command there; see [MayBeElsewhere].
 func Server(c config.Config, name string) (config.Server, error) {
-	s, ok := c.Server(name)
+	i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Name == name })
 	switch {
-	case ok:
-		return s, nil
+	case i >= 0:
+		return c.Servers[i], nil
 	case MayBeElsewhere(c, name):
 		return config.Server{}, console.Usage(fmt.Errorf("%q is a server of another node; run this command on that machine", name))
 	}

@@ -241,7 +241,7 @@ func noSuchServer(files []file, name string) error {
 	if err != nil {
 		return console.Usage(configfile.Unreadable(err))
 	}
-	if s, _ := c.Server(name); s.Transport == config.Scripts {
+	if s, _ := configfile.Server(c, name); s.Transport == config.Scripts {
 		return console.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
 	}
 	return console.Usage(fmt.Errorf("%s: %w", strings.Join(pathsOf(files), ", "), configfile.UnknownName("server", name, configfile.ServerNames(c))))
