@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -54,9 +55,17 @@ type Signed struct {
 // Bytes returns the bytes to sign.
 func (s Signed) Bytes() []byte {
 	arguments := sha256.Sum256(wire.Member(s.Params, "arguments"))
+	names, parts := []string{"content", "structuredContent", "isError"}, make([][]byte, 3)
+	if wire.Members(s.Result, func(key string, value []byte) bool { // one scan: a result may be long
+		if i := slices.Index(names, key); i >= 0 {
+			parts[i] = value
+		}
+		return true
+	}) != nil {
+		clear(parts)
+	}
 	result := sha256.New()
-	for _, key := range []string{"content", "structuredContent", "isError"} {
-		part := wire.Member(s.Result, key)
+	for _, part := range parts {
 		result.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		result.Write(part)
 	}

@@ -75,8 +75,8 @@ func (s Subset) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
 
 // Correct is as for a [Collection], but for words that no item has.
 func (s Subset) Correct(word string) string {
-	if c := s.Collection(); c == s.part || s.set == nil {
-		return c.Correct(word)
+	if s.part != nil || s.set == nil {
+		return s.Collection().Correct(word)
 	}
 	return s.collection.correct(word, func(other string) bool {
 		for _, d := range s.All {

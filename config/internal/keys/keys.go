@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -22,16 +21,6 @@ type Node struct {
 	Additional json.RawMessage  `json:"additionalProperties"` // a Node, or false
 	Defs       map[string]*Node `json:"$defs"`
 
-	Keywords
-
-	Array string   `json:"-"` // Says of an array; its elements may have another error
-	Keys  []string `json:"-"` // of the object, sorted
-
-	matches func(string) bool // the pattern
-}
-
-// Keywords say which values fit, and how they are read.
-type Keywords struct {
 	Enum       []any           `json:"enum"`
 	Minimum    *int            `json:"minimum"`
 	Maximum    *int            `json:"maximum"`
@@ -52,20 +41,35 @@ type Keywords struct {
 	// Says is the error for a value that does not fit, if the keywords give no good one. It completes
 	// a sentence that begins with the key. Editors show it too.
 	Says string `json:"errorMessage"`
+
+	Array string   `json:"-"` // Says of an array; its elements may have another error
+	Keys  []string `json:"-"` // of the object, sorted
+
+	matches func(string) bool // the pattern
 }
 
-// add joins another node for the same value. Of each keyword, the first counts.
+// add joins another node for the same value.
 func (n *Node) add(m *Node) {
-	said := m.Keywords
-	if m.Items != nil {
-		n.Array, said.Says = cmp.Or(n.Array, said.Says), ""
+	if says := m.Says; m.Items != nil {
+		n.Array = cmp.Or(n.Array, says)
+	} else {
+		n.Says = cmp.Or(n.Says, says)
 	}
-	to, from := reflect.ValueOf(&n.Keywords).Elem(), reflect.ValueOf(said)
-	for i := range to.NumField() {
-		if to.Field(i).IsZero() {
-			to.Field(i).Set(from.Field(i))
-		}
+	if n.Enum == nil {
+		n.Enum = m.Enum
 	}
+	if n.Default == nil {
+		n.Default = m.Default
+	}
+	for _, of := range []struct {
+		to   **int
+		from *int
+	}{{&n.Minimum, m.Minimum}, {&n.Maximum, m.Maximum}, {&n.Above, m.Above}, {&n.Below, m.Below}} {
+		*of.to = cmp.Or(*of.to, of.from)
+	}
+	n.Reads, n.Format, n.Names = cmp.Or(n.Reads, m.Reads), cmp.Or(n.Format, m.Format), cmp.Or(n.Names, m.Names)
+	n.MinLength, n.MaxLength, n.Pattern = cmp.Or(n.MinLength, m.MinLength), cmp.Or(n.MaxLength, m.MaxLength), cmp.Or(n.Pattern, m.Pattern)
+	n.MaxItems, n.MaxMembers = cmp.Or(n.MaxItems, m.MaxItems), cmp.Or(n.MaxMembers, m.MaxMembers)
 	n.Keys = slices.AppendSeq(n.Keys, maps.Keys(m.Properties))
 	if n.Pattern != nil {
 		of := lazy.Regexp(*n.Pattern)

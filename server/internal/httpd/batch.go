@@ -51,6 +51,5 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended
 		return
 	}
-	run := func() []byte { return b.Run(t.work.ctx) }
-	(&reply{stream: st, of: t, w: w, r: r, session: s, calls: b.Requests, run: run}).send()
+	(&reply{stream: st, of: t, w: w, r: r, session: s, batch: b}).send()
 }

@@ -19,10 +19,9 @@ type reply struct {
 	of      *streamable
 	w       http.ResponseWriter
 	r       *http.Request
-	session *httpSession            // its client can resume the stream; nil for a modern request
-	method  string                  // of the request; "" for a batch
-	calls   []*conversation.Request // the request, or those of the batch
-	run     func() []byte           // handles them, and returns the answer, which may be nil
+	session *httpSession          // its client can resume the stream; nil for a modern request
+	call    *conversation.Request // nil for a batch
+	batch   *conversation.Batch   // nil for a request
 
 	followed bool           // a connection follows the stream
 	writing  sync.WaitGroup // of the stream
@@ -41,7 +40,7 @@ func (p *reply) send() {
 	awaited.Stop()
 	code := http.StatusOK
 	if p.session == nil && answer != nil {
-		code = answerStatus(answer, p.calls[0].ID)
+		code = answerStatus(answer, p.call.ID)
 	}
 	if answer != nil && code == http.StatusOK && prefersStream(p.r) {
 		p.open()
@@ -50,7 +49,7 @@ func (p *reply) send() {
 	if p.session != nil {
 		defer p.session.trim()
 	}
-	p.of.work.answered(p.method)
+	p.of.work.answered(p.method())
 	switch q := requestOf(p.r); {
 	case p.followed:
 		p.writing.Wait()
@@ -64,17 +63,24 @@ func (p *reply) send() {
 	}
 }
 
-// handles makes p the reply to one request.
-func (p *reply) handles(call *conversation.Request) *reply {
-	p.method, p.calls = call.Method, []*conversation.Request{call}
-	p.run = func() []byte {
-		answer := call.Run()
-		if answer == nil && p.of.work.ctx.Err() != nil {
-			answer = conversation.Refusal(call.ID, conversation.ErrClosed)
-		}
-		return answer
+// run handles the request, and returns its answer, which may be nil.
+func (p *reply) run() (answer []byte) {
+	if p.batch != nil {
+		return p.batch.Run(p.of.work.ctx)
 	}
-	return p
+	answer = p.call.Run()
+	if answer == nil && p.of.work.ctx.Err() != nil {
+		answer = conversation.Refusal(p.call.ID, conversation.ErrClosed)
+	}
+	return answer
+}
+
+// method returns the method of the request; "" of a batch.
+func (p *reply) method() string {
+	if p.batch != nil {
+		return ""
+	}
+	return p.call.Method
 }
 
 // follow has a connection follow the stream, unless the client has left: then it reports false.
@@ -101,8 +107,12 @@ func (p *reply) prime(w http.ResponseWriter) error {
 
 // cut ends the request: its client does not read.
 func (p *reply) cut() {
-	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method))
-	for _, r := range p.calls {
+	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method()))
+	if p.batch == nil {
+		p.call.Cancel(conversation.ErrUnread)
+		return
+	}
+	for _, r := range p.batch.Requests {
 		r.Cancel(conversation.ErrUnread)
 	}
 }

@@ -110,7 +110,8 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	defer call.Close()
-	p.handles(call).send()
+	p.call = call
+	p.send()
 }
 
 // initialize opens a session.
@@ -160,7 +161,7 @@ func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversati
 		refuse(w, r, status, m.ID, err)
 		return
 	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s}).handles(call).send()
+	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
 }
 
 // modernStatus are the statuses of errors of modern requests, by their codes.
