@@ -395,8 +395,12 @@ func TestEditOfAuthorities(t *testing.T) {
 		expect.OK(t, os.Rename(path+".new", path))
 	}
 	for what, text := range map[string]string{"nonsense": "nonsense", "nothing": "", "half": string(next.pem()[:100])} {
+		said := logs.FilterMessageSnippet("can't be read again").Len()
 		write(t, c.file, []byte(text))
-		check(what, "200", c.dialer(t, false, signed))
+		mcptest.WaitFor(t, "a log line about "+what+", since another request may read the file", func() bool {
+			check(what, "200", c.dialer(t, false, signed))
+			return logs.FilterMessageSnippet("can't be read again").Len() > said
+		})
 		check(what+", of another authority", "no connection", c.dialer(t, false, next.client(t, named("build"))))
 	}
 	expect.Equal(t, logs.FilterMessageSnippet("can't be read again").Len(), 3, "times the log says that the file is broken")
