@@ -134,10 +134,11 @@ func (r *Repairs) call(result []byte) []byte {
 
 // isEmpty reports whether content has nothing to show.
 func isEmpty(content []byte) bool {
-	for range wire.Values(content) {
-		return false
+	if !wire.IsArray(content) {
+		return isAbsent(content)
 	}
-	return wire.IsArray(content) || isAbsent(content)
+	inside := bytes.TrimLeft(content[1:], " \t\r\n")
+	return inside[0] == ']'
 }
 
 func isBlock(value []byte) bool {
