@@ -41,7 +41,7 @@ func (h *clusterHost) State(server string) (state status.State, calls, waiting i
 func (h *clusterHost) Serve(ctx context.Context, s clusternode.Stream) {
 	defer s.Close()
 	if serve := h.router.options.ServeNode; serve != nil {
-		v := &NodeView{h, s}
+		v := &NodeView{nodeStream{h, s}}
 		defer h.router.levels.forget(v)
 		serve(ctx, v, s.Conn)
 	}

@@ -190,7 +190,7 @@ func (n *pairNode) Dial(ctx context.Context, server string) (clusternode.Stream,
 func (n *pairNode) use(other *Router, its *pairNode) {
 	n.other, n.farNode = newClusterHost(other), its.farNode
 	n.handle = func(r farRequest) (json.RawMessage, error) {
-		v := &NodeView{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}
+		v := &NodeView{nodeStream{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}}
 		admitted, err := v.Admit(r.Method, wire.DeleteMember(r.Params, "_meta"), r.meta)
 		if err != nil {
 			return nil, err

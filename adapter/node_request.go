@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -138,7 +139,8 @@ func (r *NodeRequest) limit(origin *session.Origin) (err error) {
 		return session.InvalidParams("the node that has " + server + " refuses the request: " + err.Error() + "; its version of metarouter may be older")
 	}
 	r.self = r.node.host.router.members.name()
-	if r.setup.entry(server).Service != "" && len(origin.As) <= maxMatched {
+	isService := slices.ContainsFunc(r.setup.config.Servers, func(entry config.Server) bool { return entry.Name == server && entry.Service != "" })
+	if isService && len(origin.As) <= maxMatched {
 		r.as = origin.As
 	}
 	if !r.rules.Server(r.alias(server)) {

@@ -27,9 +27,9 @@ func serveNothing(context.Context, *NodeView, net.Conn) {}
 
 // viewOf returns the view of the node laptop with the key.
 func viewOf(h *clusterHost, server, key string) *NodeView {
-	return &NodeView{h, clusternode.Stream{
+	return &NodeView{nodeStream{h, clusternode.Stream{
 		Server: server, Key: key, Node: "laptop", Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t },
-	}}
+	}}}
 }
 
 // do carries out a request as package server does.
