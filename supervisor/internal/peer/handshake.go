@@ -82,10 +82,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	var timeout <-chan time.Time
 	probing, repeated, revision := g.Known != LegacyEra, false, session.LatestLegacy
 	if probing {
-		discovered = send(Discover, withMeta(nil, meta))
-	}
-	if !g.Only {
-		timeout = time.After(probeTimeout)
+		discovered, timeout = send(Discover, withMeta(nil, meta)), g.patience()
 	}
 	for {
 		if !probing && initialized == nil {
@@ -123,6 +120,14 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 			return p.Cause()
 		}
 	}
+}
+
+// patience returns when the answer to a probe is late; nil if only the context says so.
+func (g Greeting) patience() <-chan time.Time {
+	if g.Only {
+		return nil
+	}
+	return time.After(probeTimeout)
 }
 
 // complete adds to info the greeting's facts of the server.
