@@ -36,7 +36,7 @@ type remotes struct {
 
 	level atomic.Pointer[string] // of the log messages that legacy clients want; nil before they have said so
 
-	mu  sync.Mutex // guards all; also held when running grows
+	mu  sync.Mutex // guards all, and the calls of each stream; also held when running grows
 	all map[streamKey]*remoteStream
 }
 
@@ -51,8 +51,10 @@ type streamKey struct {
 type remoteStream struct {
 	remotes      *remotes
 	key          streamKey
-	capabilities json.RawMessage         // of the only client
-	end          context.CancelCauseFunc // with errForgotten, no call begins, and the last one ends the stream
+	capabilities json.RawMessage // of the only client
+	end          context.CancelCauseFunc
+	calls        int  // under way
+	forgotten    bool // the server was: no call begins, and the last one ends the stream
 
 	ready chan struct{} // closed when the fields below are set
 	err   error         // why it could not be opened
@@ -170,12 +172,7 @@ func (r *remotes) serve(life context.Context, s *remoteStream) {
 				return
 			}
 		case <-life.Done():
-			if context.Cause(life) == errForgotten {
-				ctx, cancel := context.WithTimeout(r.life, lastCalls)
-				defer cancel()
-				s.Drain(ctx)
-			}
-			s.Close(cmp.Or(context.Cause(r.life), context.Cause(life)))
+			s.Close(context.Cause(life))
 			return
 		case <-s.Done():
 			s.Close(nil)
@@ -245,22 +242,48 @@ func (r *remotes) opened(has func(streamKey) bool) (some []*remoteStream) {
 
 // Forget ends the streams to a server, each after its calls under way. Subscriptions do not keep it.
 func (r *remotes) Forget(server string) {
-	r.endThose(errForgotten, func(key streamKey) bool { return key.server == server })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, s := range r.all {
+		if key.server != server {
+			continue
+		}
+		delete(r.all, key)
+		if s.forgotten = true; s.calls == 0 {
+			s.end(errForgotten)
+		} else {
+			time.AfterFunc(lastCalls, func() { s.end(errForgotten) })
+		}
+	}
+}
+
+// begin counts a call over a stream. It returns false if the server was forgotten.
+func (r *remotes) begin(s *remoteStream) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !s.forgotten {
+		s.calls++
+	}
+	return !s.forgotten
+}
+
+// done ends a call that begin counted.
+func (r *remotes) done(s *remoteStream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.calls--; s.calls == 0 && s.forgotten {
+		s.end(errForgotten)
+	}
 }
 
 // Release ends the streams of a client, and does not wait for them. home is its session.
 func (r *remotes) Release(home session.Client) {
-	r.endThose(errGone, func(key streamKey) bool { return key.home == home })
-}
-
-// endThose ends the streams that have the property.
-func (r *remotes) endThose(why error, has func(streamKey) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, s := range r.all {
-		if has(key) {
+		if key.home == home {
 			delete(r.all, key)
-			s.end(why)
+			s.end(errGone)
 		}
 	}
 }

@@ -450,6 +450,28 @@ func TestRemoteForget(t *testing.T) {
 	})
 }
 
+// A call in which the server asks its client is under way until its last round.
+func TestRemoteForgetWhileAPersonAnswers(t *testing.T) {
+	f := newFarNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := near(t, f, zap.NewNop())
+		f.handle = func(r farRequest) (json.RawMessage, error) {
+			if wire.Member(r.Params, "inputResponses") == nil {
+				return json.RawMessage(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}},"requestState":"s"}`), nil
+			}
+			return json.RawMessage(`{"content":[]}`), nil
+		}
+		from := &caller{ask: func(context.Context, json.RawMessage) (string, error) {
+			all.Forget("gpu@box")
+			synctest.Wait()
+			return "accept", nil
+		}}
+		_, err := mustSession(t, all, nil).Call(t.Context(), echoRequest(`{}`, from))
+		expect.OK(t, err)
+		all.close()
+	})
+}
+
 // A shared stream ends when it is not used, and not while a client subscribes to a resource.
 func TestRemoteStreamIdles(t *testing.T) {
 	f := newFarNode(t)

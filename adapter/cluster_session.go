@@ -21,8 +21,17 @@ import (
 func (s *remoteStream) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	id := rand.Text()
 	r.Meta = requestMeta(ctx, id, r, s.remotes.level.Load())
-	result, err := s.Connection.Call(ctx, r)
+	result, err := s.send(ctx, r)
 	return s.finish(r, id, result, err)
+}
+
+// send sends a request, unless the server was forgotten, and returns the result.
+func (s *remoteStream) send(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	if !s.remotes.begin(s) {
+		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
+	}
+	defer s.remotes.done(s)
+	return s.Connection.Call(ctx, r)
 }
 
 // deadlineSlack is how much longer the other node may take than a call has here, so that the time-out of

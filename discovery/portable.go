@@ -67,7 +67,7 @@ func (c *cleaner) clean(o object) (changed bool) {
 	return changed
 }
 
-// unique does the same as that of an object: the others of a keyword were not repaired.
+// unique is that of the object, with a note: of a keyword, the others were not repaired.
 func (c *cleaner) unique(o object) {
 	if n := o.unique(); n > 0 {
 		c.note("removed %d members whose name comes again later", n)

@@ -113,13 +113,3 @@ func (c *Connection) Close(cause error) {
 func (c *Connection) RefuseIfIdle(d time.Duration) bool {
 	return len(c.Subscriptions.Wanted()) == 0 && c.Calls.IdleFor() >= d && c.Calls.RefuseUnlessBusy()
 }
-
-// Drain lets no call begin, and waits for those under way to end, or for ctx.
-func (c *Connection) Drain(ctx context.Context) {
-	c.Calls.Refuse()
-	select {
-	case <-c.Calls.Idle():
-	case <-c.Done():
-	case <-ctx.Done():
-	}
-}

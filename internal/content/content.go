@@ -35,7 +35,7 @@ func isAbsent(value []byte) bool { return value == nil || string(value) == "null
 // Repair returns the result of a method, an object, with its content repaired, and the repairs that were
 // done; "" if nothing was.
 func Repair(method string, result []byte) (repaired []byte, what string) {
-	var r Repairs
+	var r repairer
 	switch method {
 	case "tools/call", "tasks/result":
 		result = r.call(result)
@@ -52,10 +52,13 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 		result, list := r.list(r.members("the result", result, optional), member)
 		return r.Each(result, member, list, repair), r.Notes()
 	case "completion/complete":
-		return completion(&r, result), r.Notes()
+		return r.completion(result), r.Notes()
 	}
 	return result, r.Notes()
 }
+
+// A repairer repairs one result.
+type repairer struct{ Repairs }
 
 // Repairs notes the repairs of one result. The zero value has none.
 type Repairs struct {
@@ -88,7 +91,7 @@ func IsPending(result []byte) bool {
 }
 
 // call repairs the result of a tool, unless it is no answer yet: a task of a modern server, or a question.
-func (r *Repairs) call(result []byte) []byte {
+func (r *repairer) call(result []byte) []byte {
 	var content, structured []byte
 	pending, own := false, false
 	media, err := wire.MediaMembers(result, func(key string, value []byte) {
@@ -134,10 +137,11 @@ func (r *Repairs) call(result []byte) []byte {
 
 // isEmpty reports whether content has nothing to show.
 func isEmpty(content []byte) bool {
-	for range wire.Values(content) {
-		return false
+	if !wire.IsArray(content) {
+		return isAbsent(content)
 	}
-	return wire.IsArray(content) || isAbsent(content)
+	inside := bytes.TrimLeft(content[1:], " \t\r\n")
+	return inside[0] == ']'
 }
 
 func isBlock(value []byte) bool {
@@ -174,7 +178,7 @@ func (r *Repairs) Each(result []byte, member string, elements []byte, repair fun
 }
 
 // block repairs a content block.
-func (r *Repairs) block(at string, block []byte) []byte {
+func (r *repairer) block(at string, block []byte) []byte {
 	if !wire.IsObject(block) {
 		r.Note("%s: made text", at)
 		return TextBlock(textOf(block))
@@ -221,7 +225,7 @@ func areBlocks(content []byte) bool {
 const maxValues = 100 // "Must not exceed 100 items" (2025-11-25, CompleteResult): SDKs refuse more
 
 // completion repairs the values that complete an argument.
-func completion(r *Repairs, result []byte) []byte {
+func (r *repairer) completion(result []byte) []byte {
 	result = r.members("the result", result, optional)
 	if c := wire.Member(result, "completion"); !wire.IsObject(c) {
 		r.Note("completion: made an object")
@@ -248,7 +252,7 @@ func completion(r *Repairs, result []byte) []byte {
 }
 
 // message repairs a message of a prompt; its content is one block.
-func (r *Repairs) message(at string, message []byte) []byte {
+func (r *repairer) message(at string, message []byte) []byte {
 	if !wire.IsObject(message) {
 		r.Note("%s: made a message of text", at)
 		return slices.Concat([]byte(`{"role":"user","content":`), TextBlock(textOf(message)), []byte("}"))
@@ -300,7 +304,7 @@ func (r *Repairs) Inside(at string, object []byte, member string, repair func(at
 }
 
 // media repairs a block that holds a picture or a sound.
-func (r *Repairs) media(at, kind string, block []byte) []byte {
+func (r *repairer) media(at, kind string, block []byte) []byte {
 	data := wire.Member(block, "data")
 	if len(data) == 0 || data[0] != '"' {
 		r.Note("%s: made text, since it has no data", at)
@@ -324,7 +328,7 @@ func (r *Repairs) media(at, kind string, block []byte) []byte {
 const noURI = "about:blank"
 
 // blob makes the blob of contents plain base64, or text.
-func (r *Repairs) blob(at string, contents, blob []byte) []byte {
+func (r *repairer) blob(at string, contents, blob []byte) []byte {
 	text, _ := wire.String(blob)
 	if isBase64([]byte(text)) {
 		return contents
@@ -340,7 +344,7 @@ func (r *Repairs) blob(at string, contents, blob []byte) []byte {
 }
 
 // resource repairs the contents of a resource.
-func (r *Repairs) resource(at string, contents []byte) []byte {
+func (r *repairer) resource(at string, contents []byte) []byte {
 	if !wire.IsObject(contents) {
 		r.Note("%s: made the text of a resource", at)
 		return slices.Concat([]byte(`{"uri":"`+noURI+`","text":`), wire.AppendString(nil, textOf(contents)), []byte("}"))

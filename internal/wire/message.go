@@ -283,8 +283,11 @@ func HasLineEnd(b []byte) bool {
 	return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0
 }
 
-// OneLine replaces the line ends in valid JSON by spaces.
+// OneLine replaces the line ends in valid JSON by spaces. Most messages have none, and are not read byte by byte.
 func OneLine(b []byte) {
+	if !HasLineEnd(b) {
+		return
+	}
 	for i, c := range b {
 		if c == '\n' || c == '\r' {
 			b[i] = ' '

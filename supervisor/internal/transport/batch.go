@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -14,10 +15,17 @@ const maxBatch = 1000
 // receiveAll calls f for each message in data, which holds one message or a batch.
 // The Conn skips elements that are no message.
 func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
+	if wire.HasLineEnd(data) { // it would end a line of another link, and a model would pay for the indentation
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil {
+			c.SkipLine(data, wire.Ends{Head: data, Tail: data}, err)
+			return
+		}
+		data = compact.Bytes()
+	}
 	take := func(one []byte) {
 		m, err := wire.Parse(one)
 		if err == nil {
-			wire.OneLine(one) // a line end in it would end a line of another link
 			err = f(m)
 		}
 		if err != nil {

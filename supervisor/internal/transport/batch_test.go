@@ -18,6 +18,10 @@ func TestBatchIsBounded(t *testing.T) {
 	}
 	receiveAll(p.Conn, []byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]`), func(wire.Message) error { taken++; return nil })
 	expect.Equal(t, taken, 2, "took … of a batch of two")
+	receiveAll(p.Conn, []byte("[\n  {\"jsonrpc\": \"2.0\", \"method\": \"a\",\n    \"params\": {\n      \"b\": 1\n    }\n  }\n]\n"), func(m wire.Message) error {
+		expect.Equal(t, string(m.Params), `{"b":1}`, "passed on …")
+		return nil
+	})
 }
 
 // What a server says of retrying is kept within bounds, and backed off from.
