@@ -93,9 +93,7 @@ func TestFilteredAgain(t *testing.T) {
 	changed.Tools = append(changed.Tools, tool("a", "secret2", ""))
 	offer(t, r, "a", changed)
 	offer(t, r, "b", Offer{})
-	if again := r.Snapshot().Filtered(hide, before); again != before {
-		t.Errorf("another snapshot after a change of hidden items: %v", ids(again.Tools()))
-	}
+	expect.Equal(t, r.Snapshot().Filtered(hide, before), before, "the snapshot after a change of hidden items")
 	changed.Tools = append(changed.Tools, tool("a", "new", ""))
 	offer(t, r, "a", changed)
 	after := r.Snapshot().Filtered(hide, before)

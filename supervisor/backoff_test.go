@@ -70,9 +70,7 @@ func TestNews(t *testing.T) {
 		{exited(2, 7), false, ended{ready: time.Hour}, true}, {exited(2, 7), false, ended{served: 1}, true},
 	} {
 		h.failed(time.Now(), step.last)
-		if news := h.level(zap.ErrorLevel, step.fault, step.over) == zap.ErrorLevel; news != step.news {
-			t.Errorf("step %d: news %v", i+1, news)
-		}
+		expect.Equal(t, h.level(zap.ErrorLevel, step.fault, step.over) == zap.ErrorLevel, step.news, "step %d: news", i+1)
 	}
 	h.reset()
 	expect.Equal(t, h.level(zap.WarnLevel, exited(2, 7), false), zap.WarnLevel, "the first failure of an edited entry is no news")

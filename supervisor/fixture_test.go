@@ -149,9 +149,7 @@ func superviseOptions(t *testing.T, o Options, set func(*Supervisor), entries ..
 	go func() { done <- f.Run(ctx, f.configs) }()
 	f.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		expect.OK(t, <-done, "Run")
 	})
 	t.Cleanup(f.stop)
 	f.apply(entries...)

@@ -44,9 +44,7 @@ func TestIdleTimeout(t *testing.T) {
 			f.await("s", status.Idle)
 			before = f.starter.Started()
 		}
-		if n := f.starter.Started(); n != before+1 {
-			t.Errorf("the call took %d starts", n-before)
-		}
+		expect.Equal(t, f.starter.Started(), before+1, "starts, with that of the call")
 		for i := range 8 { // some of them at the moment of the stop
 			if _, err := f.call("s", "echo", "{}"); err != nil && !errors.Is(err, session.ErrNotSent) {
 				t.Fatalf("lost: %v", err)

@@ -77,9 +77,7 @@ func TestLoginAtAnIssuer(t *testing.T) {
 			t.Error("a revoked login works")
 		}
 	}
-	if n := issuer.Counts().TokenRequests; n != tokens {
-		t.Errorf("the issuer was asked %d times", n-tokens)
-	}
+	expect.Equal(t, issuer.Counts().TokenRequests, tokens, "requests for tokens")
 	f.logIn(own, "r")
 	if got, err := f.call("r", "echo", "{}"); err != nil {
 		t.Errorf("at once after a login: %q, %v", got, err)

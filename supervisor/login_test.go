@@ -131,9 +131,7 @@ func TestLoginIsAwaited(t *testing.T) {
 				}
 				f.Wake("r")
 			}
-			if n := len(srv.seen(all)); n != asked {
-				t.Errorf("%d requests without a login", n-asked)
-			}
+			expect.Equal(t, len(srv.seen(all)), asked, "requests, with those without a login")
 			l.set("token-of-ann", status.TokenRejected)
 			if heard {
 				l.changed.Notify()

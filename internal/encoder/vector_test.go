@@ -1,6 +1,10 @@
 package encoder
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
 
 func TestDot(t *testing.T) {
 	v := Vector{1, 2, 3, 4, 5, 6, 7}
@@ -13,13 +17,9 @@ func TestDot(t *testing.T) {
 		for i := range w {
 			w[i] = -2 * v[i]
 		}
-		if got := v[:n].Dot(w); got != want {
-			t.Errorf("of %d numbers: %v, want %v", n, got, want)
-		}
+		expect.Equal(t, v[:n].Dot(w), want, "of %d numbers", n)
 	}
-	if got := v.Dot(v[:4]); got != 0 {
-		t.Errorf("of two lengths: %v", got)
-	}
+	expect.Equal(t, v.Dot(v[:4]), 0, "of two lengths")
 }
 
 func BenchmarkDot(b *testing.B) {

@@ -94,9 +94,7 @@ func TestPartlyChecked(t *testing.T) {
 		if err != nil || len(r.Mismatch) > 0 {
 			t.Errorf("%s: %v, %v", tc.schema, r.Mismatch, err)
 		}
-		if checked := string(wire.Member(r.Meta(), "arguments_checked")); checked != fmt.Sprint(tc.checked) {
-			t.Errorf("%s, %s: %s", tc.schema, tc.args, checked)
-		}
+		expect.Equal(t, string(wire.Member(r.Meta(), "arguments_checked")), fmt.Sprint(tc.checked), "%s, %s: arguments_checked", tc.schema, tc.args)
 		r, err = execute(t, &stub{policy: Policy{MustCheck: true}, call: answers(`{"content":[]}`, nil)}, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
 		expect.Equal(t, err == nil && len(r.Mismatch) == 0, tc.checked, "a function gets %s, %s", tc.schema, tc.args)
 	}

@@ -123,9 +123,7 @@ func TestRefusedIsRefreshedOnce(t *testing.T) {
 func TestNeverLoggedIn(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	s := f.source()
-	if issuer := f.mustNeed(s, status.NeverLoggedIn).Issuer; issuer != f.issuer.URL {
-		t.Errorf("the issuer is %q", issuer)
-	}
+	expect.Equal(t, f.mustNeed(s, status.NeverLoggedIn).Issuer, f.issuer.URL, "the issuer")
 	if s.found.Load() == nil {
 		t.Error("the discovery is not kept for the login")
 	}

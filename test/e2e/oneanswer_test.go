@@ -56,9 +56,7 @@ func TestOneAnswer(t *testing.T) {
 				Result, Error json.RawMessage
 				Method        string
 			}
-			if err := json.Unmarshal(line, &m); err != nil {
-				t.Errorf("%.200s: %v", line, err)
-			}
+			expect.OK(t, json.Unmarshal(line, &m), "%.200s", line)
 			if m.Method != "" {
 				continue
 			}

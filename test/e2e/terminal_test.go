@@ -107,9 +107,7 @@ func TestTerminal(t *testing.T) {
 			expect.OK(t, cmd.Wait())
 			mcptest.WaitFor(t, "the table", func() bool { return row.MatchString(p.shown()) })
 			text := p.shown()
-			if coloured := strings.Contains(text, "\x1b[32mready\x1b[0m"); coloured != tc.coloured {
-				t.Errorf("in colours: %v\n%q", coloured, text)
-			}
+			expect.Equal(t, strings.Contains(text, "\x1b[32mready\x1b[0m"), tc.coloured, "in colours: %q", text)
 		})
 	}
 }
