@@ -29,7 +29,9 @@ func edits(a, b string) int {
 	if diff := len(a) - len(b); diff > 5 || diff < -5 { // a letter in lower case may be a byte longer
 		return 3 // a different word
 	}
-	a, b = strings.ToLower(a), strings.ToLower(b)
+	if a, b = strings.ToLower(a), strings.ToLower(b); max(len(a), len(b))-min(len(a), len(b)) > 2 {
+		return 3
+	}
 	var small [3][32]int // without memory for the words of most files
 	rows := [3][]int{small[0][:], small[1][:], small[2][:]}
 	if len(b) >= len(small[0]) {

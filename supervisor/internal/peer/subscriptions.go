@@ -42,11 +42,11 @@ type Subscriptions struct {
 	turn      chan struct{}         // holds an item while a request about them is under way, so that they keep their order
 	edits     chan struct{}         // holds an item when count has changed, for the loop of Follow
 	following bool                  // Follow has begun; set before the session is shared
+	news      signal.Change         // of agreed
 
 	mu     sync.Mutex     // guards the fields below
 	count  map[string]int // subscribers by resource; changed only by the holder of turn
 	agreed []string       // resources that a modern server has acknowledged
-	news   signal.Change  // of agreed
 }
 
 // add subscribes to the resource until cancel is called.

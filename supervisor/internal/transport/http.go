@@ -245,7 +245,7 @@ func isModern(code int64) bool {
 }
 
 // accept receives the messages in data, which came because of the request o, or
-// without a request if o is none. It reports whether the answer was among them.
+// without a request if its ID is 0. It reports whether the answer was among them.
 func (l *Streamable) accept(data []byte, o *peer.Outgoing, revision string) (answered bool) {
 	receiveAll(l.conn, l.site.HideTokens(data), func(m wire.Message) error {
 		if !m.IsResponse() {

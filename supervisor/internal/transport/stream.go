@@ -160,7 +160,7 @@ func (s *Site) events(ctx context.Context, build func() (*http.Request, error)) 
 }
 
 // read receives the messages on the stream of the request o, or on the server's own if
-// o is none, until the answer has come or the stream ends.
+// the ID of o is 0, until the answer has come or the stream ends.
 func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revision string) (answered bool, err error) {
 	stream := wire.NewEventReader(body, wire.MaxLine)
 	stream.Open = &o.OpenEvent

@@ -31,9 +31,14 @@ func TestGreeting(t *testing.T) {
 	expect.Error(t, err, "too large")
 }
 
-// A host that ends between both requests of a client does not refuse the client: another host may serve it.
+// A host that ends between both requests of a client does not refuse the client: another host may serve it. A client that
+// has joined stays one, whoever joins by its id again.
 func TestJoinAtTheEnd(t *testing.T) {
-	h, w := &Host{clients: make(map[string]chan net.Conn)}, httptest.NewRecorder()
-	h.join(w, httptest.NewRequest("POST", "/join?client=gone", nil))
-	expect.Equal(t, w.Code, http.StatusServiceUnavailable)
+	h := &Host{clients: map[string]chan net.Conn{"here": make(chan net.Conn, 1)}}
+	for i, id := range []string{"gone", "here", "here"} {
+		w := httptest.NewRecorder()
+		h.join(w, httptest.NewRequest("POST", "/join?client="+id, nil))
+		expect.Equal(t, w.Code == http.StatusServiceUnavailable, i != 1, "request %d is refused", i)
+		expect.Equal(t, len(h.clients), 1, "clients after request %d", i)
+	}
 }
