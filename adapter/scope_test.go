@@ -148,9 +148,7 @@ func TestScopeSnapshot(t *testing.T) {
 func TestScopeOfEverything(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{"work": {Servers: []string{"a"}}, "open": {Mode: "search"}}, "a", "b")
 	for _, s := range []*View{r.Scope(), r.Scope("open")} {
-		if s.Snapshot() != r.registry.Snapshot() {
-			t.Error("the snapshot was copied")
-		}
+		expect.Equal(t, s.Snapshot(), r.registry.Snapshot(), "the snapshot, which is no copy")
 		if q := s.calls.scope.Visible().Query(selector.Query{}); q.Catalog != nil {
 			t.Error("a search looks at a catalog of its own")
 		}
@@ -186,9 +184,7 @@ func TestScopeFollows(t *testing.T) {
 	b := offerOf("b")
 	b.Tools = b.Tools[:1]
 	replace(t, r, "b", b)
-	if s.Snapshot() != first {
-		t.Error("another snapshot, though nothing changed for the clients")
-	}
+	expect.Equal(t, s.Snapshot(), first, "the snapshot, since nothing changed for the clients")
 	a := offerOf("a")
 	a.Prompts = nil
 	replace(t, r, "a", a)

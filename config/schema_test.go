@@ -49,9 +49,7 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 func TestSchemaAcceptsExamples(t *testing.T) {
 	schema := compileSchema(t)
 	check := func(what string, text []byte) {
-		if err := checkSchema(t, schema, text); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.OK(t, checkSchema(t, schema, text), "%s", what)
 		c, err := readExpanded("/x/.mcp.json", text)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -50,9 +50,7 @@ func watchFrom(t *testing.T, initial config.Config) watched {
 	go func() { done <- Pipeline{Watch: true, Log: zap.New(core)}.Run(ctx, initial, w.out) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		expect.OK(t, <-done, "Run")
 	})
 	return w
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -189,8 +188,4 @@ func (r *run) lookForRemains() {
 			}
 		}
 	}
-}
-
-func (s sample) String() string {
-	return fmt.Sprintf("%d MB, %d files, %d threads, %d servers", s.memory>>20, s.files, s.threads, s.count[servers])
 }

@@ -87,8 +87,7 @@ func TestAddAndRemove(t *testing.T) {
 	put := func(t *testing.T, old string) string {
 		d, err := open("f", []byte(old))
 		expect.OK(t, err)
-		err = d.putServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
-		expect.OK(t, err)
+		expect.OK(t, d.putServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}}))
 		return string(d.bytes())
 	}
 	for name, test := range map[string]struct{ old, want string }{

@@ -338,9 +338,7 @@ func FuzzImport(f *testing.F) {
 			}
 			after, err := readExpanded(path, done.Data)
 			expect.OK(t, err, "%s: %s", name, done.Data)
-			if len(after.Servers) != len(read.Servers)+len(done.Added) {
-				t.Errorf("%s: %d servers and %q make %d in\n%s", name, len(read.Servers), done.Added, len(after.Servers), done.Data)
-			}
+			expect.Equal(t, len(after.Servers), len(read.Servers)+len(done.Added), "%s: servers with %q in\n%s", name, done.Added, done.Data)
 			ours = Ours{Config: after, Files: []Source{{Path: path, Data: done.Data}}}
 			again, err := Import([]Source{s}, path, done.Data, ours)
 			if err != nil || len(again.Added) > 0 {
