@@ -205,9 +205,7 @@ func TestPipelineStages(t *testing.T) {
 	go func() { done <- p.Run(ctx, first, w.out) }()
 	defer func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-done)
 	}()
 
 	reload <- os.Interrupt // the same text
