@@ -10,7 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // sharedServers returns the names of the servers that other nodes may use.
@@ -21,7 +20,7 @@ func sharedServers(c config.Config) map[string]bool {
 	shared := make(map[string]bool)
 	for _, text := range c.Router.Cluster.Share {
 		for _, entry := range c.Servers {
-			if glob.Match(text, entry.Name) && supervisor.Startable(entry) && !entry.Personal() && entry.Transport != config.Scripts {
+			if glob.Match(text, entry.Name) && entry.Startable() && !entry.Personal() && entry.Transport != config.Scripts {
 				shared[entry.Name] = true
 			}
 		}

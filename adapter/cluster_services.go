@@ -20,7 +20,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // services write the lists of servers of other nodes to the catalog, and are the [cluster.Handler].
@@ -197,7 +196,7 @@ func (s *services) group() *grouping {
 	setup := s.router.current.load()
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
 		i := slices.IndexFunc(setup.config.Servers, func(entry config.Server) bool {
-			return entry.Service == service && supervisor.Startable(entry)
+			return entry.Service == service && entry.Startable()
 		})
 		switch {
 		case i >= 0:

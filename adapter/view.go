@@ -8,7 +8,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // A View is the router as clients of some profiles see it: tools, servers and resources that one of
@@ -48,7 +47,7 @@ func (c catalogView) Changed() <-chan struct{} { return c.router.changed.Next() 
 func (c catalogView) Unlisted() (names []string) {
 	limits := c.scope.Limits()
 	for _, s := range limits.Config.Servers {
-		if supervisor.Startable(s) && limits.Server(s.Name) && !c.router.writer.Listed(s) {
+		if s.Startable() && limits.Server(s.Name) && !c.router.writer.Listed(s) {
 			names = append(names, s.Name)
 		}
 	}

@@ -304,6 +304,9 @@ func (s Server) SameSecrets(t Server) bool {
 		slices.Equal(s.OAuth.secrets(), t.OAuth.secrets())
 }
 
+// Startable reports whether a server of this entry can be started at all.
+func (s Server) Startable() bool { return !s.ByHand && !s.Disabled && s.Misconfigured == "" && !s.Self }
+
 // Personal reports whether each user of the router has a session of their own with the server, which is remote.
 func (s Server) Personal() bool {
 	return s.PerUser || s.Exchange != nil || slices.ContainsFunc(s.References, reference.Reference.Personal)

@@ -86,15 +86,11 @@ func TestReplaceSignalsChangesOnly(t *testing.T) {
 			return false
 		}
 	}
-	if !signalled(func() { replace(t, r, "s", listing...) }) {
-		t.Error("the first listing did not signal")
-	}
+	expect.Equal(t, signalled(func() { replace(t, r, "s", listing...) }), true, "the first listing signals")
 	one, _ := r.Snapshot().Tool("s:one")
 	version := r.Snapshot().Version
 	if signalled(func() {
-		if replace(t, r, "s", tool("s", "one", "first", "web"), tool("s", "two", "second")) {
-			t.Error("an equal listing is a change")
-		}
+		expect.Equal(t, replace(t, r, "s", tool("s", "one", "first", "web"), tool("s", "two", "second")), false, "an equal listing is a change")
 		r.Remove("unknown")
 		replace(t, r, "unknown")
 	}) || r.Snapshot().Version != version {
@@ -104,18 +100,12 @@ func TestReplaceSignalsChangesOnly(t *testing.T) {
 	if two, _ := r.Snapshot().Tool("s:two"); two.Description != "second" {
 		t.Error("the caller's slice is the registry's")
 	}
-	if !signalled(func() { replace(t, r, "s", listing...) }) {
-		t.Error("an edit did not signal")
-	}
+	expect.Equal(t, signalled(func() { replace(t, r, "s", listing...) }), true, "an edit signals")
 	if same, _ := r.Snapshot().Tool("s:one"); same != one {
 		t.Error("a tool that stayed as it was has lost its identity")
 	}
-	if !signalled(func() { replace(t, r, "s", listing[1], listing[0]) }) {
-		t.Error("another order did not signal")
-	}
-	if !signalled(func() { r.Remove("s") }) {
-		t.Error("removal did not signal")
-	}
+	expect.Equal(t, signalled(func() { replace(t, r, "s", listing[1], listing[0]) }), true, "another order signals")
+	expect.Equal(t, signalled(func() { r.Remove("s") }), true, "a removal signals")
 }
 
 func TestReplaceRefusesWhatIsNotTheServers(t *testing.T) {

@@ -87,7 +87,7 @@ func (s *server) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		signal.Discard(s.control.edited) // before reading the entry, so that no edit is missed
 		entry := s.control.wanted()
-		if !reflect.DeepEqual(entry, before) && (entry.Personal() || before.Personal() || !Startable(entry) || !launch.SameProcess(entry, before)) {
+		if !reflect.DeepEqual(entry, before) && (entry.Personal() || before.Personal() || !entry.Startable() || !launch.SameProcess(entry, before)) {
 			s.pool.renew(errEdited)
 		}
 		before = entry
@@ -122,26 +122,20 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// Startable reports whether a server of this entry can be started at all.
-func Startable(entry config.Server) bool {
-	state, _ := restState(entry)
-	return state == ""
-}
-
 // restState returns the state of an entry that is not to be started, and the reason;
 // "" for other entries.
 func restState(entry config.Server) (status.State, string) {
 	switch {
+	case entry.Startable():
+		return "", ""
 	case entry.ByHand:
 		return status.Disabled, "it was stopped by hand; 'metarouter restart' starts it, or its button on the page"
 	case entry.Disabled:
 		return status.Disabled, ""
 	case entry.Misconfigured != "":
 		return status.Misconfigured, entry.Misconfigured
-	case entry.Self:
-		return status.Self, "the entry would start a router inside the router"
 	}
-	return "", ""
+	return status.Self, "the entry would start a router inside the router"
 }
 
 // publish makes in the session that all use.
@@ -161,7 +155,7 @@ func (s *server) retire(in *instance, cause error, state status.State) {
 			})
 		}
 		in.drain(s.ending)
-		if errors.Is(cause, errEdited) && Startable(s.control.wanted()) { // enabled again meanwhile
+		if errors.Is(cause, errEdited) && s.control.wanted().Startable() { // enabled again meanwhile
 			state = status.Restarting
 		}
 	}

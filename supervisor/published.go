@@ -61,7 +61,7 @@ func (p *published) edited(entry config.Server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Transport, p.state.LastError, p.state.Fault = string(entry.Transport), "", nil
-	if p.state.State == status.Stopping && Startable(entry) {
+	if p.state.State == status.Stopping && entry.Startable() {
 		p.state.State = status.Restarting
 	}
 }

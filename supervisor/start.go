@@ -107,7 +107,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	if reflect.DeepEqual(entry, before) {
 		return old, nil
 	}
-	if !Startable(entry) {
+	if !entry.Startable() {
 		s.handler.Forget(s.name)
 		s.retire(old, errEdited, status.Stopping)
 		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit

@@ -238,7 +238,7 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 // sessionWith is one attempt of [Supervisor.Session].
 func sessionWith(ctx context.Context, s *server, from session.Client) (session.Session, error) {
 	generation := s.pool.now() // before the look at the entry, since an edit after it ends this one
-	if entry := s.control.wanted(); entry.Personal() && Startable(entry) {
+	if entry := s.control.wanted(); entry.Personal() && entry.Startable() {
 		return personal(ctx, generation, s.pool, entry, from)
 	}
 	in, err := s.public.await(ctx, false)

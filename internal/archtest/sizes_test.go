@@ -28,6 +28,7 @@ const (
 	longFunctions = "functions of more than 60 lines"
 	allLines      = "lines that ship"
 	exportedNames = "exported names that other modules can import"
+	floors        = "packages above each other, from the program's down"
 
 	// slack is how far a figure may be below its bound, as a share of the bound, and leastSlack the
 	// least of that.
@@ -41,7 +42,7 @@ func bounds(t *testing.T) map[string]int { return table(t, "sizes.txt", sizesTex
 // measured returns the figures that the table bounds.
 func measured(t *testing.T) map[string]int {
 	t.Helper()
-	all, methods := make(map[string]int), make(map[string]int)
+	all, methods, imports := make(map[string]int), make(map[string]int), make(map[string][]string)
 	positions := token.NewFileSet()
 	for name, folder := range sources(t) {
 		top, _, _ := strings.Cut(folder, "/")
@@ -58,6 +59,9 @@ func measured(t *testing.T) map[string]int {
 		}
 		file, err := parser.ParseFile(positions, name, text, parser.SkipObjectResolution)
 		expect.OK(t, err)
+		for _, one := range file.Imports {
+			imports[folder] = append(imports[folder], strings.TrimPrefix(strings.Trim(one.Path.Value, `"`), module))
+		}
 		isPublic := !strings.Contains("/"+folder+"/", "/internal/")
 		for _, declaration := range file.Decls {
 			if isPublic {
@@ -87,7 +91,18 @@ func measured(t *testing.T) map[string]int {
 			all[manyMethods]++
 		}
 	}
+	all[floors] = height("cmd/metarouter", imports, make(map[string]int))
 	return all
+}
+
+// height returns how many packages of ours are above each other, from the folder's down.
+func height(folder string, imports map[string][]string, known map[string]int) int {
+	if len(imports[folder]) > 0 && known[folder] == 0 {
+		for _, below := range imports[folder] {
+			known[folder] = max(known[folder], 1+height(below, imports, known))
+		}
+	}
+	return known[folder]
 }
 
 // TestSizes holds the code to its size. Each figure must be at most its bound, and not far below,

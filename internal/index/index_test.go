@@ -279,23 +279,15 @@ func TestFirstSearch(t *testing.T) {
 		all = append(all, tool("s", fmt.Sprintf("tool%d", i), "common"))
 	}
 	replace(t, r, "s", all...)
-	if r.tools.awaitsSearch(r.Snapshot()) {
-		t.Errorf("the index of %d tools waits for a search", len(all))
-	}
+	expect.Equal(t, r.tools.awaitsSearch(r.Snapshot()), false, "the index of %d tools waits for a search", len(all))
 	replace(t, r, "s", all[1:]...)
-	if !r.tools.awaitsSearch(r.Snapshot()) {
-		t.Errorf("the index of %d tools does not wait for a search", maxUnsearched)
-	}
+	expect.Equal(t, r.tools.awaitsSearch(r.Snapshot()), true, "the index of %d tools waits for a search", maxUnsearched)
 	if hits, err := searchTools(r, t.Context(), Query{Words: Words("common"), Limit: len(all)}); len(hits) != maxUnsearched || err != nil {
 		t.Errorf("the first search finds %d of %d tools: %v", len(hits), maxUnsearched, err)
 	}
 	replace(t, r, "s", all[0])
-	if r.tools.awaitsSearch(r.Snapshot()) {
-		t.Error("the index waits for another search")
-	}
-	if !r.others.awaitsSearch(r.Snapshot()) {
-		t.Error("the index of other items does not wait, which nobody searched")
-	}
+	expect.Equal(t, r.tools.awaitsSearch(r.Snapshot()), false, "the index waits for another search")
+	expect.Equal(t, r.others.awaitsSearch(r.Snapshot()), true, "the index of other items, which nobody searched, waits")
 }
 
 func TestSearchEndsWithItsContext(t *testing.T) {

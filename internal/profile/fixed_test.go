@@ -51,9 +51,7 @@ func TestFixed(t *testing.T) {
 			r := Of(all, chosen...)
 			x := tool("github", "list_issues", takes(test.schema))
 			expect.Equal(t, string(r.Fixed(x)), test.want, "fixed")
-			if !r.Tool(x) {
-				t.Error("the tool is not allowed")
-			}
+			expect.Equal(t, r.Tool(x), true, "the tool is allowed")
 			x.ServerSchema, x.InputSchema = x.InputSchema, json.RawMessage(`{"type":"object"}`)
 			expect.Equal(t, string(r.Fixed(x)), test.want, "of a tool with fixed arguments")
 		})
@@ -65,15 +63,11 @@ func TestConflict(t *testing.T) {
 	all := profiles{"a": fixing(t, `{"*": {"owner": "acme"}}`), "b": fixing(t, `{"*": {"owner": "other"}}`)}
 	r := Of(all, "a", "b")
 	declares := tool("s", "x", takes(`{"type":"object","properties":{"owner":{}}}`))
-	if r.Tool(declares) {
-		t.Error("the tool is allowed")
-	}
+	expect.Equal(t, r.Tool(declares), false, "the tool is allowed")
 	if got := r.Fixed(declares); got != nil {
 		t.Errorf("fixed are %s, want none", got)
 	}
-	if !r.Tool(tool("s", "x")) {
-		t.Error("a tool without the argument is not allowed")
-	}
+	expect.Equal(t, r.Tool(tool("s", "x")), true, "a tool without the argument is allowed")
 }
 
 // TestManyBranches has schemas with a search that must end, and in which a server may hide a property.

@@ -4,10 +4,9 @@ package prose
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // Count returns "1 tool" or "3 tools".
@@ -40,11 +39,11 @@ func Cut(text string, most int) string {
 }
 
 // advised matches a message: the mistake, and perhaps the correction after the first "; " that is not in quotes.
-var advised = lazy.Regexp(`(?s)^((?:[^";]|;[^ ]|"(?:[^"\\]|\\.)*")*)(?:; (.*))?$`)
+const advised = `(?s)^((?:[^";]|;[^ ]|"(?:[^"\\]|\\.)*")*)(?:; (.*))?$`
 
 // Advice splits a message into the mistake and the correction; "" without one. A quoted word in the mistake may be a stranger's.
 func Advice(message string) (mistake, correction string) {
-	if m := advised().FindStringSubmatch(message); m != nil {
+	if m := regexp.MustCompile(advised).FindStringSubmatch(message); m != nil {
 		return m[1], m[2]
 	}
 	mistake, correction, _ = strings.Cut(message, "; ") // it has one quote alone

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -63,7 +61,10 @@ func Lock(ctx context.Context, path string, within time.Duration, doing string) 
 		case err != nil:
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
-		case signal.Within(ctx.Done(), pause):
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			f.Close()
 			return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, ctx.Err())
 		}

@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // OwnScheme begins the URIs of the router itself.
@@ -100,7 +99,7 @@ func secure(s, example string) error {
 
 // prefix matches the paths that the router may have: without escapes, so that it is the same in each
 // request.
-var prefix = lazy.Regexp(`^(/[A-Za-z0-9_~.-]*[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*$`)
+const prefix = `^(/[A-Za-z0-9_~.-]*[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*$`
 
 // Public reads a URL by which browsers and clients elsewhere reach the router. A slash at its end is
 // removed.
@@ -113,7 +112,7 @@ func Public(s string) (string, error) {
 	switch {
 	case strings.HasSuffix(path, "/mcp"), strings.Contains(path+"/", "/mcp/p/"), strings.Contains(path+"/", "/mcp/s/"):
 		return "", errors.New(`must be the address of the router, not of one of its MCP paths; write it without "/mcp", like "https://router.example"`)
-	case !prefix().MatchString(path):
+	case !regexp.MustCompile(prefix).MatchString(path):
 		return "", errors.New(`must have a path of letters, digits and . _ ~ - between single slashes; write it like "https://router.example/tools"`)
 	}
 	return u.Scheme + "://" + u.Host + path, nil

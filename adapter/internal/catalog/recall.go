@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // recall puts the stored offers of servers into the registry, unless the server's offer is known
@@ -17,7 +16,7 @@ import (
 func (w *Writer) recall(servers []config.Server) {
 	w.mu.Lock()
 	t := w.tagger
-	servers = slices.DeleteFunc(slices.Clone(servers), func(s config.Server) bool { return !supervisor.Startable(s) || w.known[s.Name] != "" })
+	servers = slices.DeleteFunc(slices.Clone(servers), func(s config.Server) bool { return !s.Startable() || w.known[s.Name] != "" })
 	w.mu.Unlock()
 	keys, found := make([]string, len(servers)), make([]*registry.Offer, len(servers))
 	var reading errgroup.Group

@@ -179,14 +179,10 @@ func TestStored(t *testing.T) {
 			}
 		}
 		w.expect("busy live")
-		if !w.Unproven() {
-			t.Error("the silent router is settled at once")
-		}
+		expect.Equal(t, w.Unproven(), true, "the silent router is unproven at first")
 		time.Sleep(2*pingWait + 3*checkEvery) // its first ping may be as old as its announcement, and then a second one counts
 		synctest.Wait()
-		if w.Unproven() {
-			t.Error("the silent router is not settled")
-		}
+		expect.Equal(t, w.Unproven(), false, "the silent router stays unproven")
 		for _, p := range w.Peers() {
 			if p.LastSeen.Equal(last) != (p.Name == "gone") || p.LastSeen.After(time.Now()) {
 				t.Errorf("%s was seen at %v", p.Name, p.LastSeen)
