@@ -56,7 +56,7 @@ func (s *setup) has(server string) bool {
 
 // entry returns the entry of the server, the zero value without one.
 func (s *setup) entry(server string) (found config.Server) {
-	if i := slices.IndexFunc(s.config.Servers, func(e config.Server) bool { return e.Name == server }); i >= 0 {
+	if i := slices.IndexFunc(s.config.Servers, func(entry config.Server) bool { return entry.Name == server }); i >= 0 {
 		found = s.config.Servers[i]
 	}
 	return found

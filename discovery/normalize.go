@@ -135,7 +135,7 @@ func within(whole, part json.RawMessage) json.RawMessage {
 	return whole[at:end:end]
 }
 
-// unique is that of the object, with a note.
+// unique removes members that come again, as [object.unique] does, and notes it.
 func (r *repairs) unique(o object, where string) {
 	if n := o.unique(); n > 0 {
 		r.note("%s: removed %d members whose name comes again later", where, n)

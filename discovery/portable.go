@@ -67,7 +67,7 @@ func (c *cleaner) clean(o object) (changed bool) {
 	return changed
 }
 
-// unique is that of the object, with a note: of a keyword, the others were not repaired.
+// unique removes members that come again, as [object.unique] does, and notes it: of a keyword, only the last was repaired.
 func (c *cleaner) unique(o object) {
 	if n := o.unique(); n > 0 {
 		c.note("removed %d members whose name comes again later", n)

@@ -31,8 +31,8 @@ func TestGreeting(t *testing.T) {
 	expect.Error(t, err, "too large")
 }
 
-// A host that ends between both requests of a client does not refuse the client: another host may serve it. A client that
-// has joined stays one, whoever joins by its id again.
+// A host that ends between both requests of a client does not refuse the client: another host may serve it. A second
+// request to join with the id of a client that has joined does not remove that client.
 func TestJoinAtTheEnd(t *testing.T) {
 	h := &Host{clients: map[string]chan net.Conn{"here": make(chan net.Conn, 1)}}
 	for i, id := range []string{"gone", "here", "here"} {
