@@ -64,7 +64,7 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 		r.drop(tool, "execution", "it must be an object whose taskSupport is forbidden, optional or required")
 	}
 
-	t.Suspect = suspects(hiding(r), "", definition)
+	t.Suspect = suspects(hiding(r), nil, definition)
 	schema := r.inputSchema(tool)
 	r.outputSchema(tool)
 	whole := (hujson.Value{Value: schema.Object}).Pack()

@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// maxOpen bounds the open requests of a Relay, as the router does. maxOpenBytes bounds
-	// the bytes of all those that it keeps, to send them again, and maxSingle of one.
-	maxOpen      = 1000
+	// maxOpen bounds the open requests of a Relay: more than the router allows, so that also those
+	// on the way to its refusal are answered if it ends. maxOpenBytes bounds
+	// the bytes of all those that the Relay keeps, to send them again, and maxSingle of one.
+	maxOpen      = 10_000
 	maxOpenBytes = 16 << 20
 	maxSingle    = 256 << 10
 
@@ -208,7 +209,7 @@ func (r *Relay) noteMessage(m wire.Message, line []byte, alone bool) {
 		r.settle(string(wire.Member(m.Params, "requestId")))
 	}
 	if _, used := r.open[id]; used || !m.IsRequest() || len(r.open) == maxOpen {
-		return // the router refuses it, without its id
+		return // if the id is used, the router refuses it without the id
 	}
 	if !alone || len(line) > maxSingle || r.size+len(line) > maxOpenBytes {
 		line = nil

@@ -170,6 +170,22 @@ func TestRelayAnswersOnce(t *testing.T) {
 	}
 }
 
+// Requests above the router's bound are sent again too: the router that died had not refused them yet.
+func TestRelayResumesMany(t *testing.T) {
+	s := play(t)
+	first := <-s.routers
+	lines := bufio.NewReader(first)
+	for id := range 1500 {
+		s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id))
+		lines.ReadSlice('\n')
+	}
+	first.Close()
+	lines = bufio.NewReader(<-s.routers)
+	for id := range 1500 {
+		receives(t, lines, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"_meta":{"metarouter/resent":true}}}`, id))
+	}
+}
+
 // A client that ends its input gets its answers, also if the router is killed meanwhile.
 func TestRelayEnds(t *testing.T) {
 	s := play(t)
