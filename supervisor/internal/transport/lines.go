@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -27,7 +26,6 @@ type Lines struct {
 	Err    error         // the reason; valid after Broken
 
 	conn   *peer.Conn
-	framed atomic.Bool    // the server writes and wants Content-Length headers
 	banner *regexp.Regexp // matches the text before each message; nil without one. Only Read knows it
 	w      Writer
 	stall  time.Duration  // how long the server may leave written bytes unread
@@ -118,7 +116,6 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 			return session.ErrClosed
 		}
 	}
-	l.frame(o)
 	n, err := 0, error(nil)
 	if w, ok := l.w.(tryWriter); ok {
 		n, err = w.TryWrite(o.Line)
