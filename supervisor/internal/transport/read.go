@@ -45,7 +45,9 @@ func (l *Lines) Read(r io.Reader) error {
 		m, err := wire.Parse(line)
 		if err == nil {
 			if lines.Objects {
-				l.noteShape(lines.Shape)
+				if note, odd := shapeNotes[lines.Shape]; odd {
+					l.conn.Budget.Note(note)
+				}
 				wire.OneLine(line) // clients get parts of it in a line
 			}
 			err = l.conn.Receive(m, 0)
@@ -66,15 +68,8 @@ func (l *Lines) Read(r io.Reader) error {
 	}
 }
 
-// noteShape notes a message that is not one line.
-func (l *Lines) noteShape(shape wire.Shape) {
-	switch shape {
-	case wire.Indented:
-		l.conn.Budget.Note("writes messages over several lines")
-	case wire.Part:
-		l.conn.Budget.Note("writes more than one message in a line")
-	}
-}
+// shapeNotes are for messages that are not one line.
+var shapeNotes = map[wire.Shape]string{wire.Indented: "writes messages over several lines", wire.Part: "writes more than one message in a line"}
 
 // isPart reports whether a line is the beginning of an object, or has more after one.
 func isPart(line []byte) bool {
@@ -100,12 +95,8 @@ func (l *Lines) understand(line []byte) bool {
 		}
 		at += next
 		if m, err := wire.Parse(bytes.Clone(line[at:])); err == nil && m.IsResponse() && m.Version != nil && l.conn.Receive(m, 0) == nil {
-			if at > 0 && !bytes.Equal(line[:at], wire.BOM) {
-				l.conn.Budget.Note("writes text before its first message")
-				l.banner = likeBanner(line[:at])
-			} else {
-				l.conn.Budget.Note("writes a byte order mark")
-			}
+			l.conn.Budget.Note("writes text before its first message")
+			l.banner = likeBanner(line[:at])
 			return true
 		}
 		at++
