@@ -56,12 +56,7 @@ func (v *Supervisor) LoginServer(ctx context.Context, name, principal string) (o
 func loginServer(resolved config.Server) oauth.Server {
 	s := oauth.Server{Name: resolved.Name, URL: resolved.URL}
 	if o := resolved.OAuth; o != nil {
-		s.Settings = oauth.Settings{
-			ClientID: o.ClientID, ClientSecret: o.ClientSecret, PrivateKey: o.PrivateKey, KeyID: o.KeyID, Algorithm: o.Algorithm,
-			CallbackPort: o.CallbackPort, CallbackURL: o.CallbackURL, ClientMetadataURL: o.ClientMetadataURL,
-			AuthServerMetadataURL: o.AuthServerMetadataURL, Scopes: o.Scopes, Resource: o.Resource, NoResource: o.NoResource,
-			Grant: oauth.Grant(o.Grant),
-		}
+		s.Settings = oauth.Settings(*o)
 	}
 	return s
 }

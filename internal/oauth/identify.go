@@ -130,7 +130,7 @@ func metadata(method string, s Settings, i Issuer, r Redirect) *oauthex.ClientRe
 		ResponseTypes:           []string{},
 	}
 	if r.URI != "" {
-		m.GrantTypes = append(m.GrantTypes, string(AuthorizationCode))
+		m.GrantTypes = append(m.GrantTypes, AuthorizationCode)
 		m.ResponseTypes = append(m.ResponseTypes, "code")
 		m.RedirectURIs = append(m.RedirectURIs, r.URI)
 		if strings.HasPrefix(r.URI, "https:") && urls.LeadsElsewhere(r.URI) { // a website

@@ -21,32 +21,31 @@ type Server struct {
 }
 
 // Settings say how to get tokens for a server: the "oauth" object of its entry, with the values
-// of its secrets. The zero value finds everything out.
+// of its secrets. Its fields are those of config.OAuth, which is converted to it. The zero value finds everything out.
 type Settings struct {
 	ClientID     string // registered by hand; "" is an identity that the issuer accepts without
+	CallbackPort int    // on which the login comes back; 0 is any free one
+
+	AuthServerMetadataURL string   // where the issuer describes itself; "" finds it
+	Scopes                []string // to ask for; nil is those that the server names
+
 	ClientSecret string // of ClientID; "" for a public client
 	PrivateKey   string // of ClientID, in PEM, with which it signs who it is; may be ""
 	KeyID        string // of PrivateKey; "" leaves it out
 	Algorithm    string // of PrivateKey, such as ES256; "" is the usual one for the key
 
-	CallbackPort      int    // on which the login comes back; 0 is any free one
 	CallbackURL       string // at which it comes back instead, and from where a person forwards it to CallbackPort; ""
 	ClientMetadataURL string // of a client ID metadata document; may be ""
 
-	AuthServerMetadataURL string   // where the issuer describes itself; "" finds it
-	Scopes                []string // to ask for; nil is those that the server names
-	Resource              string   // the resource parameter (RFC 8707); "" is the server's identifier
-	NoResource            bool     // send no resource parameter: some issuers refuse it
-	Grant                 Grant
+	Resource   string // the resource parameter (RFC 8707); "" is the server's identifier
+	NoResource bool   // send no resource parameter: some issuers refuse it
+	Grant      string // how the client gets its first token: one of those below
 }
 
-// A Grant is how a client gets its first token.
-type Grant string
-
 const (
-	AuthorizationCode Grant = "authorization_code" // a person logs in with a browser; also ""
-	ClientCredentials Grant = "client_credentials" // the client has a secret or a key, and no person is needed
-	DeviceCode        Grant = "device_code"        // a person enters a code on any device
+	AuthorizationCode = "authorization_code" // a person logs in with a browser; also ""
+	ClientCredentials = "client_credentials" // the client has a secret or a key, and no person is needed
+	DeviceCode        = "device_code"        // a person enters a code on any device
 )
 
 // An Issuer is an authorization server, as it describes itself (RFC 8414, RFC 8628). Its endpoints

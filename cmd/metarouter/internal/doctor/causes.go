@@ -174,7 +174,7 @@ var causes = []cause{
 	{kind: status.Unauthorized, when: func(o output, _ string) bool { return o.fault.Message != "" && o.fault.Code == 403 },
 		problem: "{host} refuses the router's requests (HTTP 403).", fix: "does the account of the login or of the token have access to the server? Else ask the people who run it"},
 	{kind: status.Unauthorized, when: func(o output, _ string) bool {
-		return o.fault.Message != "" && o.entry.OAuth != nil && o.entry.OAuth.Grant == string(oauth.ClientCredentials)
+		return o.fault.Message != "" && o.entry.OAuth != nil && o.entry.OAuth.Grant == oauth.ClientCredentials
 	},
 		problem: "{host} requires a token, and the router gets none with its client credentials.", fix: `correct "clientId", and "clientSecret" or "privateKey", in "oauth" of its entry, then run: metarouter restart {server}`},
 	{kind: status.Unauthorized, when: func(o output, _ string) bool { return o.fault.Message != "" },

@@ -59,7 +59,7 @@ func LogIn(ctx context.Context, local *service.Runner, name string, o Options) e
 	if err := mayLogIn(entry); err != nil {
 		return console.Usage(err)
 	}
-	if entry.OAuth != nil && entry.OAuth.Grant == string(oauth.DeviceCode) {
+	if entry.OAuth != nil && entry.OAuth.Grant == oauth.DeviceCode {
 		o.Device = true
 	}
 	if o.Device && o.Paste {
@@ -92,7 +92,7 @@ func mayLogIn(entry config.Server) error {
 		return fmt.Errorf("the entry of %s can't be used: %s", entry.Name, entry.Misconfigured)
 	case ownHeader(entry) != "":
 		return fmt.Errorf(`the entry of %s has the header %q, which is sent instead of a login; take it out of "headers" first`, entry.Name, ownHeader(entry))
-	case entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials):
+	case entry.OAuth != nil && entry.OAuth.Grant == oauth.ClientCredentials:
 		return fmt.Errorf(`%s needs no login: the router gets its tokens with the client's secret or key ("grant": "client_credentials"); 'metarouter servers %s' shows whether that works`, entry.Name, commandline.Quote(entry.Name))
 	}
 	return nil
