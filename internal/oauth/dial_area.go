@@ -23,18 +23,22 @@ func (a area) String() string {
 	return [...]string{"public", "in a private network", "of this machine", "link-local, reserved or of a cloud's metadata service"}[a]
 }
 
-var (
-	// metadataServices are addresses at which a cloud gives credentials to its machines, outside of the
-	// link-local ones.
-	metadataServices = prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")
-	privatePrefixes  = prefixes("100.64.0.0/10", "198.18.0.0/15") // besides those of [netip.Addr.IsPrivate]
-	reservedPrefixes = prefixes(
+// areas are the addresses of each area: the first that has an address counts, and nowhere if none does.
+var areas = []struct {
+	area
+	within []netip.Prefix
+}{
+	// at which a cloud gives credentials to its machines, outside of the link-local ones
+	{nowhere, prefixes("168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128", "fd20:ce::254/128")},
+	{loopback, prefixes("127.0.0.0/8", "::1/128")},
+	{private, prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "100.64.0.0/10", "198.18.0.0/15")},
+	{nowhere, prefixes(
 		"0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24",
-		"203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "3fff::/20")
-	nat64      = prefixes("64:ff9b::/96", "64:ff9b:1::/48")
-	sixToFour  = prefixes("2002::/16")
-	globalIPv6 = prefixes("2000::/3")
-)
+		"203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "3fff::/20")},
+	{public, prefixes("0.0.0.0/0", "2000::/3")},
+}
+
+var nat64, sixToFour = prefixes("64:ff9b::/96", "64:ff9b:1::/48"), prefixes("2002::/16")
 
 func prefixes(all ...string) []netip.Prefix {
 	parsed := make([]netip.Prefix, len(all))
@@ -48,29 +52,17 @@ func prefixes(all ...string) []netip.Prefix {
 // area of that one.
 func areaOf(ip netip.Addr) area {
 	ip = ip.Unmap().WithZone("")
-	within := func(all []netip.Prefix) bool {
-		return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(ip) })
-	}
-	switch {
-	case !ip.IsValid() || within(metadataServices):
-		return nowhere
-	case ip.IsLoopback():
-		return loopback
-	case ip.IsPrivate() || within(privatePrefixes):
-		return private
-	case within(reservedPrefixes):
-		return nowhere
-	case ip.Is4():
-		return public
-	}
-	bytes := ip.As16()
-	switch {
-	case within(nat64):
+	has := func(p netip.Prefix) bool { return p.Contains(ip) }
+	switch bytes := ip.As16(); {
+	case slices.ContainsFunc(nat64, has):
 		return areaOf(netip.AddrFrom4([4]byte(bytes[12:])))
-	case within(sixToFour):
+	case slices.ContainsFunc(sixToFour, has):
 		return areaOf(netip.AddrFrom4([4]byte(bytes[2:6])))
-	case within(globalIPv6):
-		return public
+	}
+	for _, a := range areas {
+		if slices.ContainsFunc(a.within, has) {
+			return a.area
+		}
 	}
 	return nowhere
 }
