@@ -28,7 +28,7 @@ type account struct {
 	mu     sync.Mutex // guards the fields below
 	seen   string     // the token that was read last, as mark identifies it
 	reason status.LoginReason
-	steps  map[string]map[string]bool // logins, or tokens of a machine, that did not suffice, by the scopes
+	steps  map[string][]string // logins, or tokens of a machine, that did not suffice, by the scopes
 }
 
 // read returns the login in the store, nil if the server has no login.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,7 @@ const (
 // newSource returns the source of the server's tokens. c asks its issuer.
 func newSource(o Options, server oauth.Server, c *http.Client, l *signal.Life) *Source {
 	log := o.Log.With(zap.String("server", server.Name))
-	s := &Source{http: c, life: l, account: account{server: server, store: o.Store, key: key(server), log: log, steps: make(map[string]map[string]bool)}}
+	s := &Source{http: c, life: l, account: account{server: server, store: o.Store, key: key(server), log: log, steps: make(map[string][]string)}}
 	s.own.Store(new(issued))
 	return s
 }
@@ -196,12 +197,9 @@ func (s *Source) count(scopes []string, login string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := strings.Join(scopes, " ")
-	if s.steps[name] == nil {
-		makeRoom(s.steps, name, maxScopes)
-		s.steps[name] = make(map[string]bool)
-	}
-	if len(s.steps[name]) < maxSteps {
-		s.steps[name][login] = true
+	makeRoom(s.steps, name, maxScopes)
+	if tried := s.steps[name]; len(tried) < maxSteps && !slices.Contains(tried, login) {
+		s.steps[name] = append(tried, login)
 	}
 	return len(s.steps[name])
 }

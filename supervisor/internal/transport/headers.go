@@ -145,14 +145,9 @@ func primitive(value []byte) (string, bool) {
 	case c != '-' && (c < '0' || c > '9'):
 		return "", false
 	}
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil {
-		f, err := strconv.ParseFloat(string(value), 64)
-		if n = int64(f); err != nil || float64(n) != f {
-			return "", false
-		}
-	}
-	return strconv.FormatInt(n, 10), n >= -maxSafeInteger && n <= maxSafeInteger
+	f, err := strconv.ParseFloat(string(value), 64) // exact for all integers that are safe
+	n := int64(f)
+	return strconv.FormatInt(n, 10), err == nil && float64(n) == f && n >= -maxSafeInteger && n <= maxSafeInteger
 }
 
 // learn notes the annotations of the tools in a result of tools/list with these params. It returns the
