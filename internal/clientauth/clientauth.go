@@ -16,33 +16,28 @@ type Principal struct {
 	Profile string // of its token, or a union of profiles ("dev|ops"); may be ""
 	Reads   bool   // it may use only tools that just read
 	Admin   bool   // it may use the pages' actions, and see the calls of others
+
+	browser bool // that has logged in; set in the context of a request alone
 }
 
-// A loginKey is the key of a login in the context of a request.
-type loginKey struct{}
-
-type login struct {
-	principal Principal
-	browser   bool
-}
+// A principalKey is the key of who sends a request in its context.
+type principalKey struct{}
 
 // WithPrincipal returns the context of a request to a page with the principal who sends it. browser says
 // that the principal is a browser that has logged in.
 func WithPrincipal(ctx context.Context, p Principal, browser bool) context.Context {
-	return context.WithValue(ctx, loginKey{}, login{p, browser})
+	p.browser = browser
+	return context.WithValue(ctx, principalKey{}, p)
 }
 
 // PrincipalOf returns who sends a request to a page; without a name if requests need no token.
 func PrincipalOf(ctx context.Context) Principal {
-	l, _ := ctx.Value(loginKey{}).(login)
-	return l.principal
+	p, _ := ctx.Value(principalKey{}).(Principal)
+	return p
 }
 
 // LoggedIn reports whether a request to a page comes from a browser that has logged in.
-func LoggedIn(ctx context.Context) bool {
-	l, _ := ctx.Value(loginKey{}).(login)
-	return l.browser
-}
+func LoggedIn(ctx context.Context) bool { return PrincipalOf(ctx).browser }
 
 // An Issuer is an identity provider. Its access tokens let clients in.
 type Issuer struct {

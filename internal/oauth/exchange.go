@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-const (
-	tokenType = "urn:ietf:params:oauth:token-type:"
-	idJAG     = tokenType + "id-jag"
-)
+const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
 // An Exchange gets a token in exchange for a user's (RFC 8693). Audience, Resource and Scopes say for what; "" and nil leave them out.
 type Exchange struct {
@@ -41,9 +40,9 @@ func (e Exchange) Token(ctx context.Context) (Token, error) {
 	}
 	g := &Grantor{HTTP: c, Issuer: *i, Resource: e.Resource, Client: settledClient(Settings{ClientID: e.ClientID, ClientSecret: e.ClientSecret}, *i, Redirect{})}
 	form := url.Values{
-		"grant_type":         {"urn:ietf:params:oauth:grant-type:token-exchange"},
+		"grant_type":         {oauthex.GrantTypeTokenExchange},
 		"subject_token":      {e.Subject},
-		"subject_token_type": {tokenType + "access_token"},
+		"subject_token_type": {accessTokenType},
 	}
 	if e.Audience != "" {
 		form.Set("audience", e.Audience)
@@ -87,14 +86,14 @@ func (e Exchange) byGrant(ctx context.Context, g *Grantor, form url.Values) (Tok
 	}
 	g.Resource = cmp.Or(e.Resource, found.Resource)
 	form.Set("audience", cmp.Or(e.Audience, found.Issuer.ID))
-	form.Set("requested_token_type", idJAG)
+	form.Set("requested_token_type", oauthex.TokenTypeIDJAG)
 	form.Set("subject_token_type", kindOf(e.Subject))
 	r, err := g.form(ctx, "token", g.Issuer.TokenEndpoint, g.asking(form, e.Scopes))
 	if err != nil {
 		return Token{}, err
 	}
 	grant, kind := r.text("access_token"), r.text("issued_token_type")
-	if kind != idJAG || grant == "" || !isVisible(grant, '!') {
+	if kind != oauthex.TokenTypeIDJAG || grant == "" || !isVisible(grant, '!') {
 		return Token{}, fmt.Errorf(`it issues no ID-JAG, but a token of the type %q; an administrator must take "type" out of "exchange", or permit ID-JAGs there`, shorten(kind, 64))
 	}
 	if e.Permit != nil { // it is the server that names the issuer
@@ -117,9 +116,9 @@ func kindOf(token string) string {
 	raw, _ := base64.RawURLEncoding.DecodeString(payload)
 	var claims reply
 	if json.Unmarshal(raw, &claims) != nil || claims["scope"] != nil || claims["scp"] != nil || claims["client_id"] != nil {
-		return tokenType + "access_token"
+		return accessTokenType
 	}
-	return tokenType + "id_token"
+	return oauthex.TokenTypeIDToken
 }
 
 // Format prints the exchange for all verbs without its secrets.
