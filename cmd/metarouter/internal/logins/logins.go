@@ -4,7 +4,6 @@ package logins
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,11 +159,10 @@ func tryLogin(ctx context.Context, out *console.Console, r *adapter.Router, name
 
 // showCode prints where a person enters which code.
 func showCode(out *console.Console, p *login.Pending) {
-	page := cmp.Or(p.Device.CompleteURL, p.Device.URL)
 	out.Note("Open this page on any device. If it asks for a code, enter the one below it:")
-	out.Say("%s", page)
+	out.Say("%s", p.URL)
 	out.Say("%s", p.Device.UserCode)
-	if page != p.Device.URL {
+	if p.URL != p.Device.URL {
 		out.Note("The page for a code to type is %s", p.Device.URL)
 	}
 	out.Note("Waiting for you, %s; Ctrl-C gives up.", upTo(p.Expires))
