@@ -38,14 +38,9 @@ func statOf(pid int) (s stat, ok bool) {
 
 // numbersIn returns the names in a folder that are numbers.
 func numbersIn(folder string) (numbers []int) {
-	open, err := os.Open(folder)
-	if err != nil {
-		return nil
-	}
-	defer open.Close()
-	names, _ := open.Readdirnames(-1)
-	for _, name := range names {
-		if n, err := strconv.Atoi(name); err == nil {
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		if n, err := strconv.Atoi(entry.Name()); err == nil {
 			numbers = append(numbers, n)
 		}
 	}

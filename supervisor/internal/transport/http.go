@@ -228,8 +228,7 @@ func (l *Streamable) refused(resp *http.Response, o *peer.Outgoing, inSession, l
 	case code == codeHeaderMismatch && !last:
 		return errMismatch
 	case m.Error != nil && retryAdvice(resp) != "": // which the error need not say
-		message, _ := wire.String(wire.Member(m.Error, "message"))
-		return l.site.statusError(resp, []byte(message))
+		return l.site.statusError(resp, []byte(wire.Text(m.Error, "message")))
 	case m.Error == nil || o.ID == 0, o.Method == peer.Initialize && !isModern(code):
 		return l.site.statusError(resp, body)
 	}
