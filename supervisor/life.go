@@ -222,10 +222,9 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 
 // isPermanent reports whether trying again at once is of no use.
 func isPermanent(err error) bool {
-	_, misspelt := errors.AsType[*transport.URLError](err)
 	_, refused := errors.AsType[*transport.NeedsAuthError](err)
 	_, secret := errors.AsType[*resolve.Error](err)
-	return launch.IsMissing(err) || misspelt || refused || secret
+	return launch.IsMissing(err) || errors.Is(err, transport.ErrURL) || refused || secret
 }
 
 // attend looks after a running server until it ends, and returns why; nil if

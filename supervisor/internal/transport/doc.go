@@ -9,7 +9,7 @@
 //
 // A [Site] is the address of a remote server and the HTTP client for it. Its errors
 // say by their type which fault occurred: [*NeedsAuthError], [*RedirectError],
-// [*StatusError], [*URLError].
+// [*StatusError], [ErrURL].
 //
 // The package imports package peer, and no other package of the supervisor but
 // internal/signal.

@@ -67,18 +67,15 @@ type Access struct {
 	HideTokens func(message []byte) []byte
 }
 
-// A URLError is an url that can't be used. It does not quote the url, which may hold
-// a secret.
-type URLError struct{}
-
-func (*URLError) Error() string { return "its url is no http or https url" }
+// ErrURL is an url that can't be used. It does not quote the url, which may hold a secret.
+var ErrURL = errors.New("its url is no http or https url")
 
 // NewSite returns the site at the url. version is the router's. Close must be called. The
-// error is a [*URLError].
+// error is [ErrURL].
 func NewSite(address string, a Access, version string) (*Site, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &URLError{}
+		return nil, ErrURL
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
