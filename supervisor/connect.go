@@ -82,8 +82,8 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 // serve reads from the connection and writes to it until the session ends.
 func (c *Connection) serve(lines *transport.Lines) {
 	defer close(c.ended)
-	eof, written := make(chan error, 1), make(chan struct{})
-	go func() { defer close(written); lines.Write() }()
+	eof, written := make(chan error, 1), make(chan error, 1)
+	go func() { defer close(written); written <- lines.Write() }()
 	go func() { defer close(eof); eof <- lines.Read(c.conn) }()
 	select {
 	case err := <-eof:
@@ -91,8 +91,8 @@ func (c *Connection) serve(lines *transport.Lines) {
 			err = errors.New("the other end has closed the connection")
 		}
 		c.Peer.Close(err)
-	case <-lines.Broken:
-		c.Peer.Close(fmt.Errorf("write to the connection: %w", errors.Unwrap(lines.Err)))
+	case err := <-written: // nil if the session has ended
+		c.Peer.Close(fmt.Errorf("write to the connection: %w", err))
 	case <-c.Done():
 	}
 	c.conn.Close()

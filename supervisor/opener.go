@@ -274,14 +274,15 @@ func (o *opener) start(entry, resolved config.Server, on terms) (*instance, erro
 func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	defer close(in.done)
 	p := in.process
-	eof, copied, written := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	eof, copied, written := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() { defer close(copied); in.stderr.Copy(p.Stderr, log) }()
-	go func() { defer close(written); lines.Write() }()
+	go func() { defer close(written); written <- lines.Write() }()
 	go func() { defer close(eof); lines.Read(p.Stdout) }()
+	var broken error
 	select {
 	case <-p.Exited:
 	case <-eof:
-	case <-lines.Broken:
+	case broken = <-written:
 	case <-in.Done():
 	}
 	in.Calls.Refuse() // the server would not answer new ones
@@ -290,7 +291,7 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	case <-in.Done():
 	case <-time.After(process.ExitWait):
 		if !signal.IsClosed(eof) {
-			in.Close(lines.Err)
+			in.Close(fmt.Errorf("write to the server's stdin: %w", broken))
 		}
 	}
 	if p.HasExited() { // its last output may not have arrived yet

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"regexp"
 	"time"
@@ -22,9 +21,6 @@ const writeChunk = 256 << 10 // bytes
 // server. The goroutine of Write writes the rest. A message that was begun is finished even if its
 // caller gives up, so that no message is torn. The goroutine of Read reads.
 type Lines struct {
-	Broken chan struct{} // closed when nothing can be written any more
-	Err    error         // the reason; valid after Broken
-
 	conn   *peer.Conn
 	banner *regexp.Regexp // matches the text before each message; nil without one. Only Read knows it
 	w      Writer
@@ -47,42 +43,45 @@ type tryWriter interface {
 // An unwritten message is one that could not be written at once.
 type unwritten struct {
 	message *peer.Outgoing
-	written int // bytes of it
+	written int   // bytes of it
+	err     error // why no more can be written; may be nil
 }
 
 // NewLines returns a link that writes to w. A server that leaves written bytes
 // unread for longer than stall breaks the link.
 func NewLines(w Writer, stall time.Duration, c *peer.Conn) *Lines {
 	return &Lines{
-		Broken: make(chan struct{}),
-		conn:   c,
-		w:      w,
-		stall:  stall,
-		turn:   make(chan struct{}, 1),
-		rest:   make(chan unwritten, 1),
+		conn:  c,
+		w:     w,
+		stall: stall,
+		turn:  make(chan struct{}, 1),
+		rest:  make(chan unwritten, 1),
 	}
 }
 
-// Write writes the rests of messages until the session has ended. If writing fails,
-// because the server is gone or has not read for too long, Write closes Broken and
-// returns, and its caller must end the session.
-func (l *Lines) Write() {
+// Write writes the rests of messages until the session has ended. It returns an error if writing fails,
+// because the server is gone or has not read for too long. Then its caller must end the session, and nobody
+// gets a turn any more.
+func (l *Lines) Write() error {
 	for {
 		select {
 		case u := <-l.rest:
 			if err := l.finish(&u); err != nil {
-				l.tear(u, err)
-				return
+				u.message.Unsent.Store(u.written == 0)
+				return err
 			}
 			<-l.turn
 		case <-l.conn.Done():
-			return
+			return nil
 		}
 	}
 }
 
 // finish writes the rest of a message.
 func (l *Lines) finish(u *unwritten) error {
+	if u.err != nil {
+		return u.err
+	}
 	line := u.message.Line
 	for u.written < len(line) {
 		l.w.SetWriteDeadline(time.Now().Add(l.stall))
@@ -94,13 +93,6 @@ func (l *Lines) finish(u *unwritten) error {
 	}
 	l.w.SetWriteDeadline(time.Time{}) // it would end later writes too
 	return nil
-}
-
-// tear breaks the link. Its caller has the turn, and keeps it.
-func (l *Lines) tear(u unwritten, err error) {
-	u.message.Unsent.Store(u.written == 0)
-	l.Err = fmt.Errorf("write to the server's stdin: %w", err)
-	close(l.Broken)
 }
 
 // Send implements [peer.Link].
@@ -120,13 +112,11 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 	if w, ok := l.w.(tryWriter); ok {
 		n, err = w.TryWrite(o.Line)
 	}
-	switch u := (unwritten{o, n}); {
-	case err != nil:
-		l.tear(u, err)
-	case n < len(o.Line):
-		l.rest <- u
-	default:
+	if n == len(o.Line) {
 		<-l.turn
+		return nil
 	}
+	o.Unsent.Store(err != nil && n == 0) // now, since the session may end before Write sees the error
+	l.rest <- unwritten{o, n, err}
 	return nil
 }
