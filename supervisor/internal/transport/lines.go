@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -22,6 +23,7 @@ const writeChunk = 256 << 10 // bytes
 // caller gives up, so that no message is torn. The goroutine of Read reads.
 type Lines struct {
 	conn   *peer.Conn
+	framed atomic.Bool    // the server writes and wants Content-Length headers
 	banner *regexp.Regexp // matches the text before each message; nil without one. Only Read knows it
 	w      Writer
 	stall  time.Duration  // how long the server may leave written bytes unread
@@ -108,6 +110,7 @@ func (l *Lines) Send(ctx context.Context, o *peer.Outgoing) error {
 			return session.ErrClosed
 		}
 	}
+	l.frame(o)
 	n, err := 0, error(nil)
 	if w, ok := l.w.(tryWriter); ok {
 		n, err = w.TryWrite(o.Line)

@@ -3,8 +3,10 @@ package transport
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,11 +14,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
 // Read hands the messages in r to the session until r ends, and returns why, [io.EOF] at the end. It expects a message a line, and
-// also understands a message in several lines, several in a line, a byte order mark, and text
-// before the first message, which may stand before each.
+// also understands a message in several lines, several in a line, a byte order mark, text
+// before the first message, which may stand before each, and the headers of the Language Server
+// Protocol, in which the server is then answered.
 func (l *Lines) Read(r io.Reader) error {
 	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
 	lines.Objects = true // until a line was a message
@@ -80,9 +84,19 @@ func isPart(line []byte) bool {
 // maxBanner bounds the text before the first message that has no line end, in bytes.
 const maxBanner = 4 << 10
 
-// understand receives the first message, which may come after a text. It reports whether the line had one. After the first message,
-// no other text is searched for messages, since it may hold texts of others.
+// understand acts on the bytes before the first message: a header, or the first message after
+// a text. It reports whether the line was one. After the first message, no other text is searched for
+// messages, since it may hold texts of others.
 func (l *Lines) understand(line []byte) bool {
+	if (l.framed.Load() || !l.conn.Spoke.Load()) && endsWithHeader(line) {
+		if !l.framed.Swap(true) {
+			l.conn.Budget.Note("writes Content-Length headers, as the Language Server Protocol does")
+		}
+		return true
+	}
+	if l.framed.Load() && bytes.HasPrefix(bytes.ToLower(line), []byte("content-type:")) {
+		return true
+	}
 	if l.conn.Spoke.Load() {
 		return false
 	}
@@ -113,6 +127,27 @@ func likeBanner(text []byte) *regexp.Regexp {
 	pattern = number().ReplaceAllLiteralString(pattern, `[\w.:,+-]+`)
 	pattern = blanks().ReplaceAllLiteralString(pattern, `\s+`)
 	return regexp.MustCompile("^" + strings.ReplaceAll(pattern, "\uFFFD", ".")) // for bytes that are not UTF-8
+}
+
+// endsWithHeader reports whether a line is a header with the length of a message, or such a header
+// follows a text.
+func endsWithHeader(line []byte) bool {
+	name := []byte("content-length:")
+	tail := bytes.ToLower(line[max(0, len(line)-len(name)-20):])
+	at := bytes.LastIndex(tail, name)
+	if at < 0 {
+		return false
+	}
+	_, err := strconv.ParseUint(string(bytes.TrimSpace(tail[at+len(name):])), 10, 32)
+	return err == nil
+}
+
+// frame gives a message the header that the server wants. Its caller has the turn.
+func (l *Lines) frame(o *peer.Outgoing) {
+	if l.framed.Load() {
+		body := bytes.TrimSuffix(o.Line, []byte("\n"))
+		o.Line = append(fmt.Appendf(nil, "Content-Length: %d\r\n\r\n", len(body)), body...)
+	}
 }
 
 // textTime is how long a server may take to send a message after it has begun to write.

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // Messages that are not one line each are understood, and noted once.
@@ -58,6 +59,35 @@ func TestShapes(t *testing.T) {
 			expect.Equal(t, strings.Join(reported(p).Notes, "; "), tc.note, "noted")
 		})
 	}
+}
+
+// A server that writes headers is answered with headers.
+func TestHeaders(t *testing.T) {
+	p, s := pair(t)
+	body := `{"jsonrpc":"2.0","method":"notifications/x"}`
+	fmt.Fprintf(s.out, "Content-Length: %d\r\nContent-Type: application/json\r\n\r\n%s", len(body), body)
+	mcptest.WaitFor(t, "the header to be noted", func() bool { return reported(p).Notes != nil })
+	for range 2 {
+		go func() {
+			header, _ := s.in.ReadString('\n')
+			blank, _ := s.in.ReadString('\n')
+			var n int
+			if _, err := fmt.Sscanf(header, "Content-Length: %d\r\n", &n); err != nil || blank != "\r\n" {
+				t.Errorf("header %q, then %q", header, blank)
+			}
+			request := make([]byte, n)
+			io.ReadFull(s.in, request)
+			m, err := wire.Parse(request)
+			if err != nil {
+				t.Errorf("%s: %v", request, err)
+			}
+			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+			fmt.Fprintf(s.out, "Content-Length: %d\r\n\r\n%s", len(answer), answer)
+		}()
+		_, err := p.Call(t.Context(), session.Request{Method: "m"})
+		expect.OK(t, err)
+	}
+	expect.Equal(t, reported(p).StrayLines, 0, "strays")
 }
 
 // After the first message, a line of text is not searched: it may hold what others wrote.

@@ -154,7 +154,7 @@ var causes = []cause{
 	{kind: status.TimedOut, when: func(o output, _ string) bool { return o.stray > 0 },
 		problem: "it runs, but prints text instead of MCP messages{example}, and did not answer within {after}.", fix: readsReadme},
 	{kind: status.TimedOut,
-		problem: "it runs, but did not answer within {after}.", fix: "is this program an MCP server, and does it use stdin and stdout, one message a line? metarouter sends no Content-Length headers. If it only needs more time, write {longer} into its entry"},
+		problem: "it runs, but did not answer within {after}.", fix: "is this program an MCP server, and does it use stdin and stdout, one message a line? metarouter sends Content-Length headers only to a server that has written one. If it only needs more time, write {longer} into its entry"},
 	{kind: status.Refused, when: listing, problem: "it answers the request for its tools with an error: {message} ({code}).", fix: reportIt},
 	{kind: status.Refused, problem: "it answers the first MCP message (server/discover or initialize) with an error: {message} ({code}).", fix: reportIt},
 	{kind: status.NoSecret, problem: "{message}.", fix: "{secret}; then run: metarouter restart {server}"},

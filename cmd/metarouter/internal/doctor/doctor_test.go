@@ -107,7 +107,7 @@ func TestStart(t *testing.T) {
 		"usage":            {stdio("fs"), exited(1, "Usage: mcp-fs <folder> [folder…]"), "does not understand its arguments", "mcp-fs <folder>"},
 		"serves over HTTP": {stdio("x"), late("Server running on http://0.0.0.0:3000/mcp (press ^C)"), "over HTTP instead of stdin", `"url": "http://127.0.0.1:3000/mcp"`},
 		"pulls an image":   {stdio("docker run -i --rm x"), late("Unable to find image 'x' locally"), "did not answer within 90 s", "startTimeout"},
-		"wants headers":    {stdio("x"), late(), "did not answer within 90 s", "sends no Content-Length headers"},
+		"wants headers":    {stdio("x"), late(), "did not answer within 90 s", "only to a server that has written one"},
 
 		"nothing said": {stdio("x"), exited(0), "at once without an error and without an MCP message", "is this the right program"},
 		"died":         {stdio("x a"), exited(7, "what a day"), "ended at once with status 7", "run it in a terminal to see more: x a"},
