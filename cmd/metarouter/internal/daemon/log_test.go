@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 
+	"go.uber.org/zap/zapcore"
+
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -22,4 +24,24 @@ func TestLogLevels(t *testing.T) {
 		expect.Equal(t, string(got), want, "the lines of level %q", level)
 		stop()
 	}
+}
+
+// Lines are written of the least severe level that anybody still wants, in whatever order they leave.
+func TestLogWanted(t *testing.T) {
+	var log Log
+	least := func() (level string) {
+		for _, l := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel, zapcore.WarnLevel} {
+			if log.Wanted(l) {
+				return l.String()
+			}
+		}
+		return ""
+	}
+	var got []string
+	first, second, third := log.To(io.Discard, zapcore.InfoLevel), log.To(io.Discard, zapcore.DebugLevel), log.To(io.Discard, zapcore.DebugLevel)
+	for _, stop := range []func(){first, second, third} {
+		got = append(got, least())
+		stop()
+	}
+	expect.List(t, append(got, least()), []string{"debug", "debug", "debug", ""})
 }

@@ -130,7 +130,7 @@ func Serve(ctx context.Context, local *Runner, f Flags) error {
 	if err := f.checkOnly(c); err != nil {
 		return console.Usage(err)
 	}
-	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
+	if p.log, err = p.out.Logger(zapcore.InfoLevel, nil); err != nil {
 		return err
 	}
 	if err := p.checkFiles(c); err != nil {
