@@ -220,13 +220,8 @@ func (c *Console) ReadHidden(ctx context.Context, question string) (string, erro
 		return "", err
 	}
 	var text []byte
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		text, err = term.ReadPassword(fd)
-	}()
 	select {
-	case <-read:
+	case <-begin(func() { text, err = term.ReadPassword(fd) }):
 		return string(text), err
 	case <-ctx.Done():
 		_ = term.Restore(fd, before)
