@@ -27,10 +27,7 @@ func newNodesCommand(files *configfile.Source) *cobra.Command {
 	cmd.Flags().StringVar(&urls, "cluster", "", "Ask the NATS servers at these `URLs`, such as nats://hub:4222, with commas between them. Other programs can read them, so write a password into the configuration. (default \"cluster.urls\" of the configuration)")
 	addJSONFlag(cmd, files.Console)
 	key := newCommand("nodes key", noArguments, func(context.Context, []string) error { return nodeKey(files.Console) })
-	for _, inner := range []*cobra.Command{key, newNodesTrustCommand(files)} {
-		inner.ValidArgsFunction = cobra.NoFileCompletions
-		cmd.AddCommand(inner)
-	}
+	cmd.AddCommand(key, newNodesTrustCommand(files))
 	return cmd
 }
 

@@ -21,10 +21,9 @@ type watcher struct {
 	Errors <-chan error     // after which events may be lost
 	Poll   <-chan time.Time // when to read the files; nil while the system reports every change
 
-	log    *zap.Logger
-	fs     *fsnotify.Watcher // nil if the system can't watch
-	ticker *time.Ticker      // behind Poll
-	steps  map[string]bool   // paths with events that count, as folded by fold
+	log   *zap.Logger
+	fs    *fsnotify.Watcher // nil if the system can't watch
+	steps map[string]bool   // paths with events that count, as folded by fold
 }
 
 // anyFile is the name of a file that stands for all files of its folder.
@@ -49,7 +48,6 @@ func (w *watcher) Close() {
 	if w.fs != nil {
 		w.fs.Close()
 	}
-	w.pollNoMore()
 }
 
 // Follow watches the files, and no others. It reports whether it has begun to watch another
@@ -86,7 +84,7 @@ func (w *watcher) Follow(files []string) (more bool) {
 	if unwatched != nil {
 		w.pollSince(unwatched)
 	} else {
-		w.pollNoMore()
+		w.Poll = nil
 	}
 	return more
 }
@@ -101,17 +99,9 @@ func (w *watcher) Concerns(event fsnotify.Event) bool {
 func fold(path string) string { return strings.ToLower(path) }
 
 func (w *watcher) pollSince(err error) {
-	if w.ticker == nil {
+	if w.Poll == nil {
 		w.log.Info("the configuration is read every two seconds, since it can't be watched", zap.Error(err))
-		w.ticker = time.NewTicker(pollInterval)
-		w.Poll = w.ticker.C
-	}
-}
-
-func (w *watcher) pollNoMore() {
-	if w.ticker != nil {
-		w.ticker.Stop()
-		w.ticker, w.Poll = nil, nil
+		w.Poll = time.Tick(pollInterval)
 	}
 }
 

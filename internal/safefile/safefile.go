@@ -84,7 +84,19 @@ func (s files) openRegular(path string, flag int) (*os.File, error) {
 			return nil, err
 		}
 	} // else opening fails too, or makes the file
-	return s.checked(path, flag|nonblock, 0o600)
+	f, err := s.open(path, flag|nonblock, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = regular(path, info) // the path may lead elsewhere since it was examined
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Append is OpenOwn with O_APPEND|O_CREATE|O_WRONLY and flag.
@@ -102,24 +114,6 @@ func CanAppend(path string) error {
 		return err
 	}
 	return regular(path, info)
-}
-
-// checked opens a file, and closes it again if it is not a regular one: the path may lead
-// elsewhere since it was examined.
-func (s files) checked(path string, flag int, mode fs.FileMode) (*os.File, error) {
-	f, err := s.open(path, flag, mode)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil {
-		err = regular(path, info)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 func regular(path string, info fs.FileInfo) error {

@@ -14,6 +14,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
+// unseen examines a path at which there is no file yet.
+func unseen(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+
 // A FIFO is not waited for, a device is not read, and a link to a regular file is.
 func TestReadOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
@@ -30,7 +33,7 @@ func TestReadOnlyRegularFiles(t *testing.T) {
 	if got, err := Read(at("link"), 10); err != nil || string(got) != "x" {
 		t.Errorf("a link: %q, %v", got, err)
 	}
-	if _, err := system.checked(at("fifo"), os.O_RDONLY|nonblock, 0); !errors.Is(err, ErrIrregular) {
+	if _, err := (files{unseen, system.open}).openRegular(at("fifo"), os.O_RDONLY); !errors.Is(err, ErrIrregular) {
 		t.Errorf("a FIFO that took the file's place after it was examined: %v", err)
 	}
 }
@@ -59,7 +62,7 @@ func TestAppendFollowsNoLink(t *testing.T) {
 	if got, err := ReadOwn(at("victim"), 10); err != nil || string(got) != "x" {
 		t.Errorf("a file of ours: %q, %v", got, err)
 	}
-	if _, err := own.checked(at("link"), os.O_WRONLY|nonblock, 0); err == nil {
+	if _, err := (files{unseen, own.open}).openRegular(at("link"), os.O_WRONLY); err == nil {
 		t.Error("a link that took the file's place after it was examined is followed")
 	}
 	if got, err := os.ReadFile(at("victim")); err != nil || string(got) != "x" {

@@ -117,29 +117,24 @@ func (u *Untrusted) Error() string {
 	if !u.Before {
 		return file + " is not trusted: it was found in this folder, and what it says runs commands"
 	}
-	var all []string
-	for _, part := range []struct {
-		change string
-		names  []string
-	}{{"added", u.Added}, {"removed", u.Removed}, {"edited", u.Edited}} {
-		if len(part.names) > 0 {
-			all = append(all, part.change+": "+someNames(part.names))
-		}
-	}
+	settings := ""
 	if u.Settings {
-		all = append(all, `edited: the object "metarouter"`)
+		settings = `edited: the object "metarouter"`
 	}
-	how := ""
-	if len(all) > 0 {
-		how = " (" + strings.Join(all, "; ") + ")"
+	how := prose.Clauses(someNames("added", u.Added), someNames("removed", u.Removed), someNames("edited", u.Edited), settings)
+	if how != "" {
+		how = " (" + how + ")"
 	}
 	return fmt.Sprintf("%s is not trusted: it was edited since you approved it%s", file, how)
 }
 
-// someNames joins the first few names, and counts the others. It quotes a name that might be taken
+// someNames joins the first few names that had a change, and counts the others; "" without names. It quotes a name that might be taken
 // for a part of the sentence.
-func someNames(names []string) string {
+func someNames(change string, names []string) string {
 	const most, longest = 5, 60
+	if len(names) == 0 {
+		return ""
+	}
 	names = slices.Clone(names)
 	for i, name := range names {
 		if utf8.RuneCountInString(name) > longest {
@@ -152,7 +147,7 @@ func someNames(names []string) string {
 		}
 		names[i] = name
 	}
-	return prose.List(names, most)
+	return change + ": " + prose.List(names, most)
 }
 
 // compare adds how the text of a file differs from the approved text.

@@ -61,12 +61,7 @@ func (n *Node) add(m *Node) {
 	if n.Default == nil {
 		n.Default = m.Default
 	}
-	for _, of := range []struct {
-		to   **int
-		from *int
-	}{{&n.Minimum, m.Minimum}, {&n.Maximum, m.Maximum}, {&n.Above, m.Above}, {&n.Below, m.Below}} {
-		*of.to = cmp.Or(*of.to, of.from)
-	}
+	n.Minimum, n.Maximum, n.Above, n.Below = cmp.Or(n.Minimum, m.Minimum), cmp.Or(n.Maximum, m.Maximum), cmp.Or(n.Above, m.Above), cmp.Or(n.Below, m.Below)
 	n.Reads, n.Format, n.Names = cmp.Or(n.Reads, m.Reads), cmp.Or(n.Format, m.Format), cmp.Or(n.Names, m.Names)
 	n.MinLength, n.MaxLength, n.Pattern = cmp.Or(n.MinLength, m.MinLength), cmp.Or(n.MaxLength, m.MaxLength), cmp.Or(n.Pattern, m.Pattern)
 	n.MaxItems, n.MaxMembers = cmp.Or(n.MaxItems, m.MaxItems), cmp.Or(n.MaxMembers, m.MaxMembers)

@@ -127,46 +127,36 @@ func literals(value string) string {
 }
 
 // showReferences masks a value, but for its references to secrets: the person also approves the
-// commands and files that they name.
+// commands and files that they name. One that is not closed goes to the end of the value.
 func showReferences(value string, mask func(string) string) string {
-	from, to := nextReference(value)
-	if masked := mask(value); from == to || masked == value {
+	masked := mask(value)
+	if masked == value {
 		return masked
 	}
 	var b strings.Builder
-	for value != "" {
-		if from > 0 {
-			b.WriteString(mask(value[:from]))
+	show := func(text string) {
+		before, after, found := strings.Cut(value, text)
+		if !found { // it is within one that is not closed
+			return
 		}
-		b.WriteString(value[from:to])
-		value, mask = value[to:], literals // the rest has not the form that mask expects
-		from, to = nextReference(value)
+		if before != "" {
+			b.WriteString(mask(before))
+		}
+		b.WriteString(text)
+		value, mask = after, literals // the rest has not the form that mask expects
+	}
+	reference.Rules{
+		Lookup: func(string) (string, bool) { return "", false },
+		Unset:  func(string) {},
+		Refer:  func(text string) { show("${" + text + "}") },
+		Endless: func(kind reference.Kind) {
+			if at := strings.Index(value, "${"+string(kind)+":"); at >= 0 {
+				show(value[at:])
+			}
+		},
+	}.Expand(value)
+	if value != "" {
+		b.WriteString(mask(value))
 	}
 	return b.String()
-}
-
-// nextReference returns where the next reference to a secret begins and ends. One that is
-// not closed goes to the end of the value.
-func nextReference(value string) (from, to int) {
-	for from = range len(value) {
-		if !strings.HasPrefix(value[from:], "${") {
-			continue
-		}
-		if _, _, ok := reference.Cut(value[from+2:]); !ok {
-			continue
-		}
-		open := 0
-		for to = from; to < len(value); to++ {
-			switch value[to] {
-			case '{':
-				open++
-			case '}':
-				if open--; open == 0 {
-					return from, to + 1
-				}
-			}
-		}
-		return from, to
-	}
-	return len(value), len(value)
 }

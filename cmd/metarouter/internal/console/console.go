@@ -11,9 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,10 +33,6 @@ type Console struct {
 	JSON        bool   // answers are printed as JSON
 	LogLevel    string // of [Console.Logger]; "" for the command's own
 	NoQuestions bool   // stdin is not for answers
-
-	level  zap.AtomicLevel
-	mu     sync.Mutex                                       // guards wanted, of which level is
-	wanted [zapcore.FatalLevel - zapcore.DebugLevel + 1]int // how many want lines of each level
 
 	Advise func(text string) string // adds flags to the commands in notes and fixes; by default none
 
@@ -171,8 +165,8 @@ func (c *Console) Page() (columns int, colours bool) {
 	return columns, os.Getenv("NO_COLOR") == ""
 }
 
-// Logger returns a logger to stderr of LogLevel, else of the given level.
-func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
+// Logger returns a logger to stderr of LogLevel, else of the given level, and of the levels that others want; nil without any.
+func (c *Console) Logger(level zapcore.Level, wanted func(zapcore.Level) bool) (*zap.Logger, error) {
 	if c.LogLevel != "" {
 		var err error
 		if level, err = zapcore.ParseLevel(c.LogLevel); err != nil {
@@ -181,23 +175,9 @@ func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
 	}
 	encoding := zap.NewDevelopmentEncoderConfig()
 	encoding.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly + ".000")
-	c.level = zap.NewAtomicLevel()
-	clear(c.wanted[:])
-	Verbose(c, level)
-	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), c.level)
+	enabled := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= level || wanted != nil && wanted(l) })
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), enabled)
 	return zap.New(core), nil
-}
-
-// Verbose has the last logger of c write lines of this level too, until stop is called.
-func Verbose(c *Console, level zapcore.Level) (stop func()) {
-	want := func(n int) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.wanted[level-zapcore.DebugLevel] += n
-		c.level.SetLevel(zapcore.DebugLevel + zapcore.Level(slices.IndexFunc(c.wanted[:], func(n int) bool { return n > 0 })))
-	}
-	want(1)
-	return func() { want(-1) }
 }
 
 // IsTerminal reports whether a stream is a terminal.
@@ -240,13 +220,8 @@ func (c *Console) ReadHidden(ctx context.Context, question string) (string, erro
 		return "", err
 	}
 	var text []byte
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		text, err = term.ReadPassword(fd)
-	}()
 	select {
-	case <-read:
+	case <-begin(func() { text, err = term.ReadPassword(fd) }):
 		return string(text), err
 	case <-ctx.Done():
 		_ = term.Restore(fd, before)

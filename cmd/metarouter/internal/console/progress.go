@@ -23,14 +23,20 @@ func (c *Console) Progress(work func(), line func(now time.Time) string) {
 
 // each runs work, and calls show now and then until it ends.
 func each(work func(), show func(now time.Time)) {
+	done := begin(work)
+	for pause := firstLine; !signal.Within(done, pause); pause = nextLine {
+		show(time.Now())
+	}
+}
+
+// begin runs work in a goroutine, and returns a channel that is closed when it has ended.
+func begin(work func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		work()
 	}()
-	for pause := firstLine; !signal.Within(done, pause); pause = nextLine {
-		show(time.Now())
-	}
+	return done
 }
 
 // Elapsed prints how long something has taken, as "7 s" or "2:05".

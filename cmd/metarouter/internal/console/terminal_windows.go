@@ -15,13 +15,8 @@ func readLine(ctx context.Context, f *os.File, question func()) (string, error) 
 	question()
 	var line string
 	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		line, err = bufio.NewReader(f).ReadString('\n')
-	}()
 	select {
-	case <-read:
+	case <-begin(func() { line, err = bufio.NewReader(f).ReadString('\n') }):
 		return strings.TrimRight(line, "\r\n"), err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)

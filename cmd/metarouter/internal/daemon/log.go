@@ -19,8 +19,8 @@ const (
 // A Log writes lines to all clients. Lines that are written while there is no client go
 // to the next one. No client can hold up the writer. The zero value is ready.
 type Log struct {
-	mu      sync.Mutex // guards the fields below
-	clients map[chan []byte]bool
+	mu      sync.Mutex                    // guards the fields below
+	clients map[chan []byte]zapcore.Level // the least severe one that each wants
 	early   []byte
 }
 
@@ -39,6 +39,18 @@ func (l *Log) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
+}
+
+// Wanted reports whether a client wants lines of the level.
+func (l *Log) Wanted(level zapcore.Level) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, least := range l.clients {
+		if level >= least {
+			return true
+		}
+	}
+	return false
 }
 
 // Level returns the least severe level of the lines that the client wants.
@@ -67,9 +79,9 @@ func (l *Log) To(w io.Writer, level zapcore.Level) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.clients == nil {
-		l.clients = make(map[chan []byte]bool)
+		l.clients = make(map[chan []byte]zapcore.Level)
 	}
-	l.clients[lines] = true
+	l.clients[lines] = level
 	if len(l.early) > 0 {
 		lines <- l.early
 		l.early = nil

@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 
+	"go.uber.org/zap/zapcore"
+
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -22,4 +24,15 @@ func TestLogLevels(t *testing.T) {
 		expect.Equal(t, string(got), want, "the lines of level %q", level)
 		stop()
 	}
+}
+
+// Lines are wanted of the least severe level that anybody still wants, in whatever order they leave.
+func TestLogWanted(t *testing.T) {
+	var log Log
+	var got []bool
+	for _, stop := range []func(){log.To(io.Discard, zapcore.InfoLevel), log.To(io.Discard, zapcore.DebugLevel), log.To(io.Discard, zapcore.DebugLevel)} {
+		got = append(got, log.Wanted(zapcore.DebugLevel))
+		stop()
+	}
+	expect.List(t, append(got, log.Wanted(zapcore.ErrorLevel)), []bool{true, true, true, false})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -142,7 +143,6 @@ func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
 // summary says in a few words how two configurations differ, by names alone, and identifies the
 // text of the second one by its hash.
 func summary(before, after config.Config) string {
-	parts := slices.Concat([]string{"hash " + after.Text.Digest()}, changes("servers", byName(before), byName(after)), changes("profiles", before.Router.Profiles, after.Router.Profiles))
 	var settings []string
 	was, is := reflect.ValueOf(before.Router), reflect.ValueOf(after.Router)
 	for i := range was.NumField() {
@@ -151,10 +151,16 @@ func summary(before, after config.Config) string {
 			settings = append(settings, cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)))
 		}
 	}
-	if len(settings) > 0 {
-		parts = append(parts, "settings changed: "+prose.List(settings, 10))
+	return prose.Clauses("hash "+after.Text.Digest(), changes("servers", byName(before), byName(after)),
+		changes("profiles", before.Router.Profiles, after.Router.Profiles), listed("settings changed", settings))
+}
+
+// listed returns names after their heading; "" without names.
+func listed(heading string, names []string) string {
+	if len(names) == 0 {
+		return ""
 	}
-	return strings.Join(parts, "; ")
+	return heading + ": " + prose.List(names, 10)
 }
 
 func byName(c config.Config) map[string]config.Server {
@@ -166,25 +172,19 @@ func byName(c config.Config) map[string]config.Server {
 }
 
 // changes names the things that only one of two maps has, and those that differ.
-func changes[T any](things string, before, after map[string]T) (parts []string) {
-	names := make(map[string][]string)
-	for name, was := range before {
+func changes[T any](things string, before, after map[string]T) string {
+	var added, removed, changed []string
+	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if is, ok := after[name]; !ok {
-			names["removed"] = append(names["removed"], name)
-		} else if !reflect.DeepEqual(was, is) {
-			names["changed"] = append(names["changed"], name)
+			removed = append(removed, name)
+		} else if !reflect.DeepEqual(before[name], is) {
+			changed = append(changed, name)
 		}
 	}
-	for name := range after {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if _, ok := before[name]; !ok {
-			names["added"] = append(names["added"], name)
+			added = append(added, name)
 		}
 	}
-	for _, change := range []string{"added", "removed", "changed"} {
-		if these := names[change]; len(these) > 0 {
-			slices.Sort(these)
-			parts = append(parts, things+" "+change+": "+prose.List(these, 10))
-		}
-	}
-	return parts
+	return prose.Clauses(listed(things+" added", added), listed(things+" removed", removed), listed(things+" changed", changed))
 }

@@ -118,7 +118,7 @@ func (r *Runner) Complete(c config.Config) config.Config {
 
 // Run runs do with a router of the configuration.
 func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Router) error) error {
-	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports failures
+	log, err := r.Files.Console.Logger(zapcore.DPanicLevel, nil) // the command itself reports failures
 	if err != nil {
 		return err
 	}

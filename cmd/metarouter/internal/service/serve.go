@@ -9,7 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +33,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -111,7 +112,7 @@ func Serve(ctx context.Context, local *Runner, f Flags) error {
 	p.out.NoQuestions = f.Stdio // stdin is the protocol's
 	// A client that has left must not kill this process before the servers are stopped.
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	hasClient := f.Stdio && f.Host == "" && !console.IsTerminal(p.out.Streams[0])
 	c, err := p.configuration(ctx, hasClient)
 	if err != nil {
@@ -130,7 +131,7 @@ func Serve(ctx context.Context, local *Runner, f Flags) error {
 	if err := f.checkOnly(c); err != nil {
 		return console.Usage(err)
 	}
-	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
+	if p.log, err = p.out.Logger(zapcore.InfoLevel, nil); err != nil {
 		return err
 	}
 	if err := p.checkFiles(c); err != nil {
@@ -315,8 +316,5 @@ func refuse(in io.Reader, out io.Writer, e session.Error) {
 			out.Write(wire.AppendError(nil, m.ID, wire.Marshal(e)))
 		}
 	}()
-	select {
-	case <-answered:
-	case <-time.After(firstRequest):
-	}
+	signal.Within(answered, firstRequest)
 }

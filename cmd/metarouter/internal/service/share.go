@@ -203,7 +203,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	var lines daemon.Log
 	p.out.Err = &lines
 	var err error
-	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
+	if p.log, err = p.out.Logger(zapcore.InfoLevel, lines.Wanted); err != nil {
 		return err
 	}
 	terms := p.terms(c.Files)
@@ -240,9 +240,6 @@ func (s *service) host(terms daemon.Terms, r *adapter.Router, m *server.Servers,
 			seen, ok := m.Seen(server.View(client.View), chosen(client.Profile, client.Only)...)
 			if !ok {
 				return nil // since HasProfile was asked
-			}
-			if s.flags.Host != "" { // else no client gets the log
-				defer console.Verbose(s.out, client.Level())()
 			}
 			at := placeOf(client, r, s.Runner)
 			serverprocess.Adopt(at.variables)
