@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -103,10 +102,20 @@ type inProcess struct{ http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
 func (p inProcess) RoundTrip(q *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
+	w := &recorder{code: http.StatusOK, header: make(http.Header)}
 	p.ServeHTTP(w, q)
-	return w.Result(), nil
+	return &http.Response{StatusCode: w.code, Header: w.header, Body: io.NopCloser(&w.Buffer), Request: q}, nil
 }
+
+// A recorder is an [http.ResponseWriter] that keeps the answer.
+type recorder struct {
+	bytes.Buffer
+	code   int
+	header http.Header
+}
+
+func (w *recorder) Header() http.Header  { return w.header }
+func (w *recorder) WriteHeader(code int) { w.code = code }
 
 type apiClient struct {
 	*Env
