@@ -148,7 +148,6 @@ func (h *Handler) revoke(before, next *rules) {
 // cancels the others and ends all sessions and streams. When it returns, nothing of
 // them runs.
 func (h *Handler) Close(ctx context.Context) {
-	h.sessions.refuse()
 	h.work.drain(ctx)
 	h.work.stop()
 	h.work.cut()

@@ -63,13 +63,12 @@ type sessions struct {
 	rules func() *rules // in force
 	log   *zap.Logger
 
-	number  atomic.Int64 // of sessions
-	mu      sync.Mutex   // guards the fields below, and the idleness of each session
-	refused bool         // no more sessions
-	byID    map[string]*httpSession
+	number atomic.Int64 // of sessions
+	mu     sync.Mutex   // guards byID, and the idleness of each session
+	byID   map[string]*httpSession
 }
 
-// open makes a session, which is busy. If there are too many, it ends an idle one.
+// open makes a session, which is busy, unless the handler is closing. If there are too many, it ends an idle one.
 func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	principal := g.Principal
 	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0"), all: &h.number}
@@ -77,7 +76,7 @@ func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	most := h.rules().MaxSessions
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.refused {
+	if h.work.calls.Cause() != nil {
 		return nil, conversation.ErrClosed
 	}
 	if len(h.byID) >= most {
@@ -149,13 +148,6 @@ func (h *sessions) expire(s *httpSession) {
 		h.log.Debug("a session has ended for being idle")
 		h.drop(s)
 	}
-}
-
-// refuse opens no more sessions.
-func (h *sessions) refuse() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refused = true
 }
 
 // remove ends a session, unless it has ended.
