@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -31,13 +32,8 @@ func (h *Handler) identify(w http.ResponseWriter, r *http.Request) bool {
 	if h.clients.Identify(r, &q.client) {
 		responseOf(w).expectBody(r) // the body has as much time as without
 	}
-	q.quota.limiter = q.rules.limiter
-	if q.client.IsIn() {
-		q.quota.payer = q.client.Principal.Hash
-		if own := q.rules.limiters[q.quota.payer]; own != nil {
-			q.quota.limiter = own
-		}
-	}
+	q.quota.payer = q.client.Principal.Hash
+	q.quota.limiter = cmp.Or(q.rules.limiters[q.quota.payer], q.rules.limiter)
 	if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
 		q.quota.payer = clientauth.Network(r.RemoteAddr)
 	}
