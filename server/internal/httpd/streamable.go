@@ -101,7 +101,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		defer stop()
 		r = r.WithContext(ctx)
 	}
-	p := &reply{of: t, w: w, r: r}
+	p := &reply{of: t, w: w, r: r, method: m.Method}
 	p.stream = &p.own
 	call, err := t.work.visit(responseOf(w), r, false, m, p.stream)
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversati
 		refuse(w, r, status, m.ID, err)
 		return
 	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
+	(&reply{stream: st, of: t, w: w, r: r, method: m.Method, session: s, call: call}).send()
 }
 
 // modernStatus are the statuses of errors of modern requests, by their codes.
