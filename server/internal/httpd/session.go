@@ -220,17 +220,12 @@ func (s *httpSession) trim() {
 func (s *httpSession) find(eventID string) (st *stream, number int, ok bool) {
 	name, n, _ := strings.Cut(eventID, "_")
 	number, err := strconv.Atoi(n)
-	if err != nil {
-		return nil, 0, false
-	}
-	if name == s.standing.name {
-		return s.standing, number, s.standing.keeps(number)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.streams, func(st *stream) bool { return st.name == name })
-	if i < 0 {
-		return nil, 0, false
+	for _, st := range append(slices.Clip(s.streams), s.standing) {
+		if st.name == name && err == nil {
+			return st, number, st.keeps(number)
+		}
 	}
-	return s.streams[i], number, s.streams[i].keeps(number)
+	return nil, 0, false
 }
