@@ -104,7 +104,6 @@ type Handler struct {
 	backends   *Backends
 	settings   *settings
 	work       *work
-	sessions   *sessions
 	clients    *identity.Identifier
 	streamable *streamable
 	plain      *plain
@@ -125,8 +124,7 @@ func New(b *Backends, o Options) *Handler {
 	if o.Live == nil {
 		h.settings.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
-	h.sessions = &sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}
-	h.streamable = &streamable{sessions: h.sessions, work: work, log: log, backends: b}
+	h.streamable = &streamable{&sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}, b}
 	if o.Live != nil {
 		work.running.Go(func() { h.settings.watch(work.ctx) })
 	}
@@ -151,7 +149,7 @@ func (h *Handler) Close(ctx context.Context) {
 	h.work.drain(ctx)
 	h.work.stop()
 	h.work.cut()
-	h.sessions.removeAll()
+	h.streamable.sessions.removeAll()
 	h.work.running.Wait()
 	h.clients.Close()
 	for _, b := range h.backends.All() {

@@ -31,10 +31,8 @@ var errNotAcceptable = conversation.InvalidRequest("the client must accept appli
 // streamable is streamable HTTP: messages of both eras, and the sessions of the
 // legacy era.
 type streamable struct {
-	sessions *sessions
+	*sessions
 	backends *Backends
-	work     *work
-	log      *zap.Logger
 }
 
 // post takes a message of either era.
