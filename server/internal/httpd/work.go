@@ -110,15 +110,12 @@ func (w *work) cut() {
 // or ctx ends.
 func (w *work) drain(ctx context.Context) {
 	w.calls.Close(nil)
-	drained := make(chan struct{})
+	ctx, drained := context.WithCancel(ctx)
 	go func() { // which ends with the last call
 		w.calls.Wait()
-		close(drained)
+		drained()
 	}()
-	select {
-	case <-drained:
-	case <-ctx.Done():
-	}
+	<-ctx.Done()
 }
 
 // stop ends everything, and lets no more HTTP requests in. Those under way are to end soon.
