@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -14,35 +15,29 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// identifier finds out who sends each request. Who has proved nothing is passed on, too.
-func identifier(clients *identity.Identifier, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := requestOf(r)
-		if clients.Identify(r, &q.client) {
-			responseOf(w).expectBody(r) // the body has as much time as without
-		}
-		q.quota.limiter = q.rules.limiter
-		if q.client.IsIn() {
-			q.quota.payer = q.client.Principal.Hash
-			if own := q.rules.limiters[q.quota.payer]; own != nil {
-				q.quota.limiter = own
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
+// pass takes a request through the chain. Each step reports whether the request goes on; if not, the step has answered it.
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request) {
+	if addresses(w, r) && h.open(w, r) && h.identify(w, r) && h.browse(w, r) && h.authorize(w, r) {
+		h.route(w, r)
+	}
+	if p := responseOf(w); p.refused {
+		h.clients.Refused(r, &requestOf(r).client, p.why)
+	}
 }
 
-// limits lets a client make as many requests as its limiter allows.
-func limits(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := requestOf(r)
-		if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
-			q.quota.payer = clientauth.Network(r.RemoteAddr)
-		}
-		if pay(w, r, 1) {
-			next.ServeHTTP(w, r)
-		}
-	})
+// identify finds out who sends the request, and lets a client make as many requests as its limiter allows. Who has proved nothing
+// goes on, too.
+func (h *Handler) identify(w http.ResponseWriter, r *http.Request) bool {
+	q := requestOf(r)
+	if h.clients.Identify(r, &q.client) {
+		responseOf(w).expectBody(r) // the body has as much time as without
+	}
+	q.quota.payer = q.client.Principal.Hash
+	q.quota.limiter = cmp.Or(q.rules.limiters[q.quota.payer], q.rules.limiter)
+	if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
+		q.quota.payer = clientauth.Network(r.RemoteAddr)
+	}
+	return pay(w, r, 1)
 }
 
 // pay counts so many requests of the client, less those that it has paid for. If it
@@ -63,54 +58,45 @@ func pay(w http.ResponseWriter, r *http.Request, requests int) bool {
 	return false
 }
 
-// browsers answers the requests that only browsers send: logins, here and, with callbacks, at remote servers.
-func browsers(clients *identity.Identifier, callbacks bool, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := requestOf(r)
-		if q.target.route == routeCallback && !callbacks {
-			nothingThere(w, r)
-			return
-		}
-		html := false
-		if q.client.Browser {
-			_, html = accepts(r, "text/html")
-		}
-		if q.target.route == routeLogin {
-			r.Body = http.MaxBytesReader(responseOf(w).ResponseWriter, r.Body, identity.MaxForm)
-		}
-		if served, denied := clients.Browse(w, r, &q.client, html); denied != nil {
-			deny(w, r, nil, denied)
-		} else if !served {
-			next.ServeHTTP(w, r)
-		}
-	})
+// browse answers the requests that only browsers send: logins, here and, if the options have Logins, at remote servers.
+func (h *Handler) browse(w http.ResponseWriter, r *http.Request) bool {
+	q := requestOf(r)
+	if q.target.route == routeCallback && h.logins == nil {
+		nothingThere(w, r)
+		return false
+	}
+	html := false
+	if q.client.Browser {
+		_, html = accepts(r, "text/html")
+	}
+	if q.target.route == routeLogin {
+		r.Body = http.MaxBytesReader(responseOf(w).ResponseWriter, r.Body, identity.MaxForm)
+	}
+	served, denied := h.clients.Browse(w, r, &q.client, html)
+	if denied != nil {
+		deny(w, r, nil, denied)
+	}
+	return !served && denied == nil
 }
 
-// authorizer lets clients use the routes that they may use, and finds the router as each client sees it.
-func authorizer(backends *Backends, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := requestOf(r)
-		c := &q.client
-		if !c.IsIn() {
-			if isDiscovery(r.URL.Path) {
-				nothingThere(w, r)
-			} else {
-				deny(w, r, nil, c.Unknown(r))
-			}
-			return
-		}
-		if forbidden := c.Forbidden(); forbidden != nil {
-			deny(w, r, nil, forbidden)
-			return
-		}
-		var found bool
-		if q.backend, found = backends.view(q.target, c.Principal.Profile, c.Principal.Reads); !found {
+// authorize lets clients use the routes that they may use, and finds the router as each client sees it.
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) (found bool) {
+	q := requestOf(r)
+	c := &q.client
+	switch forbidden := c.Forbidden(); {
+	case !c.IsIn() && isDiscovery(r.URL.Path):
+		nothingThere(w, r)
+	case !c.IsIn():
+		deny(w, r, nil, c.Unknown(r))
+	case forbidden != nil:
+		deny(w, r, nil, forbidden)
+	default:
+		if q.backend, found = h.backends.view(q.target, c.Principal.Profile, c.Principal.Reads); !found {
 			q.target.method = ""
 			nothingThere(w, r)
-			return
 		}
-		next.ServeHTTP(w, r)
-	})
+	}
+	return found
 }
 
 // isDiscovery reports whether a client without a token looks for an OAuth server at the path:
@@ -119,26 +105,14 @@ func isDiscovery(path string) bool {
 	return strings.HasPrefix(path, "/.well-known/")
 }
 
-// auditor records the requests that may not be made.
-func auditor(clients *identity.Identifier, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		if p := responseOf(w); p.refused {
-			clients.Refused(r, &requestOf(r).client, p.why)
-		}
-	})
-}
-
 // addresses lets requests pass that call the router by one of its names, and come from one of its web pages or no page.
-func addresses(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := requestOf(r)
-		if err := q.rules.access.admit(r, q.target.isOpen()); err != nil {
-			refuse(w, r, http.StatusForbidden, nil, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+func addresses(w http.ResponseWriter, r *http.Request) bool {
+	q := requestOf(r)
+	err := q.rules.access.admit(r, q.target.isOpen())
+	if err != nil {
+		refuse(w, r, http.StatusForbidden, nil, err)
+	}
+	return err == nil
 }
 
 // An access decides which requests are let in. A web page in a browser must not

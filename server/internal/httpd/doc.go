@@ -1,14 +1,13 @@
-// Package httpd serves MCP over HTTP, by a chain of HTTP handlers, each with one task:
+// Package httpd serves MCP over HTTP, by a chain of steps, each with one task:
 //
-//	lifetime     request.go    begins, ends and counts a request
-//	auditor      chain.go      records refusals
+//	ServeHTTP    request.go    begins, ends and counts a request
+//	pass         chain.go      the steps below, in their order; records refusals
 //	addresses    chain.go      host and origin
 //	open         open.go       open to anyone: /health, metadata, preflights
-//	identifier   chain.go      who sends it
-//	limits       chain.go      how many requests a client may make
-//	browsers     chain.go      logins, here and at remote servers
-//	authorizer   chain.go      may the client use the route?
-//	endpoints    endpoints.go  the route
+//	identify     chain.go      who sends it, and how many requests a client may make
+//	browse       chain.go      logins, here and at remote servers
+//	authorize    chain.go      may the client use the route?
+//	route        endpoints.go  the route
 //	  ├─ /mcp            streamable: both eras, sessions, streams of events
 //	  ├─ /mcp            plain: JSON-RPC without sessions and streams
 //	  ├─ /mcp/<method>   plain: REST style

@@ -8,20 +8,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
-	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// endpoints are the end of the chain: each request goes to the handler of its path and method.
-type endpoints struct {
-	streamable *streamable
-	plain      *plain
-	backends   *Backends
-	pages      *http.ServeMux // may be nil
-	clients    *identity.Identifier
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// route is the end of the chain: each request goes to the handler of its path and method.
+func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 	target := requestOf(r).target
 	switch {
 	case target.method != "":
@@ -69,7 +59,7 @@ func isPage(pages *http.ServeMux, r *http.Request) bool {
 
 // page serves a page, at most until the handler is closed. The body is read before, since the time for that is bounded
 // and the time for an answer is not.
-func (h *endpoints) page(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	if isBare(r) {
 		http.Redirect(w, r, q.rules.clients.At("/"), http.StatusSeeOther)

@@ -101,27 +101,30 @@ type Backend struct {
 // /mcp/p/NAME, with the server NAME alone at /mcp/s/NAME, the state of the router at /health and /v1/mesh_scan, and the paths that logins at remote
 // servers need below /oauth/. It must be closed.
 type Handler struct {
-	http.Handler // the chain
-	backends     *Backends
-	settings     *settings
-	work         *work
-	sessions     *sessions
-	clients      *identity.Identifier
+	backends   *Backends
+	settings   *settings
+	work       *work
+	clients    *identity.Identifier
+	streamable *streamable
+	plain      *plain
+	pages      *http.ServeMux  // may be nil
+	logins     identity.Logins // may be nil
+	opened     *rate.Limiter   // of each address, for the documents that any web page may read
 }
 
 // New returns a handler of the router.
 func New(b *Backends, o Options) *Handler {
 	log, work := b.Log.Named("http"), newWork()
 	_, port, _ := net.SplitHostPort(o.Bound)
-	h := &Handler{backends: b, work: work, clients: identity.New(work.ctx, identity.Options{
+	h := &Handler{backends: b, work: work, plain: &plain{work, b}, pages: o.Pages, logins: o.Logins, opened: rate.PerMinute(openPerMinute)}
+	h.clients = identity.New(work.ctx, identity.Options{
 		Port: port, Pages: o.Pages != nil, Logins: o.Logins, Accounts: o.Accounts, Audit: o.Audit, Log: log.Named("login"),
-	})}
+	})
 	h.settings = &settings{live: o.Live, revoke: h.revoke}
 	if o.Live == nil {
 		h.settings.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
-	h.sessions = &sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}
-	h.Handler = h.chain(o, log)
+	h.streamable = &streamable{&sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}, b}
 	if o.Live != nil {
 		work.running.Go(func() { h.settings.watch(work.ctx) })
 	}
@@ -139,31 +142,14 @@ func (h *Handler) revoke(before, next *rules) {
 	h.work.cut()
 }
 
-// chain returns the handlers in the order in which a request passes them.
-func (h *Handler) chain(o Options, log *zap.Logger) http.Handler {
-	var next http.Handler = &endpoints{
-		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, backends: h.backends},
-		plain:      &plain{h.work, h.backends}, backends: h.backends, pages: o.Pages, clients: h.clients,
-	}
-	next = authorizer(h.backends, next)
-	next = browsers(h.clients, o.Logins != nil, next)
-	next = limits(next)
-	next = identifier(h.clients, next)
-	next = &open{backends: h.backends, logins: o.Logins, limit: rate.New(openPerMinute/60.0, openPerMinute), next: next}
-	next = addresses(next)
-	next = auditor(h.clients, next)
-	return &lifetime{work: h.work, settings: h.settings, pages: o.Pages, next: next}
-}
-
 // Close takes no more requests, lets those in flight be answered until ctx ends,
 // cancels the others and ends all sessions and streams. When it returns, nothing of
 // them runs.
 func (h *Handler) Close(ctx context.Context) {
-	h.sessions.refuse()
 	h.work.drain(ctx)
 	h.work.stop()
 	h.work.cut()
-	h.sessions.removeAll()
+	h.streamable.sessions.removeAll()
 	h.work.running.Wait()
 	h.clients.Close()
 	for _, b := range h.backends.All() {

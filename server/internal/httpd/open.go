@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
-	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
@@ -14,15 +13,7 @@ import (
 const openPerMinute = 60
 
 // open answers the requests that any client may send.
-type open struct {
-	backends *Backends
-	logins   identity.Logins // may be nil
-	limit    *rate.Limiter   // of each address, for the documents that any web page may read
-	next     http.Handler
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) open(w http.ResponseWriter, r *http.Request) bool {
 	q := requestOf(r)
 	switch to := q.target.route; {
 	case q.target.isOpen():
@@ -32,17 +23,18 @@ func (h *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case to == routeMCP && allowsPage(w, r) && isPreflight(r):
 		preflight(w, "GET, POST, DELETE")
 	default:
-		h.next.ServeHTTP(w, r)
+		return true
 	}
+	return false
 }
 
 // isOpen reports whether any web page may read the target, without credentials.
 func (t target) isOpen() bool { return t.route == routeMetadata || t.route == routeDocument }
 
 // anyPage answers with a document that any web page may read.
-func (h *open) anyPage(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) anyPage(w http.ResponseWriter, r *http.Request) {
 	crossOrigin(w, "*")
-	if wait := h.limit.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
+	if wait := h.opened.Take(clientauth.Network(r.RemoteAddr), 1, 1); wait > 0 {
 		deny(w, r, nil, identity.Busy(http.StatusTooManyRequests, wait, "busy: too many requests from this address"))
 		return
 	}

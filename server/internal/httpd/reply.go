@@ -19,6 +19,7 @@ type reply struct {
 	of      *streamable
 	w       http.ResponseWriter
 	r       *http.Request
+	method  string                // of the request; "" of a batch
 	session *httpSession          // its client can resume the stream; nil for a modern request
 	call    *conversation.Request // nil for a batch
 	batch   *conversation.Batch   // nil for a request
@@ -49,7 +50,7 @@ func (p *reply) send() {
 	if p.session != nil {
 		defer p.session.trim()
 	}
-	p.of.work.answered(p.method())
+	p.of.work.answered(p.method)
 	switch q := requestOf(p.r); {
 	case p.followed:
 		p.writing.Wait()
@@ -73,14 +74,6 @@ func (p *reply) run() (answer []byte) {
 		answer = conversation.Refusal(p.call.ID, conversation.ErrClosed)
 	}
 	return answer
-}
-
-// method returns the method of the request; "" of a batch.
-func (p *reply) method() string {
-	if p.batch != nil {
-		return ""
-	}
-	return p.call.Method
 }
 
 // follow has a connection follow the stream, unless the client has left: then it reports false.
@@ -107,7 +100,7 @@ func (p *reply) prime(w http.ResponseWriter) error {
 
 // cut ends the request: its client does not read.
 func (p *reply) cut() {
-	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method()))
+	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method))
 	if p.batch == nil {
 		p.call.Cancel(conversation.ErrUnread)
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// A request has the state of an HTTP request that the handlers of the chain share. It is a value of the
+// A request has the state of an HTTP request that the steps of the chain share. It is a value of the
 // request's context.
 type request struct {
 	rules   *rules          // in force when it came
@@ -42,21 +42,13 @@ type requestKey struct{}
 // requestOf returns the state of the request in the chain.
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
-// A lifetime begins and ends each request: it counts it for [Handler.Close], gives it the state that the
-// other handlers know of it, and bounds how long net/http reads and writes.
-type lifetime struct {
-	work     *work
-	settings *settings
-	pages    *http.ServeMux // may be nil
-	next     http.Handler
-}
-
-// ServeHTTP implements [http.Handler].
-func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := newResponse(w, l.work)
-	q := &request{rules: l.settings.current()}
-	r = unprefixed(r, q.rules.clients, l.pages)
-	q.target.route = routeOf(r.URL.Path, isPage(l.pages, r))
+// ServeHTTP implements [http.Handler]. It begins and ends each request: it counts it for [Handler.Close], gives it the
+// state that the steps of the chain know of it, and bounds how long net/http reads and writes.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := newResponse(w, h.work)
+	q := &request{rules: h.settings.current()}
+	r = unprefixed(r, q.rules.clients, h.pages)
+	q.target.route = routeOf(r.URL.Path, isPage(h.pages, r))
 	q.target.profile, q.target.path = split(r.URL.Path, identity.ProfilePrefix)
 	q.target.server, q.target.path = split(q.target.path, serverPrefix)
 	q.target.method = restMethod(q.target.path)
@@ -68,17 +60,17 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Admin: q.target.route.isForAdmins(), Browser: q.target.isForBrowsers(),
 	}
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, q))
-	if !l.work.enter(p) {
+	if !h.work.enter(p) {
 		refuse(p, r, http.StatusServiceUnavailable, nil, conversation.ErrClosed)
 		return
 	}
-	defer l.work.leave(p)
+	defer h.work.leave(p)
 	p.expectBody(r)
 	defer func() {
 		p.releaseBody()
 		p.control.SetWriteDeadline(time.Now().Add(patience)) // for the bytes that net/http itself still has to write
 	}()
-	l.next.ServeHTTP(p, r)
+	h.pass(p, r)
 }
 
 // revoked reports whether the client may not be served any more, by the options that are in

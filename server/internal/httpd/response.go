@@ -20,7 +20,7 @@ const (
 	lastPatience = 2 * time.Second
 )
 
-// A response is the writer of all handlers of the chain. Its writes fail if the client does not
+// A response is the writer of all steps of the chain. Its writes fail if the client does not
 // read.
 type response struct {
 	http.ResponseWriter

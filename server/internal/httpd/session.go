@@ -63,13 +63,12 @@ type sessions struct {
 	rules func() *rules // in force
 	log   *zap.Logger
 
-	number  atomic.Int64 // of sessions
-	mu      sync.Mutex   // guards the fields below, and the idleness of each session
-	refused bool         // no more sessions
-	byID    map[string]*httpSession
+	number atomic.Int64 // of sessions
+	mu     sync.Mutex   // guards byID, and the idleness of each session
+	byID   map[string]*httpSession
 }
 
-// open makes a session, which is busy. If there are too many, it ends an idle one.
+// open makes a session, which is busy, unless the handler is closing. If there are too many, it ends an idle one.
 func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	principal := g.Principal
 	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0"), all: &h.number}
@@ -77,7 +76,7 @@ func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	most := h.rules().MaxSessions
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.refused {
+	if h.work.calls.Cause() != nil {
 		return nil, conversation.ErrClosed
 	}
 	if len(h.byID) >= most {
@@ -151,13 +150,6 @@ func (h *sessions) expire(s *httpSession) {
 	}
 }
 
-// refuse opens no more sessions.
-func (h *sessions) refuse() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refused = true
-}
-
 // remove ends a session, unless it has ended.
 func (h *sessions) remove(s *httpSession) {
 	h.mu.Lock()
@@ -228,17 +220,12 @@ func (s *httpSession) trim() {
 func (s *httpSession) find(eventID string) (st *stream, number int, ok bool) {
 	name, n, _ := strings.Cut(eventID, "_")
 	number, err := strconv.Atoi(n)
-	if err != nil {
-		return nil, 0, false
-	}
-	if name == s.standing.name {
-		return s.standing, number, s.standing.keeps(number)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.streams, func(st *stream) bool { return st.name == name })
-	if i < 0 {
-		return nil, 0, false
+	for _, st := range append(slices.Clip(s.streams), s.standing) {
+		if st.name == name && err == nil {
+			return st, number, st.keeps(number)
+		}
 	}
-	return s.streams[i], number, s.streams[i].keeps(number)
+	return nil, 0, false
 }

@@ -31,10 +31,8 @@ var errNotAcceptable = conversation.InvalidRequest("the client must accept appli
 // streamable is streamable HTTP: messages of both eras, and the sessions of the
 // legacy era.
 type streamable struct {
-	sessions *sessions
+	*sessions
 	backends *Backends
-	work     *work
-	log      *zap.Logger
 }
 
 // post takes a message of either era.
@@ -101,7 +99,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		defer stop()
 		r = r.WithContext(ctx)
 	}
-	p := &reply{of: t, w: w, r: r}
+	p := &reply{of: t, w: w, r: r, method: m.Method}
 	p.stream = &p.own
 	call, err := t.work.visit(responseOf(w), r, false, m, p.stream)
 	if err != nil {
@@ -161,7 +159,7 @@ func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversati
 		refuse(w, r, status, m.ID, err)
 		return
 	}
-	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
+	(&reply{stream: st, of: t, w: w, r: r, method: m.Method, session: s, call: call}).send()
 }
 
 // modernStatus are the statuses of errors of modern requests, by their codes.

@@ -18,7 +18,7 @@ type work struct {
 	memory  atomic.Int64   // bytes that the bodies of all requests and long answers take
 	running sync.WaitGroup // HTTP requests, and goroutines that outlive theirs
 
-	calls *signal.Life // MCP requests that are being answered, without subscriptions; it ends when no more are let in
+	calls *signal.Life // MCP requests that are being answered, without subscriptions; it ends when no more are let in, and no more sessions
 
 	mu        sync.Mutex         // guards responses, and the call of each
 	responses map[*response]bool // HTTP requests that are being served
@@ -106,19 +106,16 @@ func (w *work) cut() {
 	}
 }
 
-// drain lets no more MCP requests in, and waits until those under way are answered
+// drain lets no more MCP requests and sessions in, and waits until those under way are answered
 // or ctx ends.
 func (w *work) drain(ctx context.Context) {
 	w.calls.Close(nil)
-	drained := make(chan struct{})
+	ctx, drained := context.WithCancel(ctx)
 	go func() { // which ends with the last call
 		w.calls.Wait()
-		close(drained)
+		drained()
 	}()
-	select {
-	case <-drained:
-	case <-ctx.Done():
-	}
+	<-ctx.Done()
 }
 
 // stop ends everything, and lets no more HTTP requests in. Those under way are to end soon.

@@ -3,9 +3,7 @@ package identity
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -29,12 +27,6 @@ func homeOf(who clientauth.Principal) string {
 		return "/"
 	}
 	return accountPath
-}
-
-// An ownValue is a value of the user on the page, which never shows it.
-type ownValue struct {
-	Name string
-	Set  bool
 }
 
 // account shows the values that the user sets for servers, and sets them.
@@ -64,10 +56,7 @@ func account(l *login, w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 	if err != nil {
 		status, problem = http.StatusServiceUnavailable, cleaned.Text(err.Error())
 	}
-	offer := loginOffer{Try: c.Rules.At(accountPath), Problem: problem, User: cmp.Or(cleaned.Text(c.Principal.Name), "the local user")}
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		offer.Values = append(offer.Values, ownValue{name, set[name]})
-	}
+	offer := loginOffer{Try: c.Rules.At(accountPath), Problem: problem, User: cmp.Or(cleaned.Text(c.Principal.Name), "the local user"), Values: set}
 	writePage(w, status, "login.html", offer, "'self'", "same-origin")
 	return nil
 }

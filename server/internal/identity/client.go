@@ -30,12 +30,11 @@ type Sender struct {
 	Principal clientauth.Principal // zero until the client is let in
 	Grant     *Grant               // of the principal; nil until the client is let in
 
-	session *browserSession            // the browser's login; nil if the client has proved itself by a token
-	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; may be nil
-	token   string                     // the text of the proof
-	proves  func(context.Context) bool // reports whether the client's access token still proves the principal; nil if its grant says that
-	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
-	wrong   error                      // why the client's access token does not let it in; nil without such a token
+	session *browserSession   // the browser's login; nil if the client has proved itself by a token
+	proof   *clientauth.Proof // of the issuer's access token by which the client is let in; may be nil
+	subject session.Subject   // of the proof
+	wait    time.Duration     // too many tokens of the client's address were refused: after which time it may try again
+	wrong   error             // why the client's access token does not let it in; nil without such a token
 }
 
 // IsIn reports whether the client was let in.
@@ -49,14 +48,7 @@ func (c Sender) LoggedIn() bool { return c.session != nil }
 
 // WithSubject returns a context for what the client asks for, with the access token that has let it in if an issuer's token has.
 func (c *Sender) WithSubject(ctx context.Context) context.Context {
-	if c.proof == nil || c.Rules.issuers[c.proof.Issuer] == nil {
-		return ctx
-	}
-	i := c.Rules.issuers[c.proof.Issuer]
-	return session.WithSubject(ctx, session.Subject{
-		Principal: c.Principal.Hash, Token: c.token, Issuer: i.URL, ClientID: i.ClientID, ClientSecret: i.ClientSecret,
-		Proves: c.proves,
-	})
+	return session.WithSubject(ctx, c.subject)
 }
 
 // A Denial is a refusal, as the client is answered.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -91,7 +92,11 @@ func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) 
 		}
 		return nil, true
 	}
-	c.proof, c.token, c.proves = &proof, token, stillProves(g, prove, proof)
+	of := c.Rules.issuers[proof.Issuer]
+	c.proof, c.subject = &proof, session.Subject{
+		Principal: g.Hash, Token: token, Issuer: of.URL, ClientID: of.ClientID, ClientSecret: of.ClientSecret,
+		Proves: stillProves(g, prove, proof),
+	}
 	return g, true
 }
 
@@ -136,10 +141,10 @@ func stillProves(g *Grant, prove func(context.Context) (clientauth.Proof, *Grant
 // as when its token expires or its user was removed. Only streams that last need it: a
 // call is not cut. stop must be called.
 func (c *Sender) Lasting(ctx context.Context) (_ context.Context, stop func()) {
-	if c.proves == nil {
+	if c.subject.Proves == nil {
 		return ctx, func() {}
 	}
-	return signal.While(ctx, proofLasts, c.proves, ErrRevoked)
+	return signal.While(ctx, proofLasts, c.subject.Proves, ErrRevoked)
 }
 
 // Browse answers requests that only browsers send: logins, here and at remote servers. html says that the browser names

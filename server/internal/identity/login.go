@@ -142,11 +142,11 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denia
 
 // A loginOffer is the content of login.html, which asks for the token, or where to log in.
 type loginOffer struct {
-	Try, Begin string // where its forms go
-	Problem    string // of the last try
-	Token      bool   // there are tokens to type in
-	User       string // who is logged in, and sees their account instead of the rest
-	Values     []ownValue
+	Try, Begin string          // where its forms go
+	Problem    string          // of the last try
+	Token      bool            // there are tokens to type in
+	User       string          // who is logged in, and sees their account instead of the rest
+	Values     map[string]bool // of the user, by name: whether it is set; the page never shows one
 	Issuers    []offeredIssuer
 }
 
