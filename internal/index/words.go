@@ -77,28 +77,12 @@ var kept = map[string]string{
 // Joined returns the names in a text that are written as two words in one, such as MySQL or
 // GitHub, as one word each. They begin with a capital. [Words] returns the two.
 func (s Stemmer) Joined(text string) (names []string) {
-	start, cuts := -1, 0 // of the name that is being read, and where its case changes
-	var before rune
-	end := func(i int) {
-		if start >= 0 && cuts == 1 && i-start <= maxJoined {
-			names = append(names, s.stem(strings.ToLower(text[start:i])))
+	for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		first, _ := utf8.DecodeRuneInString(name)
+		if len(name) <= maxJoined && unicode.IsUpper(first) && len(split(name)) == 2 {
+			names = append(names, s.stem(strings.ToLower(name)))
 		}
-		start, cuts = -1, 0
 	}
-	for i, r := range text {
-		switch {
-		case !unicode.IsLetter(r):
-			end(i)
-		case start < 0:
-			if start = i; !unicode.IsUpper(r) {
-				cuts = len(text) // not ours
-			}
-		case unicode.IsUpper(r) && (unicode.IsLower(before) || lowerAt(text, i+utf8.RuneLen(r))):
-			cuts++
-		}
-		before = r
-	}
-	end(len(text))
 	return names
 }
 
