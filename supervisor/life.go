@@ -244,7 +244,7 @@ func (s *server) attend(ctx context.Context, in *instance) (followed config.Serv
 			return followed, 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
-			return followed, in.Calls.Served(), in.Cause()
+			return followed, int(in.Calls.Served.Load()), in.Cause()
 		case <-s.control.restart:
 			s.retire(in, errRestarted, status.Restarting)
 			return followed, 0, errRestarted
