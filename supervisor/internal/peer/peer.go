@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -44,11 +46,11 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	}
 	p := &Peer{Conn: c}
 	p.Questions = &Questions{
-		conn: c, seats: make(chan struct{}, maxAsked), open: make(map[string]*question),
-		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
+		conn: c, seats: semaphore.NewWeighted(maxAsked), open: make(map[string]*question),
+		routine: semaphore.NewWeighted(1), roots: perMinuteLimiter(maxRoots),
 	}
 	p.Subscriptions = &Subscriptions{
-		conn: c, notify: p.notify, turn: make(chan struct{}, 1), edits: make(chan struct{}, 1), count: make(map[string]int),
+		conn: c, notify: p.notify, turn: semaphore.NewWeighted(1), edits: make(chan struct{}, 1), count: make(map[string]int),
 	}
 	c.handle = p.handle
 	c.link = open(c)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -39,7 +40,7 @@ type Subscriptions struct {
 
 	conn      *Conn
 	notify    func(session.Message) // calls the session's listeners
-	turn      chan struct{}         // holds an item while a request about them is under way, so that they keep their order
+	turn      *semaphore.Weighted   // of 1, while a request about them is under way, so that they keep their order
 	edits     chan struct{}         // holds an item when count has changed, for the loop of Follow
 	following bool                  // Follow has begun; set before the session is shared
 	news      signal.Change         // of agreed
@@ -51,9 +52,7 @@ type Subscriptions struct {
 
 // add subscribes to the resource until cancel is called.
 func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
+	if s.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
 	if s.change(uri, 0) == 0 && s.conn.agreed.meta == nil {
@@ -62,7 +61,7 @@ func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err
 	if err == nil && s.change(uri, 1) == 1 && s.following {
 		signal.Leave(s.edits)
 	}
-	<-s.turn
+	s.turn.Release(1)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +73,8 @@ func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err
 
 // remove gives up one subscription.
 func (s *Subscriptions) remove(uri string) {
-	s.turn <- struct{}{} // its holder gives it back in time
-	defer func() { <-s.turn }()
+	_ = s.turn.Acquire(context.Background(), 1) // its holder gives it back in time
+	defer s.turn.Release(1)
 	switch {
 	case s.change(uri, -1) > 0:
 	case s.following:
