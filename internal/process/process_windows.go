@@ -53,8 +53,6 @@ func (g *guard) close() {
 	}
 }
 
-func (g *guard) pid() int { return 0 }
-
 // newJob returns a job: the kernel kills its processes when its last handle is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
