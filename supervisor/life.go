@@ -105,6 +105,7 @@ func (s *server) run(ctx context.Context) {
 			continue
 		}
 		signal.Discard(s.control.restart) // the start that begins is the one that was asked for
+		signal.Discard(s.control.woken)   // and answers older calls
 		in, err := s.start(ctx, entry)
 		var last ended
 		if err == nil {
