@@ -255,38 +255,32 @@ func (q *Questions) RootsSent() bool {
 	return q.rootsSent
 }
 
-// AwaitRoots waits until the server has got its client's roots, or ctx ends, and
-// reports whether it has.
+// AwaitRoots waits until the server has got its client's roots, and reports whether that was
+// before ctx and the session ended.
 func (q *Questions) AwaitRoots(ctx context.Context) bool {
-	for {
-		q.mu.Lock()
-		sent, calm := q.rootsSent, q.calm.Next()
-		q.mu.Unlock()
-		if sent {
-			return true
-		}
-		select {
-		case <-calm: // a question was answered
-		case <-q.conn.Done():
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
+	return q.await(ctx, func() bool { return q.rootsSent })
 }
 
-// AwaitCalm waits until no question is being answered. It reports whether that was
-// before ctx and the session ended.
+// AwaitCalm waits until no question is being answered, and reports whether that was before ctx
+// and the session ended.
 func (q *Questions) AwaitCalm(ctx context.Context) bool {
-	q.mu.Lock()
-	answering, calm := q.answering, q.calm.Next()
-	q.mu.Unlock()
-	if answering > 0 {
+	return q.await(ctx, func() bool { return q.answering == 0 })
+}
+
+// await waits until is returns true, which is called with q.mu held whenever all questions were answered.
+func (q *Questions) await(ctx context.Context, is func() bool) bool {
+	for ctx.Err() == nil && q.conn.Cause() == nil {
+		q.mu.Lock()
+		over, calm := is(), q.calm.Next()
+		q.mu.Unlock()
+		if over {
+			return true
+		}
 		select {
 		case <-calm:
 		case <-q.conn.Done():
 		case <-ctx.Done():
 		}
 	}
-	return ctx.Err() == nil && !signal.IsClosed(q.conn.Done())
+	return false
 }
