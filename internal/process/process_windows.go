@@ -117,3 +117,6 @@ func (t *tree) kill(<-chan struct{}) {
 	defer t.mu.Unlock()
 	windows.TerminateJobObject(t.job, 1)
 }
+
+// detach does nothing.
+func detach(*exec.Cmd) {}
