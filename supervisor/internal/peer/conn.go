@@ -127,7 +127,7 @@ func (c *Conn) Request(ctx context.Context, r session.Request) (json.RawMessage,
 	return c.await(ctx, one)
 }
 
-// Notify implements [session.Session].
+// Notify sends a notification. It does not wait for the server.
 func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	o, err := notification(method, params)
 	if err != nil {

@@ -39,11 +39,10 @@ type Subscriptions struct {
 	NoLists bool // changes of lists are heard in another way; set before Follow
 
 	conn      *Conn
-	notify    func(session.Message) // calls the session's listeners
-	turn      *semaphore.Weighted   // of 1, while a request about them is under way, so that they keep their order
-	edits     chan struct{}         // holds an item when count has changed, for the loop of Follow
-	following bool                  // Follow has begun; set before the session is shared
-	news      signal.Change         // of agreed
+	turn      *semaphore.Weighted // of 1, while a request about them is under way, so that they keep their order
+	edits     chan struct{}       // holds an item when count has changed, for the loop of Follow
+	following bool                // Follow has begun; set before the session is shared
+	news      signal.Change       // of agreed
 
 	mu     sync.Mutex     // guards the fields below
 	count  map[string]int // subscribers by resource; changed only by the holder of turn
@@ -175,7 +174,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 		first()
 		if lost { // changes since the old one ended were not sent
 			for _, kind := range s.changingLists() {
-				s.notify(session.Message{Method: "notifications/" + kind + "/list_changed"})
+				s.conn.host.Message(session.Message{Method: "notifications/" + kind + "/list_changed"})
 			}
 		}
 		current, lost = next, false
