@@ -111,10 +111,8 @@ type Client interface {
 	Ask(ctx context.Context, server string, m Message) (json.RawMessage, error)
 }
 
-// A Message is a message that a server sends by itself: a request if ID is set, otherwise a
-// notification.
+// A Message is a message that a server sends by itself: a request or a notification.
 type Message struct {
-	ID     json.RawMessage // as sent: a number or a string; nil for a notification
 	Method string
 	Params json.RawMessage // as sent; nil if absent
 }

@@ -177,7 +177,7 @@ func (q *Questions) answered(one *question) {
 
 // ask sends a request of the server to its client.
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
-	m := session.Message{ID: one.message.ID, Method: one.message.Method, Params: one.message.Params}
+	m := session.Message{Method: one.message.Method, Params: one.message.Params}
 	if one.routine {
 		if q.routine.Acquire(ctx, 1) != nil {
 			return nil, context.Cause(ctx)
