@@ -36,7 +36,6 @@ type clusterNode interface {
 	Load(server string) (calls, limit int, heard uint64)
 	Terms(server string) (clusternode.Terms, bool)
 	Status() []status.Status
-	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
 	Nodes() []clusternode.Info
 	Report() clusternode.Report

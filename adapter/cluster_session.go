@@ -122,15 +122,6 @@ func (s *remoteStream) fault(err error) error {
 	return fmt.Errorf("%w: node %q: %s", kind, s.to.Node, plain.Line(own.Message[:min(len(own.Message), maxReason)]))
 }
 
-// Notify implements [session.Session]. Other nodes get notifications of clients with a stream of their
-// own only.
-func (s *remoteStream) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	if s.key.home == nil {
-		return nil
-	}
-	return s.Connection.Notify(ctx, method, params)
-}
-
 // Subscribe implements [session.Session].
 func (s *remoteStream) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
 	if cancel, err = s.Connection.Subscribe(ctx, uri); err != nil {

@@ -43,7 +43,7 @@ func (w *web) callAt(profile, tool, more string) string {
 
 // asks asks the client, and returns what it answers.
 func asks(ctx context.Context, c selector.Call) (selector.Result, error) {
-	answer, err := c.From.Ask(ctx, "a", session.Message{ID: json.RawMessage("1"), Method: "elicitation/create", Params: json.RawMessage(`{"message":"Who?"}`)})
+	answer, err := c.From.Ask(ctx, "a", session.Message{Method: "elicitation/create", Params: json.RawMessage(`{"message":"Who?"}`)})
 	return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"answer":%q}`, answer)}, err
 }
 

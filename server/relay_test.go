@@ -156,7 +156,7 @@ func (r *fakeRouter) asking(methods ...string) (ended chan error) {
 		told := ""
 		for _, method := range methods {
 			c.From.Notify("a", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progressToken":"t"}`)})
-			answer, err := c.From.Ask(ctx, "a", session.Message{ID: json.RawMessage("1"), Method: method, Params: json.RawMessage(`{"message":"Who?"}`)})
+			answer, err := c.From.Ask(ctx, "a", session.Message{Method: method, Params: json.RawMessage(`{"message":"Who?"}`)})
 			if err != nil {
 				ended <- err
 				return selector.Result{}, err

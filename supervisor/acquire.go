@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -41,7 +43,7 @@ type perCallSession struct {
 
 // Call implements [session.Session].
 func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	user := &requester{Client: r.From, asking: make(chan struct{}, 1)}
+	user := &requester{Client: r.From, asking: semaphore.NewWeighted(1)}
 	c, err := s.pool.acquire(ctx, s, user)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawM
 // its roots once.
 type requester struct {
 	session.Client
-	asking chan struct{}                   // holds an item while the client is asked for its roots
+	asking *semaphore.Weighted             // of 1, while the client is asked for its roots
 	roots  atomic.Pointer[json.RawMessage] // nil if it has not been asked for them
 }
 
@@ -68,12 +70,10 @@ func (r *requester) Ask(ctx context.Context, server string, m session.Message) (
 	if m.Method != "roots/list" {
 		return r.Client.Ask(ctx, server, m)
 	}
-	select {
-	case r.asking <- struct{}{}:
-		defer func() { <-r.asking }()
-	case <-ctx.Done():
+	if r.asking.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
+	defer r.asking.Release(1)
 	if roots := r.known(); roots != nil {
 		return roots, nil
 	}

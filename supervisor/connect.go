@@ -51,16 +51,14 @@ func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection,
 		Stray: func(line []byte, why error) {
 			o.Log.Debug("skipped a line of the server, which is no message", zap.Int("bytes", len(line)), zap.Error(why))
 		},
-		Asked:  func(string) {},
-		Limits: peer.NewLimits(func() int { return questionsPerMinute }),
-		Owner:  func() session.Client { return o.Owner },
+		Asked:   func(string) {},
+		Limits:  peer.NewLimits(func() int { return questionsPerMinute }),
+		Owner:   func() session.Client { return o.Owner },
+		Message: o.OnMessage,
 	}, func(c *peer.Conn) peer.Link {
 		lines = transport.NewLines(conn, defaultStall, c)
 		return lines
 	})
-	if o.OnMessage != nil {
-		p.Listen(o.OnMessage)
-	}
 	p.Subscriptions.NoLists = true
 	c := &Connection{Peer: p, conn: conn, ended: make(chan struct{})}
 	go c.serve(lines)

@@ -90,7 +90,7 @@ func TestLongSilence(t *testing.T) {
 		s, err := f.Session(t.Context(), "s", nil)
 		expect.OK(t, err)
 		more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
-		expect.OK(t, s.Notify(t.Context(), "notifications/roots/list_changed", more))
+		expect.OK(t, s.(*instance).Notify(t.Context(), "notifications/roots/list_changed", more))
 		time.Sleep(entry.Timeout + time.Second)
 		f.mustCall("s", "echo", "{}")
 		if after := f.state("s"); after.PID != before.PID {

@@ -105,6 +105,7 @@ func (s *server) run(ctx context.Context) {
 			continue
 		}
 		signal.Discard(s.control.restart) // the start that begins is the one that was asked for
+		signal.Discard(s.control.woken)   // and answers older calls
 		in, err := s.start(ctx, entry)
 		var last ended
 		if err == nil {
@@ -243,7 +244,7 @@ func (s *server) attend(ctx context.Context, in *instance) (followed config.Serv
 			return followed, 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
-			return followed, in.Calls.Served(), in.Cause()
+			return followed, int(in.Calls.Served.Load()), in.Cause()
 		case <-s.control.restart:
 			s.retire(in, errRestarted, status.Restarting)
 			return followed, 0, errRestarted

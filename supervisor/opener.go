@@ -228,9 +228,9 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 		Asked: func(method string) {
 			o.launcher.Cache.Edit(entry, func(r *launch.ProbeResult) { r.Asked(method) })
 		},
-		Owner: func() session.Client { return *in.owner.Load() },
+		Owner:   func() session.Client { return *in.owner.Load() },
+		Message: func(m session.Message) { o.hear(in, on.shared, m) },
 	}, open)
-	in.Listen(func(m session.Message) { o.hear(in, on.shared, m) })
 	o.began(in)
 	return in
 }

@@ -186,28 +186,28 @@ func waiting(st status.Status, since time.Time) string {
 
 // await returns the shared session. It waits until ctx ends while the server starts.
 // It wakes an idle server, and a failed one unless it was tried lately. The session may be nil if personal, since each user has their own. Its error is
-// an [*status.UnavailableError].
-func (p *published) await(ctx context.Context, personal bool) (*instance, error) {
-	woken, startsThen := false, int64(0)
+// an [*status.UnavailableError]. asked says that a start after so many was asked for, so that no other one counts; nil if none was.
+func (p *published) await(ctx context.Context, personal bool, asked *int64) (*instance, error) {
 	for {
 		p.mu.Lock()
 		in, st, since, tried, starts, changed := p.current, p.state, p.doingSince, p.tried, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
-		if in != nil && in.Usable() || personal && in == nil && st.State == status.Ready {
+		started := asked != nil && starts > *asked
+		if (asked == nil || started) && (in != nil && in.Usable() || personal && in == nil && st.State == status.Ready) {
 			return in, nil
 		}
 		switch st.State {
 		case status.Idle:
 			signal.Leave(p.woken)
-		case status.Failed, status.NeedsAuth:
+		case status.Failed, status.NeedsAuth, status.Self:
 			switch {
-			case woken && starts > startsThen, !woken && !isDue(ctx, p.loggedIn, st, tried):
+			case started, asked == nil && !isDue(ctx, p.loggedIn, st, tried):
 				return nil, unavailableAs(st, since)
-			case !woken:
-				woken, startsThen = true, starts
+			case asked == nil:
+				asked = new(starts)
 				signal.Leave(p.woken)
 			}
-		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped, status.Self:
+		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
 			return nil, unavailableAs(st, since)
 		}
 		p.want()
@@ -219,13 +219,13 @@ func (p *published) await(ctx context.Context, personal bool) (*instance, error)
 	}
 }
 
-// isDue reports whether a call starts a server that has failed or needs a login or a token,
+// isDue reports whether a call starts a server that has failed, needs a login or a token, or is a router,
 // and was tried last at the time tried.
 func isDue(ctx context.Context, loggedIn func(context.Context) bool, st status.Status, tried time.Time) bool {
 	if waitsForLogin(st) {
 		return loggedIn(ctx)
 	}
-	if st.Fault != nil && st.Fault.Kind == status.PrintsText { // its start goes on
+	if st.State == status.Self || st.Fault != nil && st.Fault.Kind == status.PrintsText { // the start of the latter goes on
 		return false
 	}
 	return time.Since(tried) >= retryOnCall
@@ -246,34 +246,6 @@ func unavailableAs(st status.Status, since time.Time) *status.UnavailableError {
 		e.Login = st.Fault.Login
 	}
 	return e
-}
-
-// awaitStart waits until a start after the first before ones has succeeded or failed,
-// or ctx ends. Its error is an [*status.UnavailableError].
-func (p *published) awaitStart(ctx context.Context, before int64) error {
-	for {
-		p.mu.Lock()
-		st, since, starts, changed := p.state, p.doingSince, p.starts.Load(), p.changed.Next()
-		p.mu.Unlock()
-		switch st.State {
-		case status.Ready:
-			if starts > before {
-				return nil
-			}
-		case status.Failed, status.NeedsAuth, status.Self:
-			if starts > before {
-				return unavailableAs(st, since)
-			}
-		case status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
-			return unavailableAs(st, since)
-		}
-		p.want()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return unavailableAs(st, since)
-		}
-	}
 }
 
 // wake asks for a start of an idle server, and of a failed one unless it was tried lately.

@@ -31,7 +31,7 @@ func TestFailedServerIsTriedOnACall(t *testing.T) {
 		call := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, err := s.public.await(ctx, false)
+			_, err := s.public.await(ctx, false, nil)
 			return err
 		}
 		var unavailable *status.UnavailableError
@@ -60,7 +60,7 @@ func TestCallWaitsForStart(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, err := s.public.await(ctx, false)
+		_, err := s.public.await(ctx, false, nil)
 		var unavailable *status.UnavailableError
 		if !errors.As(err, &unavailable) || unavailable.State != status.Starting || time.Since(began) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -68,7 +68,7 @@ func TestCallWaitsForStart(t *testing.T) {
 		s.public.set(func(st *status.Status) { st.State = status.Ready }) // as a server is whose users have had sessions of their own
 		soon, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		if in, err := s.public.await(soon, false); err == nil {
+		if in, err := s.public.await(soon, false, nil); err == nil {
 			t.Errorf("session = %v", in)
 		}
 		in := &instance{Peer: peer.New(peer.Host{}, func(*peer.Conn) peer.Link { return nil })}
@@ -76,7 +76,7 @@ func TestCallWaitsForStart(t *testing.T) {
 			time.Sleep(time.Second)
 			s.publish(in)
 		}()
-		if got, err := s.public.await(t.Context(), false); got != in || err != nil {
+		if got, err := s.public.await(t.Context(), false, nil); got != in || err != nil {
 			t.Errorf("session = %v, %v", got, err)
 		}
 	})

@@ -241,7 +241,7 @@ func sessionWith(ctx context.Context, s *server, from session.Client) (session.S
 	if entry := s.control.wanted(); entry.Personal() && entry.Startable() {
 		return personal(ctx, generation, s.pool, entry, from)
 	}
-	in, err := s.public.await(ctx, false)
+	in, err := s.public.await(ctx, false, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func sessionWith(ctx context.Context, s *server, from session.Client) (session.S
 func (v *Supervisor) Await(ctx context.Context, name string) error {
 	s, err := v.lookup(ctx, name)
 	if err == nil {
-		_, err = s.public.await(ctx, true)
+		_, err = s.public.await(ctx, true, nil)
 	}
 	return err
 }
@@ -298,7 +298,8 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	if state != "" {
 		return &status.UnavailableError{Server: name, State: state, Reason: reason}
 	}
-	return s.public.awaitStart(ctx, before)
+	_, err = s.public.await(ctx, true, &before)
+	return err
 }
 
 // State returns the state of the server, "" if there is no such server.

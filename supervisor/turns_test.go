@@ -32,8 +32,8 @@ func queue(t *testing.T) (*server, config.Server) {
 // A server starts when it is its turn, or as soon as a call or a person waits for it.
 func TestWantedServerStartsFirst(t *testing.T) {
 	for name, want := range map[string]func(ctx context.Context, s *server){
-		"a call":    func(ctx context.Context, s *server) { s.public.await(ctx, false) },
-		"a restart": func(ctx context.Context, s *server) { s.public.awaitStart(ctx, 0) },
+		"a call":    func(ctx context.Context, s *server) { s.public.await(ctx, false, nil) },
+		"a restart": func(ctx context.Context, s *server) { s.public.await(ctx, true, new(int64)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestWantedServerStartsFirst(t *testing.T) {
 func TestWantedServerStartsFirstAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, entry := queue(t)
-		go s.public.await(t.Context(), false)
+		go s.public.await(t.Context(), false, nil)
 		for range 3 {
 			began := time.Now()
 			if s.start(t.Context(), entry); time.Since(began) != 0 {

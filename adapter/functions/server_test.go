@@ -18,8 +18,6 @@ func TestBench(t *testing.T) {
 	if _, err := s.Subscribe(t.Context(), "file:///x"); err == nil {
 		t.Error("it takes subscriptions")
 	}
-	expect.OK(t, s.Notify(t.Context(), "notifications/initialized", nil))
-	s.Listen(func(session.Message) {})()
 	if !s.Info().Has("tools") || s.Info().Has("prompts") {
 		t.Errorf("%+v", s.Info())
 	}

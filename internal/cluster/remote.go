@@ -75,16 +75,10 @@ func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	return json.RawMessage(`{"` + list.member + `":` + string(list.items) + "}"), nil
 }
 
-// Notify implements [session.Session]. It does nothing.
-func (l listing) Notify(context.Context, string, json.RawMessage) error { return nil }
-
 // Subscribe implements [session.Session].
 func (l listing) Subscribe(context.Context, string) (func(), error) {
 	return nil, fmt.Errorf("%w: announced definitions have no subscriptions", session.ErrNotSent)
 }
-
-// Listen implements [session.Session]. There is nothing to hear.
-func (l listing) Listen(func(session.Message)) (stop func()) { return func() {} }
 
 // Done implements [session.Session].
 func (l listing) Done() <-chan struct{} { return l.done }

@@ -36,6 +36,14 @@ func (u Packages) KeepsData(env map[string]string) bool {
 	})
 }
 
+// Bare returns a package without its version.
+func Bare(p string) string {
+	if at := strings.LastIndex(p, "@"); at > 0 { // the first is that of a scope
+		return p[:at]
+	}
+	return p
+}
+
 // PackagesOf returns the packages of a command line. ok is false without any, or if the
 // command line has unusual arguments.
 func PackagesOf(command string, args []string) (u Packages, ok bool) {

@@ -136,16 +136,10 @@ func (s *Server) Close() {
 // Closed reports whether Close was called.
 func (s *Server) Closed() bool { return s.life.Cause() != nil }
 
-// Notify implements [session.Session]. It does nothing.
-func (*Server) Notify(context.Context, string, json.RawMessage) error { return nil }
-
 // Subscribe implements [session.Session]. It fails, since the server has no resources.
 func (s *Server) Subscribe(context.Context, string) (cancel func(), err error) {
 	return nil, &session.Error{Code: session.CodeMethodNotFound, Message: s.options.Info.Name + " has no resources"}
 }
-
-// Listen implements [session.Session]. The server sends no messages.
-func (*Server) Listen(func(session.Message)) (stop func()) { return func() {} }
 
 // Done implements [session.Session].
 func (s *Server) Done() <-chan struct{} { return s.life.Done() }

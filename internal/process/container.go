@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
-	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
 // A Container says how to stop the container that a process is the client of.
@@ -18,7 +17,7 @@ func stopContainer(c *Container) {
 		ctx, cancel := context.WithTimeout(context.Background(), keeper.ContainerTimeout)
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.Env, time.Second
-		program.Detach(cmd)
+		detach(cmd)
 		_ = cmd.Run() // fails if the container has ended
 		cancel()
 	}

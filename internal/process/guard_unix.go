@@ -203,11 +203,10 @@ func (g *guard) close() {
 	late.Stop()
 }
 
-// pid returns the id of the guard process, 0 without one.
+// GuardPID returns the id of the guard process, which must have been started.
+func (s *Starter) GuardPID() int { return s.guard.pid() }
+
 func (g *guard) pid() int {
-	if g == nil {
-		return 0
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.process.Pid

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
@@ -54,7 +56,7 @@ type opener struct {
 	program  string // that the links lead to
 	listener net.Listener
 	life     *signal.Life
-	slots    chan struct{}
+	answers  errgroup.Group // to requests, at most maxOpened at a time
 }
 
 // newOpener returns an opener with links to the program, which must call [Open].
@@ -63,7 +65,8 @@ func newOpener(program string) (*opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opener{folder: folder, program: program, life: signal.NewLife(), slots: make(chan struct{}, maxOpened)}
+	o := &opener{folder: folder, program: program, life: signal.NewLife()}
+	o.answers.SetLimit(maxOpened)
 	o.listener, err = net.Listen("unix", filepath.Join(folder, "socket"))
 	if err == nil {
 		err = os.Mkdir(o.bin(), 0o700)
@@ -122,6 +125,7 @@ func (o *opener) close() {
 	o.life.Close(nil)
 	o.listener.Close()
 	o.life.Wait()
+	o.answers.Wait()
 	o.remove()
 }
 
@@ -138,13 +142,7 @@ func (o *opener) serve() {
 		if err != nil {
 			return
 		}
-		select {
-		case o.slots <- struct{}{}:
-			o.life.Work.Go(func() {
-				defer func() { <-o.slots }()
-				o.answer(conn)
-			})
-		default:
+		if !o.answers.TryGo(func() error { o.answer(conn); return nil }) {
 			conn.Close()
 		}
 	}

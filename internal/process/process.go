@@ -89,9 +89,6 @@ func (s *Starter) Close() {
 // Started returns how many processes were started so far.
 func (s *Starter) Started() int64 { return s.started.Load() }
 
-// GuardPID returns the process id of the process guard, 0 without one.
-func (s *Starter) GuardPID() int { return s.guard.pid() }
-
 // A Process is a running child with everything that it started.
 type Process struct {
 	PID    int

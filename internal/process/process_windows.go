@@ -53,8 +53,6 @@ func (g *guard) close() {
 	}
 }
 
-func (g *guard) pid() int { return 0 }
-
 // newJob returns a job: the kernel kills its processes when its last handle is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
@@ -119,3 +117,6 @@ func (t *tree) kill(<-chan struct{}) {
 	defer t.mu.Unlock()
 	windows.TerminateJobObject(t.job, 1)
 }
+
+// detach does nothing.
+func detach(*exec.Cmd) {}

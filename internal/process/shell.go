@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -170,6 +171,20 @@ func shellFiles() string {
 	return said.String()
 }
 
+// A limited keeps the first bytes that are written to it.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+// Write implements [io.Writer]. It reports the bytes that are not kept as written, too.
+func (l *limited) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), l.left)]
+	l.left -= len(keep)
+	l.Buffer.Write(keep)
+	return len(p), nil
+}
+
 // askShell returns the variables of the login shell, nil without an answer within shellTime. It starts with the least that a
 // login gives it, so that it does not pass on what our own parent has set.
 func askShell(ctx context.Context) map[string]string {
@@ -191,9 +206,9 @@ func askShell(ctx context.Context) map[string]string {
 	if home, err := os.UserHomeDir(); err == nil {
 		cmd.Dir = home
 	}
-	program.Detach(cmd)
+	detach(cmd)
 	cmd.WaitDelay = time.Second
-	out := &program.Limited{Left: maxShellFile}
+	out := &limited{left: maxShellFile}
 	cmd.Stdout = out
 	_ = cmd.Run() // what it has said between the fences counts
 	parts := strings.Split(out.String(), fence)

@@ -152,6 +152,13 @@ func (t *tree) killLeft() {
 	}
 }
 
+// detach has the command start in a session of its own, away from the terminal, and has the
+// whole session's group killed when the command's context ends.
+func detach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
 func exitOf(status syscall.WaitStatus) exit {
 	if !status.Signaled() {
 		return exit{code: status.ExitStatus()}

@@ -44,17 +44,9 @@ type Session interface {
 	// if the session ended before the answer came.
 	Call(ctx context.Context, r Request) (json.RawMessage, error)
 
-	// Notify sends a notification. It does not wait for the server.
-	Notify(ctx context.Context, method string, params json.RawMessage) error
-
 	// Subscribe asks the server for notifications/resources/updated when the resource
 	// changes, until cancel is called.
 	Subscribe(ctx context.Context, uri string) (cancel func(), err error)
-
-	// Listen calls f with each notification of the server that belongs to no request, in
-	// wire order, until stop is called. When Call returns a result, f has had every
-	// notification that came before it. f runs on the reading goroutine and must not block.
-	Listen(f func(Message)) (stop func())
 
 	// Done is closed when the session has ended.
 	Done() <-chan struct{}
@@ -119,10 +111,8 @@ type Client interface {
 	Ask(ctx context.Context, server string, m Message) (json.RawMessage, error)
 }
 
-// A Message is a message that a server sends by itself: a request if ID is set, otherwise a
-// notification.
+// A Message is a message that a server sends by itself: a request or a notification.
 type Message struct {
-	ID     json.RawMessage // as sent: a number or a string; nil for a notification
 	Method string
 	Params json.RawMessage // as sent; nil if absent
 }

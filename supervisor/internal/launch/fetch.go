@@ -115,10 +115,7 @@ func cachedByNPM(specs []string, own map[string]string) (all []string) {
 		}
 	}
 	for _, p := range specs {
-		name := p
-		if at := strings.LastIndex(p, "@"); at > 0 {
-			name = p[:at]
-		}
+		name := commandline.Bare(p)
 		m, ok := readManifest(filepath.Join(cache, "_npx", npxFolder(specs), "node_modules", filepath.FromSlash(name)))
 		if !ok {
 			return nil

@@ -28,21 +28,15 @@ type plan struct {
 	Set  []string `json:"set"` // variables that the runner adds or changes, as NAME=value
 }
 
-// packageOf returns the package of the plan's program, as name@version; "" if that is unknown.
+// packageOf returns the package of the plan's program, as name@version; "" if that is unknown, or the Python that runs it is gone.
 func (f fetch) packageOf(p *plan) string {
 	if f.use.ByNPM() {
 		return npmPackageOf(p.Path)
 	}
-	return pythonPackageOf(p.Path, f.packages[0])
-}
-
-// isWhole reports whether the plan's program can run: the Python of an environment of uvx may be gone.
-func (f fetch) isWhole(p *plan) bool {
-	if f.use.ByNPM() {
-		return true
+	if _, err := os.Stat(filepath.Join(filepath.Dir(p.Path), "python")); err != nil {
+		return ""
 	}
-	_, err := os.Stat(filepath.Join(filepath.Dir(p.Path), "python"))
-	return err == nil
+	return pythonPackageOf(p.Path, f.packages[0])
 }
 
 // exact returns the package as name@version if the entry names one version of one package.
@@ -85,7 +79,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	}
 	exact := f.exact()
 	if exact != "" {
-		if p, ok := l.recall(written); ok && f.packageOf(p) == exact && f.isWhole(p) {
+		if p, ok := l.recall(written); ok && f.packageOf(p) == exact {
 			return p, nil
 		}
 	}

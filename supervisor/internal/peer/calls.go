@@ -14,13 +14,14 @@ import (
 // Calls are the requests to the server that have no answer yet. They also say
 // whether new ones may begin.
 type Calls struct {
+	Served atomic.Int64 // requests of users that were answered
+
 	mu            sync.Mutex // guards the fields below
 	pending       map[int64]*pendingRequest
 	subscriptions int           // of the pending calls
 	idle          signal.Change // to no pending call
 	since         time.Time     // since when no call is pending, if so
 	refused       bool          // no call may begin: those under way may end, then the session does
-	served        int           // requests of users that were answered
 }
 
 // Longest returns how long the oldest pending call of a tool has been under way; 0 without one.
@@ -89,25 +90,6 @@ func (c *Calls) remove(one *pendingRequest) {
 	}
 	c.since = time.Now()
 	c.idle.Notify()
-}
-
-// settled returns the call with the id, nil if it has ended, and counts its answer if it
-// got one.
-func (c *Calls) settled(id int64, answered bool) *pendingRequest {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	one := c.pending[id]
-	if one != nil && answered && (one.from != nil || one.method == "tools/call") {
-		c.served++
-	}
-	return one
-}
-
-// Served returns how many requests of users were answered.
-func (c *Calls) Served() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.served
 }
 
 // get returns the call with the id, nil if it has ended.

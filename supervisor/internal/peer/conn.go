@@ -127,7 +127,7 @@ func (c *Conn) Request(ctx context.Context, r session.Request) (json.RawMessage,
 	return c.await(ctx, one)
 }
 
-// Notify implements [session.Session].
+// Notify sends a notification. It does not wait for the server.
 func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	o, err := notification(method, params)
 	if err != nil {
@@ -224,10 +224,13 @@ func OurID(id json.RawMessage) (int64, error) {
 
 // Settle gives a request its reply. Later replies to the same request are dropped.
 func (c *Conn) Settle(id int64, r Reply) {
-	one := c.Calls.settled(id, r.Err == nil)
+	one := c.Calls.get(id)
 	if one == nil {
 		c.Budget.admit("", len(r.Message.Result))
 		return
+	}
+	if r.Err == nil && (one.from != nil || one.method == "tools/call") {
+		c.Calls.Served.Add(1)
 	}
 	if r.Message.Fault != nil {
 		r = check(c, one.method, r)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -20,6 +22,10 @@ type Host struct {
 	Limits *Limits                      // of its questions; nil for the default
 	Roots  Roots                        // that it gets
 	Owner  func() session.Client        // returns the only client that uses the session, nil if several may
+
+	// Message is called with each notification of the server that belongs to no request, in wire order: when Call
+	// returns a result, with every one that came before it. It runs on the reading goroutine and must not block. May be nil.
+	Message func(session.Message)
 }
 
 // A Peer is a session with a server.
@@ -27,13 +33,14 @@ type Peer struct {
 	*Conn
 	Questions     *Questions
 	Subscriptions *Subscriptions
-
-	listeners signal.Listeners[func(session.Message)]
 }
 
 // New returns a Peer over the link that open returns. The link may use the Conn once
 // New has returned.
 func New(h Host, open func(*Conn) Link) *Peer {
+	if h.Message == nil {
+		h.Message = func(session.Message) {}
+	}
 	if h.Limits == nil {
 		h.Limits = NewLimits(func() int { return 0 })
 	}
@@ -44,11 +51,11 @@ func New(h Host, open func(*Conn) Link) *Peer {
 	}
 	p := &Peer{Conn: c}
 	p.Questions = &Questions{
-		conn: c, seats: make(chan struct{}, maxAsked), open: make(map[string]*question),
-		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
+		conn: c, seats: semaphore.NewWeighted(maxAsked), open: make(map[string]*question),
+		routine: semaphore.NewWeighted(1), roots: perMinuteLimiter(maxRoots),
 	}
 	p.Subscriptions = &Subscriptions{
-		conn: c, notify: p.notify, turn: make(chan struct{}, 1), edits: make(chan struct{}, 1), count: make(map[string]int),
+		conn: c, turn: semaphore.NewWeighted(1), edits: make(chan struct{}, 1), count: make(map[string]int),
 	}
 	c.handle = p.handle
 	c.link = open(c)
@@ -118,7 +125,7 @@ func (p *Peer) handle(m wire.Message, origin int64) error {
 			return nil
 		}
 	}
-	p.notify(session.Message{Method: m.Method, Params: m.Params})
+	p.host.Message(session.Message{Method: m.Method, Params: m.Params})
 	return nil
 }
 
@@ -134,9 +141,6 @@ func (p *Peer) progress(m wire.Message) error {
 	}
 	return nil
 }
-
-// Listen implements [session.Session].
-func (p *Peer) Listen(f func(session.Message)) (stop func()) { return p.listeners.Add(f) }
 
 // Subscribe implements [session.Session].
 func (p *Peer) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
@@ -164,11 +168,4 @@ func (p *Peer) SetLevel(ctx context.Context, level string) {
 	defer cancel()
 	params := append(wire.AppendString([]byte(`{"level":`), level), '}')
 	p.Request(ctx, session.Request{Method: "logging/setLevel", Params: params})
-}
-
-// notify calls all listeners.
-func (p *Peer) notify(m session.Message) {
-	for hear := range p.listeners.All() {
-		hear(m)
-	}
 }

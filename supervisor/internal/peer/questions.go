@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -46,7 +47,7 @@ var (
 // Questions are the requests of a server to its client that have no answer yet.
 type Questions struct {
 	conn  *Conn
-	seats chan struct{} // holds an item for each question that the client has, but for roots
+	seats *semaphore.Weighted // of maxAsked, for each question that the client has, but for roots
 
 	mu        sync.Mutex // guards the fields below
 	open      map[string]*question
@@ -55,9 +56,9 @@ type Questions struct {
 	calm      signal.Change // of answering to 0
 	rootsSent bool          // the server has got a client's roots
 
-	noted   sync.Map      // methods that the host knows the server to ask
-	routine chan struct{} // holds an item while a question for roots outside a call is answered
-	roots   *rate.Limiter // of these
+	noted   sync.Map            // methods that the host knows the server to ask
+	routine *semaphore.Weighted // of 1, while a question for roots outside a call is answered
+	roots   *rate.Limiter       // of these
 }
 
 // A question is a request of the server.
@@ -176,14 +177,12 @@ func (q *Questions) answered(one *question) {
 
 // ask sends a request of the server to its client.
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
-	m := session.Message{ID: one.message.ID, Method: one.message.Method, Params: one.message.Params}
+	m := session.Message{Method: one.message.Method, Params: one.message.Params}
 	if one.routine {
-		select {
-		case q.routine <- struct{}{}:
-		case <-ctx.Done():
+		if q.routine.Acquire(ctx, 1) != nil {
 			return nil, context.Cause(ctx)
 		}
-		defer func() { <-q.routine }()
+		defer q.routine.Release(1)
 		if rule := q.conn.host.Limits.wait(ctx, q.roots, errRoots); rule != nil {
 			return q.refuse(m.Method, rule)
 		}
@@ -210,20 +209,14 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	if rule := q.conn.host.Limits.take(ctx); rule != nil {
 		return q.refuse(m.Method, rule)
 	}
-	select {
-	case q.seats <- struct{}{}:
-	default:
-		select {
-		case q.seats <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		if q.conn.Calls.get(one.call.id) == nil { // it ended meanwhile
-			<-q.seats
-			return q.refuse(m.Method, errNoCall)
-		}
+	waits := !q.seats.TryAcquire(1)
+	if waits && q.seats.Acquire(ctx, 1) != nil {
+		return nil, context.Cause(ctx)
 	}
-	defer func() { <-q.seats }()
+	defer q.seats.Release(1)
+	if waits && q.conn.Calls.get(one.call.id) == nil { // it ended meanwhile
+		return q.refuse(m.Method, errNoCall)
+	}
 	if one.call.declined.Load() >= maxDeclined {
 		return q.refuse(m.Method, errDeclined)
 	}
@@ -262,38 +255,32 @@ func (q *Questions) RootsSent() bool {
 	return q.rootsSent
 }
 
-// AwaitRoots waits until the server has got its client's roots, or ctx ends, and
-// reports whether it has.
+// AwaitRoots waits until the server has got its client's roots, and reports whether that was
+// before ctx and the session ended.
 func (q *Questions) AwaitRoots(ctx context.Context) bool {
-	for {
-		q.mu.Lock()
-		sent, calm := q.rootsSent, q.calm.Next()
-		q.mu.Unlock()
-		if sent {
-			return true
-		}
-		select {
-		case <-calm: // a question was answered
-		case <-q.conn.Done():
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
+	return q.await(ctx, func() bool { return q.rootsSent })
 }
 
-// AwaitCalm waits until no question is being answered. It reports whether that was
-// before ctx and the session ended.
+// AwaitCalm waits until no question is being answered, and reports whether that was before ctx
+// and the session ended.
 func (q *Questions) AwaitCalm(ctx context.Context) bool {
-	q.mu.Lock()
-	answering, calm := q.answering, q.calm.Next()
-	q.mu.Unlock()
-	if answering > 0 {
+	return q.await(ctx, func() bool { return q.answering == 0 })
+}
+
+// await waits until is returns true, which is called with q.mu held whenever all questions were answered.
+func (q *Questions) await(ctx context.Context, is func() bool) bool {
+	for ctx.Err() == nil && q.conn.Cause() == nil {
+		q.mu.Lock()
+		over, calm := is(), q.calm.Next()
+		q.mu.Unlock()
+		if over {
+			return true
+		}
 		select {
 		case <-calm:
 		case <-q.conn.Done():
 		case <-ctx.Done():
 		}
 	}
-	return ctx.Err() == nil && !signal.IsClosed(q.conn.Done())
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -38,11 +39,10 @@ type Subscriptions struct {
 	NoLists bool // changes of lists are heard in another way; set before Follow
 
 	conn      *Conn
-	notify    func(session.Message) // calls the session's listeners
-	turn      chan struct{}         // holds an item while a request about them is under way, so that they keep their order
-	edits     chan struct{}         // holds an item when count has changed, for the loop of Follow
-	following bool                  // Follow has begun; set before the session is shared
-	news      signal.Change         // of agreed
+	turn      *semaphore.Weighted // of 1, while a request about them is under way, so that they keep their order
+	edits     chan struct{}       // holds an item when count has changed, for the loop of Follow
+	following bool                // Follow has begun; set before the session is shared
+	news      signal.Change       // of agreed
 
 	mu     sync.Mutex     // guards the fields below
 	count  map[string]int // subscribers by resource; changed only by the holder of turn
@@ -51,9 +51,7 @@ type Subscriptions struct {
 
 // add subscribes to the resource until cancel is called.
 func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
+	if s.turn.Acquire(ctx, 1) != nil {
 		return nil, context.Cause(ctx)
 	}
 	if s.change(uri, 0) == 0 && s.conn.agreed.meta == nil {
@@ -62,7 +60,7 @@ func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err
 	if err == nil && s.change(uri, 1) == 1 && s.following {
 		signal.Leave(s.edits)
 	}
-	<-s.turn
+	s.turn.Release(1)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +72,8 @@ func (s *Subscriptions) add(ctx context.Context, uri string) (cancel func(), err
 
 // remove gives up one subscription.
 func (s *Subscriptions) remove(uri string) {
-	s.turn <- struct{}{} // its holder gives it back in time
-	defer func() { <-s.turn }()
+	_ = s.turn.Acquire(context.Background(), 1) // its holder gives it back in time
+	defer s.turn.Release(1)
 	switch {
 	case s.change(uri, -1) > 0:
 	case s.following:
@@ -176,7 +174,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 		first()
 		if lost { // changes since the old one ended were not sent
 			for _, kind := range s.changingLists() {
-				s.notify(session.Message{Method: "notifications/" + kind + "/list_changed"})
+				s.conn.host.Message(session.Message{Method: "notifications/" + kind + "/list_changed"})
 			}
 		}
 		current, lost = next, false

@@ -109,7 +109,7 @@ func TestBrokenGreeting(t *testing.T) {
 func TestUnusableMessages(t *testing.T) {
 	p, s := pair(t)
 	var heard []string
-	p.Listen(func(m session.Message) { heard = append(heard, string(m.Params)) })
+	p.host.Message = func(m session.Message) { heard = append(heard, string(m.Params)) }
 	s.write("{\"method\":\"notifications/message\",\"params\":{\"data\":\"caf\xe9\"}}")
 	s.write(`{"method":"notifications/message","params":{"data":%s}}`, nested(wire.MaxLevels))
 	s.write(`{"method":"notifications/message","params":{"data":"\udc00"}}`)
@@ -138,13 +138,13 @@ func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := pair(t)
 		heard, changes := 0, 0
-		p.Listen(func(m session.Message) {
+		p.host.Message = func(m session.Message) {
 			if m.Method == "notifications/message" {
 				heard++
 			} else {
 				changes++
 			}
-		})
+		}
 		const each = 50_000
 		go func() {
 			id := s.read().ID

@@ -54,7 +54,7 @@ const PinAdvice = "pin the version, so the newest one is not looked up each time
 // checkStart says why a start took long, and how the next one is faster.
 func checkStart(x *findings, entry config.Server, s status.Status) {
 	problem := fmt.Sprintf("it took %s to start", short(s.Took))
-	unpinned := func(arg string) bool { return arg != s.Package && bareName(arg) == bareName(s.Package) }
+	unpinned := func(arg string) bool { return arg != s.Package && commandline.Bare(arg) == commandline.Bare(s.Package) }
 	use, ok := commandline.PackagesOf(entry.Command, entry.Args)
 	switch fetching := s.Fetching > s.Took/3; {
 	case fetching && !s.Cached:

@@ -141,7 +141,7 @@ func (o output) values() []string {
 	address, host := BareURL(o.entry)
 	script := append(strings.Fields(interpreters[filepath.Ext(o.path())]), o.path())
 	return []string{
-		"{package}", o.fetched(), "{bare}", bareName(o.fetched()), "{command}", o.entry.Command,
+		"{package}", o.fetched(), "{bare}", commandline.Bare(o.fetched()), "{command}", o.entry.Command,
 		"{program}", o.program(), "{path}", o.path(), "{here}", o.world.Folder, "{like}", o.like(), "{PATH}", path + " (" + f.Path + ")",
 		"{installed}", cmp.Or(installers[o.program()], install), "{interpreter}", script[0], "{script}", quoted(append(script[1:], o.entry.Args...)),
 		"{message}", f.Message, "{quoted}", strconv.Quote(console.Cut(f.Message, 80)), "{cwd}", f.Folder, "{rerun}", o.rerun(), "{hand}", byHand(o.entry), "{ended}", o.ended(),
@@ -184,12 +184,4 @@ func (o output) fetched() string {
 		}
 	}
 	return "of that name"
-}
-
-// bareName is a package without its version.
-func bareName(p string) string {
-	if at := strings.LastIndex(p, "@"); at > 0 {
-		return p[:at]
-	}
-	return p
 }

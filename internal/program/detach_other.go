@@ -1,8 +1,0 @@
-//go:build !unix
-
-package program
-
-import "os/exec"
-
-// Detach does nothing on this system.
-func Detach(*exec.Cmd) {}
