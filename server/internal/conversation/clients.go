@@ -137,11 +137,7 @@ func (cs *Clients) All() []*Conversation {
 }
 
 // Any reports whether any client has a session.
-func (cs *Clients) Any() bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return len(cs.open) > 0
-}
+func (cs *Clients) Any() bool { return len(cs.All()) > 0 }
 
 // Has reports whether the client with a session is one of these.
 func (cs *Clients) Has(home session.Client) bool {
@@ -169,14 +165,4 @@ func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
 		cs.Abandon(those)
 	}
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })
-}
-
-// remove takes out a conversation that has ended, and gives up its suspended requests.
-func (cs *Clients) remove(c *Conversation) {
-	cs.suspended.abandon(func(of *Conversation) bool { return of == c })
-	cs.mu.Lock()
-	delete(cs.open, c)
-	cs.mu.Unlock()
-	cs.Left(c)
-	cs.Router.Release(c)
 }
