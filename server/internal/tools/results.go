@@ -164,9 +164,8 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	var texts []string
 	var others []any
 	for item := range wire.Values(wire.Member(result, "content")) {
-		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
-			text, _ := wire.String(wire.Member(item, "text"))
-			texts = append(texts, text)
+		if wire.Text(item, "type") == "text" {
+			texts = append(texts, wire.Text(item, "text"))
 		} else {
 			others = append(others, json.RawMessage(item))
 		}

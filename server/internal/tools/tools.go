@@ -82,8 +82,8 @@ type Settings struct {
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
 type Tools struct {
 	*Options
+	*runner
 	own      map[string]ownTool
-	runner   *runner
 	reporter *reporter
 	results  *results
 }
