@@ -108,7 +108,7 @@ func New(o Options) *Tools {
 			return ok || tool == scriptTool && o.Settings().Scripts
 		}},
 	}
-	t.runner = &runner{Options: &o, results: t.results}
+	t.runner = &runner{Options: &o, results: t.results, held: held{byID: make(map[string]*heldScript)}}
 	found := &finder{&o}
 	routes := &taskRouter{&o, t.runner, found}
 	handlers := map[string]ownHandler{
