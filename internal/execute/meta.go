@@ -157,7 +157,7 @@ func fitsOutput(x *execution, structured []byte) bool {
 	if err != nil {
 		return false
 	}
-	faults, err := compiled.Validate(context.Background(), "structuredContent", structured)
+	faults, _, err := compiled.Validate(context.Background(), "structuredContent", structured)
 	return err == nil && len(faults) == 0
 }
 

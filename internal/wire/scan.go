@@ -18,6 +18,7 @@ type survey struct {
 	bits      uint64 // all bytes of strings, eight at a time, or-ed: without a high bit all is ASCII
 	surrogate bool   // an escape in a string is half of a pair of UTF-16, perhaps without the other half
 	deepest   int    // the levels of arrays and objects, the outermost one included
+	inside    int    // values in arrays and objects
 	media     bool   // a string begins as the types of pictures and sounds do
 }
 
@@ -176,6 +177,13 @@ func Levels(b []byte) (levels int, err error) {
 	return seen.deepest, err
 }
 
+// Count returns how many values there are in b, a JSON value itself; of one that is not valid, those before the fault.
+func Count(b []byte) int {
+	var seen survey
+	_, _ = skipValue(b, skipSpace(b, 0), 0, &seen)
+	return 1 + seen.inside
+}
+
 // Decode returns the JSON value in b, as encoding/json decodes it into an any, with numbers as
 // [json.Number].
 func Decode(b []byte) (v any, err error) {
@@ -257,6 +265,7 @@ func skipContainer(b []byte, i, depth int, seen *survey, f func(quoted []byte, s
 		if i, err = skipValue(b, i, depth+1, seen); err != nil {
 			return i, err
 		}
+		seen.inside++
 		if f != nil && !f(quoted, start, i) {
 			return i, errStopped
 		}
