@@ -8,7 +8,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -43,15 +42,9 @@ type notifier struct {
 	others        func() bool // reports whether another server of the router has clients
 
 	mu      sync.Mutex      // guards the fields below
-	base    *baseline       // the state that the first client found; may be nil
+	base    *displayed      // what the first client found; may be nil
 	touched map[string]bool // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
 	same    *rate.Limiter   // of notifications of a list that is the same, by member
-}
-
-// A baseline is the catalog and how it was shown when the first client came.
-type baseline struct {
-	snapshot *registry.Snapshot
-	options  *catalog.Options
 }
 
 func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
@@ -69,14 +62,14 @@ func (n *notifier) joined() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.base == nil {
-		n.base = &baseline{n.router.Snapshot(), n.display.catalogOptions()}
+		n.base = n.display.current()
 		signal.Leave(n.touches)
 	}
 }
 
-// baseline returns the state that the first client found, or nil if no client is to be notified:
+// baseline returns what the first client found, or nil if no client is to be notified:
 // then views are made for requests alone.
-func (n *notifier) baseline() *baseline {
+func (n *notifier) baseline() *displayed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
@@ -104,7 +97,7 @@ func (n *notifier) run(ctx context.Context) {
 				n.catalog.Forget()
 			}
 		case last == nil:
-			last = n.catalog.Of(base.snapshot, base.options)
+			last = n.catalog.Of(base.snapshot, base.catalog)
 		}
 		if last == nil {
 			// no client is to be notified

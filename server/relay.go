@@ -77,19 +77,16 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	params := c.BareParams()
 	ref := once(wire.Member(params, "ref"), "type", "name", "uri")
-	kind, _ := wire.String(wire.Member(ref, "type"))
-	switch kind {
+	switch wire.Text(ref, "type") {
 	case "ref/prompt":
-		name, _ := wire.String(wire.Member(ref, "name"))
-		prompt, err := r.catalog.Prompt(ctx, name)
+		prompt, err := r.catalog.Prompt(ctx, wire.Text(ref, "name"))
 		if err != nil {
 			return nil, session.InvalidParams(err.Error())
 		}
 		ref = wire.SetMember(ref, "name", wire.AppendString(nil, prompt.Name))
 		return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "ref", ref))
 	case "ref/resource":
-		uri, _ := wire.String(wire.Member(ref, "uri"))
-		found, err := locate(ctx, r.catalog, uri)
+		found, err := r.locate(ctx, wire.Text(ref, "uri"))
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +124,7 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 		}
 		return wire.Marshal(map[string]any{"contents": []any{map[string]string{"uri": uri, "mimeType": "text/plain", "text": text}}}), nil
 	}
-	found, err := locate(ctx, r.catalog, uri)
+	found, err := r.locate(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
@@ -194,11 +191,11 @@ func renamed(result json.RawMessage, theirs, ours string) json.RawMessage {
 }
 
 // locate returns where to ask for a resource, to be tried one after the other.
-func locate(ctx context.Context, c *catalog.Catalog, uri string) ([]catalog.Address, error) {
+func (r *relay) locate(ctx context.Context, uri string) ([]catalog.Address, error) {
 	if uri == "" {
 		return nil, session.InvalidParams("the uri is missing")
 	}
-	found := c.Locate(ctx, uri)
+	found := r.catalog.Locate(ctx, uri)
 	if len(found) == 0 {
 		return nil, session.NoResource(uri)
 	}

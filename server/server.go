@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"slices"
@@ -116,8 +114,7 @@ type Server struct {
 
 	// Guarded by mu of servers.
 	chosen []string
-	used   uint64 // the count of uses at the last use
-	last   time.Time
+	last   time.Time          // of its uses
 	end    context.CancelFunc // ends run; nil before
 }
 
@@ -134,17 +131,14 @@ func newServer(servers *Servers, at place, r Router, o Options) *Server {
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
-	secret := hmac.New(sha256.New, servers.secret)
-	secret.Write([]byte(s.key))
-	tasks := catalog.Tasks{Secret: secret.Sum(nil)}
+	tasks := catalog.Tasks{Secret: []byte(servers.secret + s.key)}
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
 		Settings: func() tools.Settings { return s.display.current().tools },
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
-	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
-	subscriptions := newSubscriptions(r, find, servers.budget, s.log)
+	subscriptions := newSubscriptions(r, relay.locate, servers.budget, s.log)
 	greeting := &greeting{s.display, s.catalog, s.display.options().Itself}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Log: s.log, Budget: servers.budget,
