@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -128,7 +129,8 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	if giver := r.tools.Giver(c.Owner(), uri); giver != "" && r.catalog.HasServer(giver) {
+	giver := r.tools.Giver(c.Owner(), uri)
+	if giver != "" && slices.ContainsFunc(r.router.Servers(), func(s status.Server) bool { return s.Name == giver }) {
 		at := catalog.Address{Server: giver, URI: uri}
 		found = append([]catalog.Address{at}, slices.DeleteFunc(found, func(other catalog.Address) bool { return other == at })...)
 	}
