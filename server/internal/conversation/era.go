@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
@@ -47,10 +48,7 @@ func Unsupported(version string) error {
 	return &session.Error{
 		Code:    CodeUnsupportedVersion,
 		Message: "unsupported protocol version " + version,
-		Data: wire.Marshal(struct {
-			Supported []string `json:"supported"`
-			Requested string   `json:"requested"`
-		}{Revisions(), version}),
+		Data:    fmt.Appendf(nil, `{"supported":%s,"requested":%s}`, wire.Marshal(Revisions()), wire.Marshal(version)),
 	}
 }
 
