@@ -47,15 +47,6 @@ type notifier struct {
 	same    *rate.Limiter   // of notifications of a list that is the same, by member
 }
 
-func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
-	n := &notifier{
-		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: rate.New(1/sameEvery.Seconds(), sameBurst), display: d, others: others,
-	}
-	s.joined = n.joined
-	return n
-}
-
 // joined notes that a client has come that is to be notified of changes. Lists that it gets
 // are not older than the catalog and the options of this moment.
 func (n *notifier) joined() {

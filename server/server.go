@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -154,9 +155,14 @@ func newServer(servers *Servers, at place, r Router, o Options) *Server {
 			servers.endIfLeft(s)
 		},
 	})
-	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool {
-		return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
-	})
+	s.notifier = &notifier{
+		router: r, catalog: s.catalog, clients: s.clients, subscriptions: subscriptions, display: s.display,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: rate.New(1/sameEvery.Seconds(), sameBurst),
+		others: func() bool {
+			return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
+		},
+	}
+	subscriptions.joined = s.notifier.joined
 	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.mode, Retired: retired}
 	return s
 }

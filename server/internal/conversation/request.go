@@ -199,9 +199,6 @@ func (r *Request) ClientName() string {
 	return r.Conversation.ClientName()
 }
 
-// Send sends a message that belongs to the request.
-func (r *Request) Send(message []byte) error { return r.writer.Send(message) }
-
 // Modern implements [session.Client].
 func (r *Request) Modern() bool { return r.modern }
 
