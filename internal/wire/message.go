@@ -38,30 +38,13 @@ var errNoMessage = errors.New("no JSON-RPC message: neither method nor result no
 // valid JSON object, or not a message. In line, Parse replaces each escape of half a surrogate
 // pair, such as \ud800, by \ufffd.
 func Parse(line []byte) (Message, error) {
-	var m Message
-	var method []byte
+	var found [6][]byte
 	var seen survey
-	err := members(line, &seen, func(key []byte, start, end int) bool {
-		value := line[start:end:end]
-		switch string(key) {
-		case "jsonrpc":
-			m.Version = value
-		case "id":
-			m.ID = value
-		case "method":
-			method = value
-		case "params":
-			m.Params = value
-		case "result":
-			m.Result = value
-		case "error":
-			m.Error = value
-		}
-		return true
-	})
-	if err != nil {
+	if err := pick(line, &seen, found[:], "jsonrpc", "id", "method", "params", "result", "error"); err != nil {
 		return Message{}, err
 	}
+	method := found[2]
+	m := Message{Version: found[0], ID: found[1], Params: found[3], Result: found[4], Error: found[5]}
 	m.Fault = m.judge(line, &seen)
 	if string(m.ID) == "null" {
 		m.ID = nil

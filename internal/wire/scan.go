@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 )
 
 // maxDepth bounds the nesting of a message, with the same bound as encoding/json.
@@ -125,6 +126,21 @@ func Member(b []byte, key string) (value []byte) {
 		return nil
 	}
 	return value
+}
+
+// Pick does the same as [Member] for several keys in one scan: it sets the value in the place of each key. An error says why b is not
+// a valid object; the values are those before the fault then.
+func Pick(b []byte, values [][]byte, keys ...string) error {
+	return pick(b, new(survey), values, keys...)
+}
+
+func pick(b []byte, seen *survey, values [][]byte, keys ...string) error {
+	return members(b, seen, func(key []byte, start, end int) bool {
+		if i := slices.IndexFunc(keys, func(wanted string) bool { return wanted == string(key) }); i >= 0 {
+			values[i] = b[start:end:end]
+		}
+		return true
+	})
 }
 
 // String returns the string that the JSON value b is, or false if b is not a string.

@@ -55,20 +55,12 @@ func Unsupported(version string) error {
 // completed adds the members that results of the modern era have and results of older servers
 // lack: the type of the result, and the serverInfo of the router.
 func completed(result json.RawMessage, info func() json.RawMessage) json.RawMessage {
-	var kind, meta []byte
-	if wire.Members(result, func(key string, value []byte) bool {
-		switch key {
-		case "resultType":
-			kind = value
-		case "_meta":
-			meta = value
-		}
-		return true
-	}) != nil {
+	var found [2][]byte
+	if wire.Pick(result, found[:], "resultType", "_meta") != nil {
 		return result
 	}
-	hasInfo := wire.Member(meta, MetaServer) != nil
-	if kind == nil {
+	hasInfo := wire.Member(found[1], MetaServer) != nil
+	if found[0] == nil {
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}
 	if !hasInfo {
