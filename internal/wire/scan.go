@@ -63,17 +63,6 @@ func Values(b []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { _ = Elements(b, yield) }
 }
 
-// MediaMembers does the same as [Members], and reports whether any string in b begins with image or
-// audio, as the types of pictures and sounds do: the scan that it needs anyway finds that.
-func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err error) {
-	var seen survey
-	err = members(b, &seen, func(key []byte, start, end int) bool {
-		f(string(key), b[start:end:end])
-		return true
-	})
-	return seen.media, err
-}
-
 // members does the same as Members, with the bytes of the key, the offsets of the value and a survey. Since it is not inlined, its
 // callers are, and make no string of a key.
 //
@@ -132,6 +121,14 @@ func Member(b []byte, key string) (value []byte) {
 // a valid object; the values are those before the fault then.
 func Pick(b []byte, values [][]byte, keys ...string) error {
 	return pick(b, new(survey), values, keys...)
+}
+
+// PickMedia does the same as [Pick], and reports whether any string in b begins with image or
+// audio, as the types of pictures and sounds do: the scan that it needs anyway finds that.
+func PickMedia(b []byte, values [][]byte, keys ...string) (media bool, err error) {
+	var seen survey
+	err = pick(b, &seen, values, keys...)
+	return seen.media, err
 }
 
 func pick(b []byte, seen *survey, values [][]byte, keys ...string) error {
