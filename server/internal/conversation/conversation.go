@@ -80,7 +80,14 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 		r.end(err)
 		return nil, err
 	}
-	c.clients.count(r)
+	switch calls := r.Method == "tools/call"; { // for [Clients.Infos]
+	case c.Plain:
+		c.clients.visitors.note(true, c.PrincipalName, []byte(c.agent), calls)
+	case c.Visitor:
+		c.clients.visitors.note(false, c.PrincipalName, r.clientInfo, calls)
+	case calls:
+		c.calls.Add(1)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun = true
@@ -93,19 +100,6 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
 	c.askable.Notify()
 	return r, nil
-}
-
-// count counts a request for [Clients.Infos].
-func (cs *Clients) count(r *Request) {
-	c, calls := r.Conversation, r.Method == "tools/call"
-	switch {
-	case c.Plain:
-		cs.visitors.note(true, c.PrincipalName, []byte(c.agent), calls)
-	case c.Visitor:
-		cs.visitors.note(false, c.PrincipalName, r.clientInfo, calls)
-	case calls:
-		c.calls.Add(1)
-	}
 }
 
 // maxCapabilities bounds the capabilities of a client, in bytes.
