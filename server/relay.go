@@ -35,23 +35,19 @@ func (r *relay) pass(ctx context.Context, c conversation.Call, server string, pa
 // that differs from one of the names only in case: many servers ignore that difference, and would take another value than the one
 // that the router has judged.
 func once(object json.RawMessage, names ...string) json.RawMessage {
-	out, values := []byte("{"), make([]json.RawMessage, len(names))
-	err := wire.Members(object, func(key string, value []byte) bool {
+	out, values := []byte("{"), make([][]byte, len(names))
+	if wire.Pick(object, values, names...) != nil {
+		return object
+	}
+	for key, value := range wire.All(object) {
 		at := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, key) })
 		switch {
 		case at >= 0 && names[at] != key:
-			return true
+			continue
 		case at >= 0:
-			if values[at] == nil { // looked for once: it may stand there a million times
-				values[at] = wire.Member(object, key)
-			}
 			value = values[at]
 		}
 		out = wire.AppendMember(out, key, value)
-		return true
-	})
-	if err != nil {
-		return object
 	}
 	return append(out, '}')
 }

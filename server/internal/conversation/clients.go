@@ -93,8 +93,7 @@ func New(o Options) *Clients {
 // messages that belong to no request; who is the identity that the client has proved. transport is
 // Stdio, HTTP or Node; place is the Place of [session.Caller], and may be nil. It must be closed.
 func (cs *Clients) Open(place any, w Writer, transport string, who Identity) *Conversation {
-	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who}
-	c.Requests = &c.own
+	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who, Requests: new(OpenRequests)}
 	cs.mu.Lock()
 	cs.open[c] = true
 	cs.mu.Unlock()
@@ -106,9 +105,7 @@ func (cs *Clients) Open(place any, w Writer, transport string, who Identity) *Co
 // JSON-RPC, which needs no initialize. agent is the User-Agent of the request. It must be
 // closed.
 func (cs *Clients) Visit(plain bool, who Identity, agent string) *Conversation {
-	c := &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent}
-	c.Requests = &c.own
-	return c
+	return &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent, Requests: new(OpenRequests)}
 }
 
 // Guest begins the conversation of a single request of the modern era that came to c from a client of

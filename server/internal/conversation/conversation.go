@@ -47,9 +47,7 @@ type Conversation struct {
 	questions questions
 	askable   signal.Change // when the client, or one of its requests, can take a question
 
-	Requests *OpenRequests // that have no answer yet
-	own      OpenRequests  // to which Requests points, unless the visitor is a guest
-	visit    Request       // the one request of a visitor
+	Requests *OpenRequests // that have no answer yet; a guest has those of its stream
 
 	mu                        sync.Mutex // guards the fields below
 	opened                    bool       // initialize was seen
@@ -65,13 +63,8 @@ type Conversation struct {
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run or Handle
 // of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
-	r := &c.visit
-	if !c.Visitor {
-		r = new(Request)
-	}
-	r.Conversation, r.Message, r.writer = c, m, w
-	r.how = c.clients.Methods[m.Method]
-	r.Quick = r.how.Quick
+	how := c.clients.Methods[m.Method]
+	r := &Request{Conversation: c, Message: m, writer: w, how: how, Quick: how.Quick}
 	if err := admit(r); err != nil {
 		return nil, err
 	}
