@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,13 +164,9 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 		return
 	}
 	clients := n.clients.All()
-	if len(clients) == 0 || n.others() {
-		return
-	}
-	for _, c := range clients {
-		if c.Principal != clients[0].Principal {
-			return // it may be about an action of one of them, which the others must not know
-		}
+	isOther := func(c *conversation.Conversation) bool { return c.Principal != clients[0].Principal }
+	if slices.ContainsFunc(clients, isOther) || n.others() {
+		return // it may be about an action of one of them, which the others must not know
 	}
 	for _, c := range clients {
 		c.Notify(server, m)

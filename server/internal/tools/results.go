@@ -182,13 +182,11 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
 	if uri != "" {
 		note = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))
-	}
-	items := append([]any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}, others...)
-	if uri != "" {
-		items = append(items, map[string]any{
+		others = append(others, map[string]any{
 			"type": "resource_link", "uri": uri, "name": "the whole result", "mimeType": "text/plain", "size": len(text),
 		})
 	}
+	items := append([]any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}, others...)
 	result = wire.SetMember(result, "content", wire.Marshal(items))
 	return wire.SetMeta(result, "truncated", wire.Marshal(Truncation{len(text), len(shown), uri}))
 }
