@@ -150,3 +150,9 @@ func (c *Catalog) serverNames() (names []string) {
 	}
 	return append(names, others...)
 }
+
+// Split returns the server that a name such as server:tool begins with, and the
+// rest of it.
+func (c *Catalog) Split(name string) (server, tool string, ok bool) {
+	return exposure.Split(name, c.options().Separator, c.source.Servers())
+}

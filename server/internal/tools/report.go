@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -63,7 +62,7 @@ func (r *reporter) unanswered(called string, why error, c *toolCall) (result jso
 		Outcome: execute.NoAnswer,
 	}
 	if errors.Is(why, session.ErrNotSent) {
-		server, tool, _ := exposure.Split(r.Catalog.Unprefixed(called), r.Catalog.View().Options.Separator, r.Router.Servers())
+		server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
 		p := execute.NewProvenance(&registry.NormalizedTool{Server: server, Name: tool}, r.Node, c.began, c.trace, c.Meta)
 		e.Tool.Server, e.Result = server, withNew(failure("%s can't be called: %v", called, why), wire.Marshal(p))
 		e.Trace = p.Trace
