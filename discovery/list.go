@@ -245,18 +245,11 @@ func (l *lister) cut(kind, reason string) {
 // page returns the elements and the cursor of one page, as parts of it. The cursor is JSON
 // with the server's bytes, or nil on the last page; some servers send null there.
 func page(result json.RawMessage, member string) (elements []json.RawMessage, cursor json.RawMessage, err error) {
-	var list json.RawMessage
-	if err := wire.Members(result, func(key string, value []byte) bool {
-		switch key {
-		case member:
-			list = value
-		case "nextCursor":
-			cursor = value
-		}
-		return true
-	}); err != nil {
+	var found [2][]byte
+	if wire.Pick(result, found[:], member, "nextCursor") != nil {
 		return nil, nil, errors.New("the result is not an object")
 	}
+	list, cursor := found[0], found[1]
 	if string(list) == "null" { // an empty slice of a server in Go
 		list = json.RawMessage("[]")
 	}

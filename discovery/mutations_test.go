@@ -57,7 +57,7 @@ func TestMutations(t *testing.T) {
 				}
 				return
 			}
-			faults, err := shape.Validate(t.Context(), kind, json.RawMessage(got))
+			faults, _, err := shape.Validate(t.Context(), kind, json.RawMessage(got))
 			expect.OK(t, err)
 			expect.List(t, faults, nil, "%s %s became %s", kind, raw, got)
 			for _, word := range []string{"word1", "word2"} {

@@ -51,6 +51,7 @@ func newDisplay(r Router, o Options, log *zap.Logger) *display {
 	if d.live == nil {
 		d.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
+	d.now.Store(&displayed{decision: decision{empty: true}})
 	d.current() // decides the mode
 	return d
 }
@@ -78,20 +79,16 @@ func (d *display) current() *displayed {
 	if now.is(o, snapshot) {
 		return now // another goroutine has made it
 	}
-	return d.show(o, snapshot, d.decide(o, now))
+	return d.show(o, snapshot, d.decide(o, &now.decision))
 }
 
-// is reports whether d follows from the options and the catalog. Nil does not.
+// is reports whether d follows from the options and the catalog.
 func (d *displayed) is(o *Options, s *registry.Snapshot) bool {
-	return d != nil && d.options == o && d.snapshot == s
+	return d.options == o && d.snapshot == s
 }
 
-// decide returns the decision after now, which may be nil. d.mu must be held.
-func (d *display) decide(o *Options, now *displayed) decision {
-	var before *decision
-	if now != nil {
-		before = &now.decision
-	}
+// decide returns the decision after the one before. d.mu must be held.
+func (d *display) decide(o *Options, before *decision) decision {
 	mode := o.Mode
 	if mode == exposure.Code && !(d.runs && o.Scripts) {
 		mode = exposure.Search // clients that may run no scripts see the search tools
@@ -128,7 +125,7 @@ func (d *display) show(o *Options, snapshot *registry.Snapshot, decided decision
 	if next.finds = decided.search || o.FindTools && o.Itself == "" && d.cost() > o.FindAbove; next.finds {
 		next.servers = namesOf(d.router.Servers())
 	}
-	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && now.finds == next.finds && slices.Equal(now.servers, next.servers) {
+	if now := d.now.Load(); now.options == o && now.catalog.Search == decided.search && now.finds == next.finds && slices.Equal(now.servers, next.servers) {
 		next.catalog = now.catalog
 	} else {
 		next.catalog = &catalog.Options{
@@ -255,8 +252,8 @@ func namesOf(servers []status.Server) (names []string) {
 // have room: agents that do not know the servers behind a search do not search. The text changes only
 // when servers come or go, since each change costs clients their cache of the prompt.
 func nameServers(definition []byte, names []string) []byte {
-	description, _ := wire.String(wire.Member(definition, "description"))
 	const title = " The servers: "
+	description := wire.Text(definition, "description")
 	text := listed(names, maxFindTools-len([]rune(description))-len(title)-len("."))
 	if text == "" {
 		return definition

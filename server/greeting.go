@@ -28,22 +28,15 @@ type greeting struct {
 // initialize answers a client of the legacy era.
 func (g *greeting) initialize(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	g.await(ctx)
-	return wire.Marshal(struct {
-		ProtocolVersion string          `json:"protocolVersion"`
-		Capabilities    json.RawMessage `json:"capabilities"`
-		ServerInfo      json.RawMessage `json:"serverInfo"`
-		Instructions    string          `json:"instructions"`
-	}{c.Revision(), g.capabilities(false), g.info(), g.instructions()}), nil
+	return fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"serverInfo":%s,"instructions":%s}`,
+		c.Revision(), g.capabilities(false), g.info(), wire.Marshal(g.instructions())), nil
 }
 
 // discover answers a client of the modern era.
 func (g *greeting) discover(ctx context.Context, _ conversation.Call) (json.RawMessage, error) {
 	g.await(ctx)
-	return wire.Marshal(struct {
-		SupportedVersions []string        `json:"supportedVersions"`
-		Capabilities      json.RawMessage `json:"capabilities"`
-		Instructions      string          `json:"instructions"`
-	}{conversation.Revisions(), g.capabilities(true), g.instructions()}), nil
+	return fmt.Appendf(nil, `{"supportedVersions":%s,"capabilities":%s,"instructions":%s}`,
+		wire.Marshal(conversation.Revisions()), g.capabilities(true), wire.Marshal(g.instructions())), nil
 }
 
 // await waits for the server that is shown as itself, whose version and instructions the answer has.

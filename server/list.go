@@ -16,10 +16,6 @@ import (
 // waits for servers that were never listed.
 func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	s.display.settle(ctx, s.catalog)
-	cursor, ok := "", true
-	if raw := wire.Member(c.Params, "cursor"); raw != nil && string(raw) != "null" {
-		cursor, ok = wire.String(raw)
-	}
 	view := s.catalog.View()
 	list := view.Tools
 	switch {
@@ -38,11 +34,10 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 	case wantsFlat(c.ClientName()):
 		list = view.FlatTools
 	}
-	var page json.RawMessage
-	if ok {
-		page, ok = list.Page(cursor)
-	}
-	if !ok {
+	given := wire.Member(c.Params, "cursor")
+	cursor, isText := wire.String(given)
+	page, ok := list.Page(cursor)
+	if !ok || !isText && given != nil && string(given) != "null" {
 		return nil, session.InvalidParams("unknown cursor")
 	}
 	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {

@@ -102,25 +102,19 @@ func (s *nodeServers) leave(n *nodeServer) {
 	n.streams--
 	n.last = time.Now()
 	s.mu.Unlock()
-	n.abandonRevoked()
+	s.abandonRevoked()
 }
 
-// abandonRevoked gives up the suspended calls of nodes that may not use the server any more: they
-// outlive their streams.
-func (n *nodeServer) abandonRevoked() {
-	n.clients.AbandonVisitorsOf(func(who conversation.Identity) bool {
-		key, _, _ := strings.Cut(who.Principal, "/")
-		return !n.view.Allows(key)
-	})
-}
-
-// abandonRevoked gives up the suspended calls that an edit of the configuration has taken from nodes.
+// abandonRevoked gives up the suspended calls of nodes that may not use their server any more: they outlive their streams.
 func (s *nodeServers) abandonRevoked() {
 	s.mu.Lock()
 	nodes := slices.Collect(maps.Values(s.byKey))
 	s.mu.Unlock()
 	for _, n := range nodes {
-		n.abandonRevoked()
+		n.clients.AbandonVisitorsOf(func(who conversation.Identity) bool {
+			key, _, _ := strings.Cut(who.Principal, "/")
+			return !n.view.Allows(key)
+		})
 	}
 }
 

@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -43,24 +43,9 @@ type notifier struct {
 	others        func() bool // reports whether another server of the router has clients
 
 	mu      sync.Mutex      // guards the fields below
-	base    *baseline       // the state that the first client found; may be nil
+	base    *displayed      // what the first client found; may be nil
 	touched map[string]bool // lists to notify of even if they are the same, by member of changes: always, or only each sameEvery
 	same    *rate.Limiter   // of notifications of a list that is the same, by member
-}
-
-// A baseline is the catalog and how it was shown when the first client came.
-type baseline struct {
-	snapshot *registry.Snapshot
-	options  *catalog.Options
-}
-
-func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s *subscriptions, d *display, others func() bool) *notifier {
-	n := &notifier{
-		router: r, catalog: c, clients: clients, subscriptions: s,
-		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: rate.New(1/sameEvery.Seconds(), sameBurst), display: d, others: others,
-	}
-	s.joined = n.joined
-	return n
 }
 
 // joined notes that a client has come that is to be notified of changes. Lists that it gets
@@ -69,14 +54,14 @@ func (n *notifier) joined() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.base == nil {
-		n.base = &baseline{n.router.Snapshot(), n.display.catalogOptions()}
+		n.base = n.display.current()
 		signal.Leave(n.touches)
 	}
 }
 
-// baseline returns the state that the first client found, or nil if no client is to be notified:
+// baseline returns what the first client found, or nil if no client is to be notified:
 // then views are made for requests alone.
-func (n *notifier) baseline() *baseline {
+func (n *notifier) baseline() *displayed {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
@@ -104,7 +89,7 @@ func (n *notifier) run(ctx context.Context) {
 				n.catalog.Forget()
 			}
 		case last == nil:
-			last = n.catalog.Of(base.snapshot, base.options)
+			last = n.catalog.Of(base.snapshot, base.catalog)
 		}
 		if last == nil {
 			// no client is to be notified
@@ -179,13 +164,9 @@ func (n *notifier) pass(server string, owner session.Client, m session.Message) 
 		return
 	}
 	clients := n.clients.All()
-	if len(clients) == 0 || n.others() {
-		return
-	}
-	for _, c := range clients {
-		if c.Principal != clients[0].Principal {
-			return // it may be about an action of one of them, which the others must not know
-		}
+	isOther := func(c *conversation.Conversation) bool { return c.Principal != clients[0].Principal }
+	if slices.ContainsFunc(clients, isOther) || n.others() {
+		return // it may be about an action of one of them, which the others must not know
 	}
 	for _, c := range clients {
 		c.Notify(server, m)

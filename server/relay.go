@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -34,23 +35,19 @@ func (r *relay) pass(ctx context.Context, c conversation.Call, server string, pa
 // that differs from one of the names only in case: many servers ignore that difference, and would take another value than the one
 // that the router has judged.
 func once(object json.RawMessage, names ...string) json.RawMessage {
-	out, values := []byte("{"), make([]json.RawMessage, len(names))
-	err := wire.Members(object, func(key string, value []byte) bool {
+	out, values := []byte("{"), make([][]byte, len(names))
+	if wire.Pick(object, values, names...) != nil {
+		return object
+	}
+	for key, value := range wire.All(object) {
 		at := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, key) })
 		switch {
 		case at >= 0 && names[at] != key:
-			return true
+			continue
 		case at >= 0:
-			if values[at] == nil { // looked for once: it may stand there a million times
-				values[at] = wire.Member(object, key)
-			}
 			value = values[at]
 		}
 		out = wire.AppendMember(out, key, value)
-		return true
-	})
-	if err != nil {
-		return object
 	}
 	return append(out, '}')
 }
@@ -77,19 +74,16 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 func (r *relay) complete(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
 	params := c.BareParams()
 	ref := once(wire.Member(params, "ref"), "type", "name", "uri")
-	kind, _ := wire.String(wire.Member(ref, "type"))
-	switch kind {
+	switch wire.Text(ref, "type") {
 	case "ref/prompt":
-		name, _ := wire.String(wire.Member(ref, "name"))
-		prompt, err := r.catalog.Prompt(ctx, name)
+		prompt, err := r.catalog.Prompt(ctx, wire.Text(ref, "name"))
 		if err != nil {
 			return nil, session.InvalidParams(err.Error())
 		}
 		ref = wire.SetMember(ref, "name", wire.AppendString(nil, prompt.Name))
 		return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "ref", ref))
 	case "ref/resource":
-		uri, _ := wire.String(wire.Member(ref, "uri"))
-		found, err := locate(ctx, r.catalog, uri)
+		found, err := r.locate(ctx, wire.Text(ref, "uri"))
 		if err != nil {
 			return nil, err
 		}
@@ -127,11 +121,12 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 		}
 		return wire.Marshal(map[string]any{"contents": []any{map[string]string{"uri": uri, "mimeType": "text/plain", "text": text}}}), nil
 	}
-	found, err := locate(ctx, r.catalog, uri)
+	found, err := r.locate(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
-	if giver := r.tools.Giver(c.Owner(), uri); giver != "" && r.catalog.HasServer(giver) {
+	giver := r.tools.Giver(c.Owner(), uri)
+	if giver != "" && slices.ContainsFunc(r.router.Servers(), func(s status.Server) bool { return s.Name == giver }) {
 		at := catalog.Address{Server: giver, URI: uri}
 		found = append([]catalog.Address{at}, slices.DeleteFunc(found, func(other catalog.Address) bool { return other == at })...)
 	}
@@ -194,11 +189,11 @@ func renamed(result json.RawMessage, theirs, ours string) json.RawMessage {
 }
 
 // locate returns where to ask for a resource, to be tried one after the other.
-func locate(ctx context.Context, c *catalog.Catalog, uri string) ([]catalog.Address, error) {
+func (r *relay) locate(ctx context.Context, uri string) ([]catalog.Address, error) {
 	if uri == "" {
 		return nil, session.InvalidParams("the uri is missing")
 	}
-	found := c.Locate(ctx, uri)
+	found := r.catalog.Locate(ctx, uri)
 	if len(found) == 0 {
 		return nil, session.NoResource(uri)
 	}

@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -116,8 +115,7 @@ type Server struct {
 
 	// Guarded by mu of servers.
 	chosen []string
-	used   uint64 // the count of uses at the last use
-	last   time.Time
+	last   time.Time          // of its uses
 	end    context.CancelFunc // ends run; nil before
 }
 
@@ -134,17 +132,14 @@ func newServer(servers *Servers, at place, r Router, o Options) *Server {
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
-	secret := hmac.New(sha256.New, servers.secret)
-	secret.Write([]byte(s.key))
-	tasks := catalog.Tasks{Secret: secret.Sum(nil)}
+	tasks := catalog.Tasks{Secret: []byte(servers.secret + s.key)}
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
 		Settings: func() tools.Settings { return s.display.current().tools },
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budget: servers.budget, Kept: servers.kept, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
-	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
-	subscriptions := newSubscriptions(r, find, servers.budget, s.log)
+	subscriptions := newSubscriptions(r, relay.locate, servers.budget, s.log)
 	greeting := &greeting{s.display, s.catalog, s.display.options().Itself}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Log: s.log, Budget: servers.budget,
@@ -160,9 +155,14 @@ func newServer(servers *Servers, at place, r Router, o Options) *Server {
 			servers.endIfLeft(s)
 		},
 	})
-	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool {
-		return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
-	})
+	s.notifier = &notifier{
+		router: r, catalog: s.catalog, clients: s.clients, subscriptions: subscriptions, display: s.display,
+		touches: make(chan struct{}, 1), touched: make(map[string]bool), same: rate.New(1/sameEvery.Seconds(), sameBurst),
+		others: func() bool {
+			return slices.ContainsFunc(servers.all(), func(other *Server) bool { return other != s && other.clients.Any() })
+		},
+	}
+	subscriptions.joined = s.notifier.joined
 	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.mode, Retired: retired}
 	return s
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"maps"
 	"net"
 	"slices"
@@ -79,7 +78,7 @@ type Servers struct {
 	Default *Server // of clients that have chosen no profile; it never changes
 
 	profiles Profiles
-	secret   []byte
+	secret   string
 	budget   *budget.Budget
 	kept     *tools.Kept
 	common   *httpd.Backends // common to all servers over HTTP
@@ -89,10 +88,9 @@ type Servers struct {
 	mu      sync.Mutex        // guards the fields below
 	byPlace map[place]*Server // those that new clients get
 	retired map[*Server]bool  // those with a profile that exists no more, while they have clients
-	uses    uint64
-	ctx     context.Context // of Run; nil before it
-	stopped bool            // no more servers start
-	running sync.WaitGroup  // the servers
+	ctx     context.Context   // of Run; nil before it
+	stopped bool              // no more servers start
+	running sync.WaitGroup    // the servers
 }
 
 // NewServers returns the servers of a router. They serve while [Servers.Run] runs.
@@ -104,10 +102,9 @@ func NewServers(p Profiles) *Servers {
 		p.Edited = func() <-chan struct{} { return nil }
 	}
 	s := &Servers{
-		profiles: p, secret: make([]byte, sha256.Size), byPlace: make(map[place]*Server), retired: make(map[*Server]bool),
+		profiles: p, secret: rand.Text(), byPlace: make(map[place]*Server), retired: make(map[*Server]bool),
 		dials: make(chan struct{}, maxDials), budget: budget.Clients(), kept: tools.NewKept(),
 	}
-	rand.Read(s.secret)
 	s.Default = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)
 	s.nodes = newNodeServers(s.Default.log)
 	s.common = &httpd.Backends{
@@ -155,8 +152,7 @@ func (s *Servers) Seen(v View, chosen ...string) (*Server, bool) {
 		s.makeRoom()
 		server = s.add(at, slices.Clone(chosen))
 	}
-	s.uses++
-	server.used, server.last = s.uses, time.Now()
+	server.last = time.Now()
 	return server, true
 }
 
@@ -201,7 +197,7 @@ func (s *Servers) makeRoom() {
 	for len(s.byPlace) > maxServers {
 		var oldest *Server
 		for _, server := range s.byPlace {
-			if server != s.Default && (oldest == nil || server.used < oldest.used) && !server.isBusy() {
+			if server != s.Default && (oldest == nil || server.last.Before(oldest.last)) && !server.isBusy() {
 				oldest = server
 			}
 		}

@@ -84,7 +84,7 @@ func (l *listener) acknowledge(agreed json.RawMessage) {
 
 func (l *listener) send(m session.Message) {
 	m.Params = wire.SetMeta(wire.OrEmpty(m.Params), conversation.MetaSubscription, l.request.ID)
-	conversation.Notify(l.request, m)
+	l.request.Notify("", m)
 }
 
 // listen answers subscriptions/listen: it notifies a modern client of changes until

@@ -173,8 +173,7 @@ func (s *subscriptions) watchAgain(w *watch) (done <-chan struct{}, cancel func(
 // updated notifies the clients that watch a resource of a server. owner is the only
 // client that uses the server's session, nil if several may.
 func (s *subscriptions) updated(server string, owner session.Client, m session.Message) {
-	uri, _ := wire.String(wire.Member(m.Params, "uri"))
-	at := catalog.Address{Server: server, URI: uri}
+	at := catalog.Address{Server: server, URI: wire.Text(m.Params, "uri")}
 	var watching []*watch
 	s.mu.Lock()
 	for _, own := range s.watches {

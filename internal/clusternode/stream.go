@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -55,13 +54,8 @@ type Signed struct {
 // Bytes returns the bytes to sign.
 func (s Signed) Bytes() []byte {
 	arguments := sha256.Sum256(wire.Member(s.Params, "arguments"))
-	names, parts := []string{"content", "structuredContent", "isError"}, make([][]byte, 3)
-	if wire.Members(s.Result, func(key string, value []byte) bool { // one scan: a result may be long
-		if i := slices.Index(names, key); i >= 0 {
-			parts[i] = value
-		}
-		return true
-	}) != nil {
+	parts := make([][]byte, 3)
+	if wire.Pick(s.Result, parts, "content", "structuredContent", "isError") != nil { // one scan: a result may be long
 		clear(parts)
 	}
 	result := sha256.New()

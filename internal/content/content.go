@@ -18,7 +18,7 @@ import (
 const TokenBytes = 4
 
 // Fits reports whether the result of a tool with this content and structuredContent, each nil if
-// it is absent, needs no repair. media is the result of [wire.MediaMembers]. If Fits
+// it is absent, needs no repair. media is the result of [wire.PickMedia]. If Fits
 // reports false, [Repair] must judge.
 func Fits(content, structured []byte, media bool) bool {
 	if media || !wire.IsArray(content) {
@@ -92,26 +92,17 @@ func IsPending(result []byte) bool {
 
 // call repairs the result of a tool, unless it is no answer yet: a task of a modern server, or a question.
 func (r *repairer) call(result []byte) []byte {
-	var content, structured []byte
-	pending, own := false, false
-	media, err := wire.MediaMembers(result, func(key string, value []byte) {
-		switch key {
-		case "content":
-			content = value
-		case "structuredContent":
-			structured = value
-		case "resultType":
-			pending = pending || string(value) != `"complete"`
-		case "isError", "_meta":
-		default:
-			own = true
-		}
-	})
-	if err != nil || pending && isAbsent(content) {
+	var found [3][]byte
+	media, err := wire.PickMedia(result, found[:], "content", "structuredContent", "resultType")
+	content, structured, kind := found[0], found[1], found[2]
+	if err != nil || kind != nil && string(kind) != `"complete"` && isAbsent(content) {
 		return result
 	}
 	if result = r.flag(result); Fits(content, structured, media) {
 		return result
+	}
+	isOwn := func(key string) bool {
+		return !slices.Contains([]string{"content", "structuredContent", "resultType", "isError", "_meta"}, key)
 	}
 	before := r.n
 	switch empty := isEmpty(content); {
@@ -119,7 +110,7 @@ func (r *repairer) call(result []byte) []byte {
 	case empty && !isAbsent(structured):
 		r.Note("content: added the JSON of structuredContent")
 		content = array(TextBlock(string(structured)))
-	case isAbsent(content) && (own || content == nil):
+	case isAbsent(content) && (content == nil || slices.ContainsFunc(wire.Keys(result), isOwn)):
 		r.Note("content: added the JSON of the result, which had none")
 		content = array(TextBlock(string(result)))
 	case isBlock(content):

@@ -101,20 +101,10 @@ func (x *execution) meta() json.RawMessage {
 
 // addMeta returns the server's result with our members in its _meta, and with its content repaired where that is needed.
 func (x *execution) addMeta(raw json.RawMessage) Result {
-	var theirs, shown, structured []byte
-	failed, odd := false, false
-	media, err := wire.MediaMembers(raw, func(key string, value []byte) {
-		switch key {
-		case "_meta":
-			theirs = value
-		case "content":
-			shown = value
-		case "structuredContent":
-			structured = value
-		case "isError":
-			failed, odd = content.IsTrue(value), !content.IsFlag(value)
-		}
-	})
+	var found [4][]byte
+	media, err := wire.PickMedia(raw, found[:], "_meta", "content", "structuredContent", "isError")
+	theirs, shown, structured, flag := found[0], found[1], found[2], found[3]
+	failed, odd := content.IsTrue(flag), flag != nil && !content.IsFlag(flag)
 	if err != nil {
 		return x.fail("server "+x.delivery.tool.Server+" answered with something that is no result object", nil)
 	}
@@ -157,7 +147,7 @@ func fitsOutput(x *execution, structured []byte) bool {
 	if err != nil {
 		return false
 	}
-	faults, err := compiled.Validate(context.Background(), "structuredContent", structured)
+	faults, _, err := compiled.Validate(context.Background(), "structuredContent", structured)
 	return err == nil && len(faults) == 0
 }
 

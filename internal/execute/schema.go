@@ -186,7 +186,7 @@ func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (fault
 		return nil, false, err
 	}
 	defer leave()
-	faults, excused, err = s.schema.Judge(ctx, "arguments", args)
+	faults, excused, err = s.schema.Validate(ctx, "arguments", args)
 	if errors.Is(err, schema.ErrCostly) {
 		s.costly.Do(func() {
 			s.all.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -179,12 +180,7 @@ func itemsAt(s *jsonschema.Schema, i int) []*jsonschema.Schema {
 }
 
 // Name returns the name under which clients see a property.
-func (k Keys) Name(own string) string {
-	if shown, ok := k.shown[own]; ok {
-		return shown
-	}
-	return own
-}
+func (k Keys) Name(own string) string { return cmp.Or(k.shown[own], own) }
 
 // of returns the fault with the names that clients see.
 func (k Keys) of(f fault) fault {

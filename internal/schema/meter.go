@@ -105,9 +105,7 @@ func (m *meter) object(s *jsonschema.Schema, object map[string]any, level int, r
 			m.match(re, name)
 			m.count(part, v, level, false)
 		}
-		if s.PropertyNames != nil {
-			m.count(s.PropertyNames, name, level, false)
-		}
+		m.count(s.PropertyNames, name, level, false)
 		if m.err != nil {
 			return
 		}

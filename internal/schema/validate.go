@@ -23,16 +23,9 @@ const (
 )
 
 // Validate returns a sentence for each place where the JSON value does not fit the schema, at most
-// 10, with its path below root; no faults if it fits. With an error, it is not known whether the value
-// fits: the cause of ctx's end, or one that matches [ErrCostly].
-func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
-	faults, _, err = s.Judge(ctx, root, value)
-	return faults, err
-}
-
-// Judge does the same as Validate, and reports whether a value with faults would fit if members with a default were not
-// required.
-func (s *Schema) Judge(ctx context.Context, root string, value json.RawMessage) (faults []string, excused bool, err error) {
+// 10, with its path below root; no faults if it fits. The faults are excused if the value would fit if members with a default were
+// not required. With an error, it is not known whether the value fits: the cause of ctx's end, or one that matches [ErrCostly].
+func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, excused bool, err error) {
 	if s.blind && len(value) > longValue {
 		if short := wire.Abridge(value, longString); len(short) < len(value) {
 			if wrong, _, err := s.compare(ctx, short); err == nil && wrong == nil {
@@ -59,7 +52,7 @@ type invalid struct{ error }
 // compare compares the JSON value with the schema, and returns it decoded. wrong is nil if it fits. With an error, it is not known
 // whether it does.
 func (s *Schema) compare(ctx context.Context, value json.RawMessage) (wrong *jsonschema.ValidationError, v any, err error) {
-	if hasMore(value, maxMembers) {
+	if len(value) > maxMembers && wire.Count(value) > maxMembers { // each takes at least a byte and a comma
 		return nil, nil, costly("the value has more than %d members and elements", maxMembers)
 	}
 	if v, err = wire.Decode(value); err != nil {
@@ -71,25 +64,4 @@ func (s *Schema) compare(ctx context.Context, value json.RawMessage) (wrong *jso
 	}
 	wrong, _ = errors.AsType[*jsonschema.ValidationError](s.root.Validate(v))
 	return wrong, v, nil
-}
-
-// hasMore reports whether a JSON value has more than so many values in it.
-func hasMore(value []byte, most int) bool {
-	if len(value) <= most { // each takes at least a byte and a comma
-		return false
-	}
-	n := 1
-	for i := 0; i < len(value) && n <= most; i++ {
-		switch value[i] {
-		case ',', '{', '[':
-			n++
-		case '"':
-			for i++; i < len(value) && value[i] != '"'; i++ {
-				if value[i] == '\\' {
-					i++
-				}
-			}
-		}
-	}
-	return n > most
 }

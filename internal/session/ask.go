@@ -66,7 +66,7 @@ func Asked(ctx context.Context) (answered func()) {
 // take effect twice. An error is why it is not sent, and wraps [ErrNotSent] if another server may get it: the client
 // is taken to wait no more, or a request like it was sent before. from may be nil.
 func Sending(from Client, repeatable bool) error {
-	if of, ok := from.(interface{ Sending(repeatable bool) error }); ok {
+	if of, ok := As[interface{ Sending(repeatable bool) error }](from); ok {
 		return of.Sending(repeatable)
 	}
 	return nil

@@ -44,10 +44,7 @@ func TraceIn(meta json.RawMessage) TraceContext {
 	if meta == nil {
 		return TraceContext{}
 	}
-	return ReadTrace(func(key string) string {
-		value, _ := wire.String(wire.Member(meta, key))
-		return value
-	})
+	return ReadTrace(func(key string) string { return wire.Text(meta, key) })
 }
 
 // ID returns the id of the trace, 32 hex digits, or "" without a trace.
@@ -63,14 +60,12 @@ func (t TraceContext) ID() string {
 func (t TraceContext) Into(meta json.RawMessage) json.RawMessage {
 	meta = wire.OrEmpty(meta)
 	if t.Parent != "" {
-		meta = wire.SetMember(meta, "traceparent", wire.AppendString(nil, t.Parent))
 		meta = wire.DeleteMember(meta, "tracestate")
 	}
-	if t.State != "" {
-		meta = wire.SetMember(meta, "tracestate", wire.AppendString(nil, t.State))
-	}
-	if t.Baggage != "" {
-		meta = wire.SetMember(meta, "baggage", wire.AppendString(nil, t.Baggage))
+	for _, own := range []struct{ key, value string }{{"traceparent", t.Parent}, {"tracestate", t.State}, {"baggage", t.Baggage}} {
+		if own.value != "" {
+			meta = wire.SetMember(meta, own.key, wire.AppendString(nil, own.value))
+		}
 	}
 	return meta
 }

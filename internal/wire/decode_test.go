@@ -41,3 +41,10 @@ func BenchmarkDecode(b *testing.B) {
 		expect.OK(b, err)
 	}
 }
+
+// TestCount checks that values are counted, and not texts in strings that look like values.
+func TestCount(t *testing.T) {
+	for value, n := range map[string]int{`{"a":1,"b":[2,3]}`: 5, `"a,[{\",,,,"`: 1, `[{},[],"x\\",","]`: 5, `[1,2`: 3, `"\`: 1} {
+		expect.Equal(t, Count([]byte(value)), n, "%s", value)
+	}
+}

@@ -38,30 +38,13 @@ var errNoMessage = errors.New("no JSON-RPC message: neither method nor result no
 // valid JSON object, or not a message. In line, Parse replaces each escape of half a surrogate
 // pair, such as \ud800, by \ufffd.
 func Parse(line []byte) (Message, error) {
-	var m Message
-	var method []byte
+	var found [6][]byte
 	var seen survey
-	err := members(line, &seen, func(key []byte, start, end int) bool {
-		value := line[start:end:end]
-		switch string(key) {
-		case "jsonrpc":
-			m.Version = value
-		case "id":
-			m.ID = value
-		case "method":
-			method = value
-		case "params":
-			m.Params = value
-		case "result":
-			m.Result = value
-		case "error":
-			m.Error = value
-		}
-		return true
-	})
-	if err != nil {
+	if err := pick(line, &seen, found[:], "jsonrpc", "id", "method", "params", "result", "error"); err != nil {
 		return Message{}, err
 	}
+	method := found[2]
+	m := Message{Version: found[0], ID: found[1], Params: found[3], Result: found[4], Error: found[5]}
 	m.Fault = m.judge(line, &seen)
 	if string(m.ID) == "null" {
 		m.ID = nil
@@ -114,11 +97,7 @@ func appendMethod(dst []byte, method string, params Object) []byte {
 // AppendResult appends a response and a line end to dst. id and result must be valid JSON
 // without line ends.
 func AppendResult(dst []byte, id, result []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = append(dst, id...)
-	dst = append(dst, `,"result":`...)
-	dst = append(dst, result...)
-	return append(dst, "}\n"...)
+	return appendResponse(dst, id, `,"result":`, result)
 }
 
 // AppendError appends an error response and a line end to dst. A nil id becomes null.
@@ -126,11 +105,12 @@ func AppendError(dst []byte, id, errorObject []byte) []byte {
 	if id == nil {
 		id = []byte("null")
 	}
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = append(dst, id...)
-	dst = append(dst, `,"error":`...)
-	dst = append(dst, errorObject...)
-	return append(dst, "}\n"...)
+	return appendResponse(dst, id, `,"error":`, errorObject)
+}
+
+func appendResponse(dst, id []byte, member string, value []byte) []byte {
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	return append(append(append(dst, member...), value...), "}\n"...)
 }
 
 // AppendString appends s as a JSON string.
@@ -218,24 +198,17 @@ func SetMeta(object []byte, key string, value []byte) []byte {
 // AddMember returns the object with a new member at its end. The object must be valid and must
 // not have the member: unlike [SetMember], AddMember does not scan it.
 func AddMember(object []byte, key string, value []byte) []byte {
-	out := make([]byte, 0, len(object)+len(key)+len(value)+4)
 	end := bytes.LastIndexByte(object, '}')
 	if end < 0 {
 		return object
 	}
-	out = append(out, object[:end]...)
-	if begin := skipSpace(object, 0) + 1; skipSpace(object, begin) < end {
-		out = append(out, ',')
-	}
-	out = AppendString(out, key)
-	out = append(out, ':')
-	out = append(out, value...)
-	return append(out, object[end:]...)
+	out := append(make([]byte, 0, len(object)+len(key)+len(value)+4), object[:end]...)
+	return append(AppendMember(out, key, value), object[end:]...)
 }
 
 // AppendMember appends a member to the beginning of an object, which has its brace and perhaps members before.
 func AppendMember(dst []byte, key string, value []byte) []byte {
-	if dst[len(dst)-1] != '{' {
+	if before := bytes.TrimRight(dst, " \t\r\n"); before[len(before)-1] != '{' {
 		dst = append(dst, ',')
 	}
 	return append(append(AppendString(dst, key), ':'), value...)
@@ -244,8 +217,7 @@ func AppendMember(dst []byte, key string, value []byte) []byte {
 // Merge returns an object with the members of a valid object, and then those of another one that it lacks.
 func Merge(first, second []byte) []byte {
 	keys := Keys(first)
-	merged := bytes.TrimSuffix(bytes.TrimSpace(first), []byte("}"))
-	merged = append(make([]byte, 0, len(first)+len(second)), bytes.TrimSpace(merged)...)
+	merged := append(make([]byte, 0, len(first)+len(second)), bytes.TrimSpace(first[:bytes.LastIndexByte(first, '}')])...)
 	for key, value := range All(second) {
 		if !slices.Contains(keys, key) {
 			merged = AppendMember(merged, key, value)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 )
 
 // maxDepth bounds the nesting of a message, with the same bound as encoding/json.
@@ -18,6 +19,7 @@ type survey struct {
 	bits      uint64 // all bytes of strings, eight at a time, or-ed: without a high bit all is ASCII
 	surrogate bool   // an escape in a string is half of a pair of UTF-16, perhaps without the other half
 	deepest   int    // the levels of arrays and objects, the outermost one included
+	inside    int    // values in arrays and objects
 	media     bool   // a string begins as the types of pictures and sounds do
 }
 
@@ -59,17 +61,6 @@ func Keys(b []byte) (keys []string) {
 // the fault if b is not valid.
 func Values(b []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { _ = Elements(b, yield) }
-}
-
-// MediaMembers does the same as [Members], and reports whether any string in b begins with image or
-// audio, as the types of pictures and sounds do: the scan that it needs anyway finds that.
-func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err error) {
-	var seen survey
-	err = members(b, &seen, func(key []byte, start, end int) bool {
-		f(string(key), b[start:end:end])
-		return true
-	})
-	return seen.media, err
 }
 
 // members does the same as Members, with the bytes of the key, the offsets of the value and a survey. Since it is not inlined, its
@@ -126,6 +117,29 @@ func Member(b []byte, key string) (value []byte) {
 	return value
 }
 
+// Pick does the same as [Member] for several keys in one scan: it sets the value in the place of each key. An error says why b is not
+// a valid object; the values are those before the fault then.
+func Pick(b []byte, values [][]byte, keys ...string) error {
+	return pick(b, new(survey), values, keys...)
+}
+
+// PickMedia does the same as [Pick], and reports whether any string in b begins with image or
+// audio, as the types of pictures and sounds do: the scan that it needs anyway finds that.
+func PickMedia(b []byte, values [][]byte, keys ...string) (media bool, err error) {
+	var seen survey
+	err = pick(b, &seen, values, keys...)
+	return seen.media, err
+}
+
+func pick(b []byte, seen *survey, values [][]byte, keys ...string) error {
+	return members(b, seen, func(key []byte, start, end int) bool {
+		if i := slices.IndexFunc(keys, func(wanted string) bool { return wanted == string(key) }); i >= 0 {
+			values[i] = b[start:end:end]
+		}
+		return true
+	})
+}
+
 // String returns the string that the JSON value b is, or false if b is not a string.
 func String(b []byte) (string, bool) {
 	if len(b) == 0 || b[0] != '"' {
@@ -174,6 +188,13 @@ func Levels(b []byte) (levels int, err error) {
 		err = trailing(b, i)
 	}
 	return seen.deepest, err
+}
+
+// Count returns how many values there are in b, a JSON value itself; of one that is not valid, those before the fault.
+func Count(b []byte) int {
+	var seen survey
+	_, _ = skipValue(b, skipSpace(b, 0), 0, &seen)
+	return 1 + seen.inside
 }
 
 // Decode returns the JSON value in b, as encoding/json decodes it into an any, with numbers as
@@ -257,6 +278,7 @@ func skipContainer(b []byte, i, depth int, seen *survey, f func(quoted []byte, s
 		if i, err = skipValue(b, i, depth+1, seen); err != nil {
 			return i, err
 		}
+		seen.inside++
 		if f != nil && !f(quoted, start, i) {
 			return i, errStopped
 		}

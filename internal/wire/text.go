@@ -67,14 +67,10 @@ func isHigh(b []byte) bool { return b[3]|0x20 <= 'b' }
 
 // LooseID returns the id of a message that can't be parsed, from the ends of its line: writers put
 // it in either place. It returns nil if the id is in neither.
-func LooseID(line Ends) (id json.RawMessage) {
-	for key, value := range All(line.Head) {
-		if key == "id" {
-			id = value
-		}
-	}
-	if id != nil {
-		return id
+func LooseID(line Ends) json.RawMessage {
+	var found [1][]byte
+	if _ = Pick(line.Head, found[:], "id"); found[0] != nil {
+		return found[0]
 	}
 	const name = `"id":`
 	i := bytes.LastIndex(line.Tail, []byte(name))

@@ -24,9 +24,6 @@ func (c *client) Ask(ctx context.Context, server string, m session.Message) (jso
 	return c.Client.Ask(session.WithAsked(ctx, func() func() { return script.Pause(c.ctx) }), server, m)
 }
 
-// Sending implements [session.Sending].
-func (c *client) Sending(repeatable bool) error { return session.Sending(c.Client, repeatable) }
-
 var errLost = errors.New("the router ended before its result came")
 
 // AsCall returns a client's call of a stored script as the only call of a script, with its context.

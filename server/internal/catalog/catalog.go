@@ -2,13 +2,11 @@ package catalog
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -60,11 +58,6 @@ func (c *Catalog) View() *View {
 
 // Forget drops the view, until there is a request again.
 func (c *Catalog) Forget() { c.current.Store(nil) }
-
-// HasServer reports whether there is a server of that name.
-func (c *Catalog) HasServer(name string) bool {
-	return slices.ContainsFunc(c.source.Servers(), func(s status.Server) bool { return s.Name == name })
-}
 
 // IsOwn reports whether the name means one of the router's own tools.
 func (c *Catalog) IsOwn(name string) bool { return exposure.IsOwn(name) && !c.View().shadows(name) }

@@ -264,14 +264,9 @@ func (a Address) Qualified() string { return ownScheme + url.PathEscape(a.Server
 // parseQualified is the inverse of Qualified.
 func parseQualified(uri string) (a Address, ok bool) {
 	rest, ok := strings.CutPrefix(uri, ownScheme)
-	if !ok {
-		return a, false
-	}
-	server, uri, ok := strings.Cut(rest, "/")
-	if server, err := url.PathUnescape(server); ok && err == nil {
-		return Address{server, uri}, true
-	}
-	return a, false
+	server, uri, ends := strings.Cut(rest, "/")
+	server, err := url.PathUnescape(server)
+	return Address{server, uri}, ok && ends && err == nil
 }
 
 // addInterfaces adds the resources that tools name as their user interface (MCP

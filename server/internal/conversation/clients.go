@@ -93,8 +93,7 @@ func New(o Options) *Clients {
 // messages that belong to no request; who is the identity that the client has proved. transport is
 // Stdio, HTTP or Node; place is the Place of [session.Caller], and may be nil. It must be closed.
 func (cs *Clients) Open(place any, w Writer, transport string, who Identity) *Conversation {
-	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who}
-	c.Requests = &c.own
+	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who, Requests: new(OpenRequests)}
 	cs.mu.Lock()
 	cs.open[c] = true
 	cs.mu.Unlock()
@@ -106,9 +105,7 @@ func (cs *Clients) Open(place any, w Writer, transport string, who Identity) *Co
 // JSON-RPC, which needs no initialize. agent is the User-Agent of the request. It must be
 // closed.
 func (cs *Clients) Visit(plain bool, who Identity, agent string) *Conversation {
-	c := &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent}
-	c.Requests = &c.own
-	return c
+	return &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent, Requests: new(OpenRequests)}
 }
 
 // Guest begins the conversation of a single request of the modern era that came to c from a client of
@@ -137,11 +134,7 @@ func (cs *Clients) All() []*Conversation {
 }
 
 // Any reports whether any client has a session.
-func (cs *Clients) Any() bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return len(cs.open) > 0
-}
+func (cs *Clients) Any() bool { return len(cs.All()) > 0 }
 
 // Has reports whether the client with a session is one of these.
 func (cs *Clients) Has(home session.Client) bool {
@@ -169,14 +162,4 @@ func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
 		cs.Abandon(those)
 	}
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })
-}
-
-// remove takes out a conversation that has ended, and gives up its suspended requests.
-func (cs *Clients) remove(c *Conversation) {
-	cs.suspended.abandon(func(of *Conversation) bool { return of == c })
-	cs.mu.Lock()
-	delete(cs.open, c)
-	cs.mu.Unlock()
-	cs.Left(c)
-	cs.Router.Release(c)
 }

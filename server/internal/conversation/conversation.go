@@ -45,10 +45,9 @@ type Conversation struct {
 	clients   *Clients
 	writer    Writer // takes the messages that belong to no request
 	questions questions
+	askable   signal.Change // when the client, or one of its requests, can take a question
 
-	Requests *OpenRequests // that have no answer yet
-	own      OpenRequests  // to which Requests points, unless the visitor is a guest
-	visit    Request       // the one request of a visitor
+	Requests *OpenRequests // that have no answer yet; a guest has those of its stream
 
 	mu                        sync.Mutex // guards the fields below
 	opened                    bool       // initialize was seen
@@ -56,22 +55,16 @@ type Conversation struct {
 	begun                     bool       // any request was seen
 	revision                  string     // the legacy revision that was agreed on
 	capabilities              json.RawMessage
-	clientName, clientVersion string        // as the client says in initialize, or else in its first modern request
-	spokeModern               bool          // a modern request was seen
-	level                     string        // the least severe log messages that the client wants; "" if it did not say
-	askable                   signal.Change // when the client, or one of its requests, can take a question
+	clientName, clientVersion string // as the client says in initialize, or else in its first modern request
+	spokeModern               bool   // a modern request was seen
+	level                     string // the least severe log messages that the client wants; "" if it did not say
 }
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run or Handle
 // of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
-	r := &c.visit
-	if !c.Visitor {
-		r = new(Request)
-	}
-	r.Conversation, r.Message, r.writer = c, m, w
-	r.how, r.known = c.clients.Methods[m.Method]
-	r.Quick = r.how.Quick
+	how := c.clients.Methods[m.Method]
+	r := &Request{Conversation: c, Message: m, writer: w, how: how, Quick: how.Quick}
 	if err := admit(r); err != nil {
 		return nil, err
 	}
@@ -80,7 +73,14 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 		r.end(err)
 		return nil, err
 	}
-	c.clients.count(r)
+	switch calls := r.Method == "tools/call"; { // for [Clients.Infos]
+	case c.Plain:
+		c.clients.visitors.note(true, c.PrincipalName, []byte(c.agent), calls)
+	case c.Visitor:
+		c.clients.visitors.note(false, c.PrincipalName, r.clientInfo, calls)
+	case calls:
+		c.calls.Add(1)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun = true
@@ -95,25 +95,12 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	return r, nil
 }
 
-// count counts a request for [Clients.Infos].
-func (cs *Clients) count(r *Request) {
-	c, calls := r.Conversation, r.Method == "tools/call"
-	switch {
-	case c.Plain:
-		cs.visitors.note(true, c.PrincipalName, []byte(c.agent), calls)
-	case c.Visitor:
-		r.visitorName = cs.visitors.note(false, c.PrincipalName, r.clientInfo, calls)
-	case calls:
-		c.calls.Add(1)
-	}
-}
-
 // maxCapabilities bounds the capabilities of a client, in bytes.
 const maxCapabilities = 64 << 10
 
 // introduce notes how a legacy client describes itself in initialize.
 func (c *Conversation) introduce(params json.RawMessage) error {
-	revision, _ := wire.String(wire.Member(params, "protocolVersion"))
+	revision := wire.Text(params, "protocolVersion")
 	switch {
 	case revision == "":
 		revision = unnamedRevision
@@ -161,9 +148,16 @@ func (c *Conversation) Close() {
 	c.Requests.close()
 	c.questions.close()
 	c.Requests.running.Wait()
-	if !c.Visitor {
-		c.clients.remove(c)
+	if c.Visitor {
+		return
 	}
+	cs := c.clients
+	cs.suspended.abandon(func(of *Conversation) bool { return of == c })
+	cs.mu.Lock()
+	delete(cs.open, c)
+	cs.mu.Unlock()
+	cs.Left(c)
+	cs.Router.Release(c)
 }
 
 // Revision returns the legacy revision that was agreed on, "" before initialize.
@@ -264,12 +258,5 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 
 // severe reports whether a log message is at least of the level.
 func severe(m session.Message, level string) bool {
-	theirs, _ := wire.String(wire.Member(m.Params, "level"))
-	return slices.Index(session.Levels, theirs) >= slices.Index(session.Levels, level)
-}
-
-// nameIn returns the beginning of the name in a clientInfo.
-func nameIn(info json.RawMessage) string {
-	name, _ := wire.String(wire.Member(info, "name"))
-	return Brief(name)
+	return slices.Index(session.Levels, wire.Text(m.Params, "level")) >= slices.Index(session.Levels, level)
 }

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
@@ -47,30 +48,19 @@ func Unsupported(version string) error {
 	return &session.Error{
 		Code:    CodeUnsupportedVersion,
 		Message: "unsupported protocol version " + version,
-		Data: wire.Marshal(struct {
-			Supported []string `json:"supported"`
-			Requested string   `json:"requested"`
-		}{Revisions(), version}),
+		Data:    fmt.Appendf(nil, `{"supported":%s,"requested":%s}`, wire.Marshal(Revisions()), wire.Marshal(version)),
 	}
 }
 
 // completed adds the members that results of the modern era have and results of older servers
 // lack: the type of the result, and the serverInfo of the router.
 func completed(result json.RawMessage, info func() json.RawMessage) json.RawMessage {
-	var kind, meta []byte
-	if wire.Members(result, func(key string, value []byte) bool {
-		switch key {
-		case "resultType":
-			kind = value
-		case "_meta":
-			meta = value
-		}
-		return true
-	}) != nil {
+	var found [2][]byte
+	if wire.Pick(result, found[:], "resultType", "_meta") != nil {
 		return result
 	}
-	hasInfo := wire.Member(meta, MetaServer) != nil
-	if kind == nil {
+	hasInfo := wire.Member(found[1], MetaServer) != nil
+	if found[0] == nil {
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}
 	if !hasInfo {

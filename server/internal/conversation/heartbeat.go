@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"strconv"
@@ -85,22 +86,15 @@ func (b *heartbeat) beat() {
 
 // pass sends the server's progress.
 func (b *heartbeat) pass(m session.Message) {
-	var progress []byte
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
 		return
 	}
-	b.total = nil
-	for key, value := range wire.All(m.Params) {
-		switch key {
-		case "progress":
-			progress = value
-		case "total":
-			b.total = append([]byte(nil), value...) // the message is a part of a line in a buffer
-		}
-	}
-	value, err := strconv.ParseFloat(string(progress), 64)
+	var found [2][]byte
+	_ = wire.Pick(m.Params, found[:], "progress", "total")
+	b.total = bytes.Clone(found[1]) // the message is a part of a line in a buffer
+	value, err := strconv.ParseFloat(string(found[0]), 64)
 	switch {
 	case err != nil: // not for us to judge
 		value = b.last

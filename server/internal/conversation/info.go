@@ -50,8 +50,7 @@ func (cs *Clients) Infos() []ClientInfo {
 
 // described returns the name and the version in a clientInfo, cut.
 func described(info []byte) (name, version string) {
-	version, _ = wire.String(wire.Member(info, "version"))
-	return nameIn(info), Brief(version)
+	return Brief(wire.Text(info, "name")), Brief(wire.Text(info, "version"))
 }
 
 // agent returns the name and the version in a User-Agent header, such as curl/8.5.0.
@@ -80,9 +79,8 @@ type visitorID struct {
 	principal, identity string
 }
 
-// note counts a request of the client with the principal and the identity. It returns the client's name; "" if
-// the identity is too long.
-func (v *visitors) note(plain bool, principal string, identity []byte, calls bool) (name string) {
+// note counts a request of the client with the principal and the identity.
+func (v *visitors) note(plain bool, principal string, identity []byte, calls bool) {
 	cut := identity[:min(len(identity), maxIdentity)]
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -101,10 +99,6 @@ func (v *visitors) note(plain bool, principal string, identity []byte, calls boo
 	if info.Last = time.Now(); calls {
 		info.Calls++
 	}
-	if len(cut) == len(identity) {
-		name = info.Name
-	}
-	return name
 }
 
 // makeRoom drops the clients that were silent for long, and the one that was for the longest if there are too many. v.mu must be held.

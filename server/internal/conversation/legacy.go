@@ -49,19 +49,12 @@ type adapter struct {
 
 // callResult adapts the result of a tool.
 func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
-	var blocks, structured []byte
-	if wire.Members(result, func(key string, value []byte) bool {
-		switch key {
-		case "content":
-			blocks = value
-		case "structuredContent":
-			structured = value
-		}
-		return true
-	}) != nil {
+	var found [2][]byte
+	if wire.Pick(result, found[:], "content", "structuredContent") != nil {
 		return result
 	}
-	result = a.Each(result, "content", blocks, a.block)
+	structured := found[1]
+	result = a.Each(result, "content", found[0], a.block)
 	if structured == nil || wire.IsObject(structured) || a.revision >= session.Modern {
 		return result
 	}

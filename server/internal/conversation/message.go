@@ -84,20 +84,10 @@ func Read(of wire.Message) Message {
 		}
 		return true
 	})
-	if m.Meta == nil {
-		return m
-	}
-	for key, value := range wire.All(m.Meta) {
-		switch key {
-		case MetaVersion:
-			m.Protocol = value
-		case metaCapabilities:
-			m.clientCapabilities = value
-		case metaClient:
-			m.clientInfo = value
-		case metaLogLevel:
-			m.logLevel = value
-		}
+	if m.Meta != nil {
+		var found [4][]byte
+		_ = wire.Pick(m.Meta, found[:], MetaVersion, metaCapabilities, metaClient, metaLogLevel)
+		m.Protocol, m.clientCapabilities, m.clientInfo, m.logLevel = found[0], found[1], found[2], found[3]
 	}
 	return m
 }

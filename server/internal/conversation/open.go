@@ -121,14 +121,6 @@ func (o *OpenRequests) Drain(ctx context.Context, d time.Duration) (drained bool
 	return false
 }
 
-// setAsker sets the suspension that may ask the client in the answer to the request; nil
-// for no suspension.
-func (o *OpenRequests) setAsker(r *Request, s *suspension) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	r.asker = s
-}
-
 // askers returns the suspensions that can ask the client at once.
 func (o *OpenRequests) askers() (all []*suspension) {
 	o.mu.Lock()

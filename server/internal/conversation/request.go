@@ -19,8 +19,7 @@ type Request struct {
 
 	Quick bool // it is answered before the next message is looked at
 
-	how     Method
-	known   bool // how is set
+	how     Method // the zero value for an unknown method
 	modern  bool
 	writer  Writer // takes the messages that belong to the request
 	ctx     context.Context
@@ -30,7 +29,6 @@ type Request struct {
 
 	heartbeat *heartbeat // nil if the client has not asked for progress
 
-	visitorName string // the name of a visitor, if it is known without another look at its clientInfo
 }
 
 // A Call is a request that is being handled. From is asked and notified on
@@ -51,7 +49,7 @@ func admit(r *Request) error {
 	switch {
 	case len(r.ID) > maxID:
 		return InvalidRequest(fmt.Sprintf("the id of the request is longer than %d bytes", maxID))
-	case (r.fault != nil || noMeta) && !r.known:
+	case (r.fault != nil || noMeta) && r.how.Handle == nil:
 		return MethodNotFound(r.Method)
 	case r.fault != nil:
 		return session.InvalidParams("params must be an object")
@@ -69,7 +67,7 @@ func admit(r *Request) error {
 	switch {
 	case !r.modern && !opened && (c.Visitor || r.how.Modern):
 		return session.InvalidParams("the request has no " + MetaVersion + " in _meta")
-	case !r.known, r.modern && r.how.Legacy, !r.modern && r.how.Modern && !c.Plain:
+	case r.how.Handle == nil, r.modern && r.how.Legacy, !r.modern && r.how.Modern && !c.Plain:
 		return MethodNotFound(r.Method)
 	case r.Method == "initialize":
 		if session.IsResent(r.Meta) {
@@ -195,17 +193,11 @@ func (r *Request) Text(name string) (string, error) {
 
 // ClientName implements [session.Client].
 func (r *Request) ClientName() string {
-	switch {
-	case r.visitorName != "":
-		return r.visitorName
-	case r.modern:
-		return nameIn(r.clientInfo)
+	if r.modern {
+		return Brief(wire.Text(r.clientInfo, "name"))
 	}
 	return r.Conversation.ClientName()
 }
-
-// Send sends a message that belongs to the request.
-func (r *Request) Send(message []byte) error { return r.writer.Send(message) }
 
 // Modern implements [session.Client].
 func (r *Request) Modern() bool { return r.modern }

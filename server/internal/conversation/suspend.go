@@ -75,9 +75,9 @@ func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 // askThrough lets s ask the client in the answer to this request; with nil, the answer
 // holds no questions any more.
 func askThrough(r *Request, s *suspension) {
-	r.Requests.setAsker(r, s)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.Requests.mu.Lock()
+	r.asker = s
+	r.Requests.mu.Unlock()
 	r.askable.Notify()
 }
 
@@ -158,11 +158,10 @@ func (all *suspensions) elsewhere(r *Request) string {
 
 // stateOf returns the requestState of a message, "" if it is not ours.
 func (all *suspensions) stateOf(m Message) string {
-	state, _ := wire.String(wire.Member(m.Params, "requestState"))
-	if !strings.HasPrefix(state, all.prefix) {
-		return ""
+	if state := wire.Text(m.Params, "requestState"); strings.HasPrefix(state, all.prefix) {
+		return state
 	}
-	return state
+	return ""
 }
 
 // find returns the suspended request of the requestState in a message, nil if there is none here.

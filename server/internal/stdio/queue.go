@@ -94,11 +94,9 @@ func (q *queue) write() {
 		q.mu.Unlock()
 		_, err := q.out.Write(next)
 		q.written.Add(1)
-		if err != nil {
-			q.failed(err)
-		}
 		q.mu.Lock()
 		if err != nil {
+			q.failed(err)
 			q.stop(err)
 		}
 		q.changed.Broadcast()

@@ -177,37 +177,30 @@ func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
 }
 
 func (c *connection) receiveRequest(ctx context.Context, m conversation.Message) (taken bool) {
-	r, err := c.begin(ctx, m)
-	if err == conversation.ErrClosed {
-		return false
-	}
-	if err != nil {
-		id := m.ID
-		if err == conversation.ErrIDInUse {
-			id = nil // with the id, this would pass for the answer to the request that is in flight
-		}
-		c.reply(conversation.Refusal(id, err))
-		return true
-	}
-	c.answers.Add(1)
-	if r.Quick {
-		c.answer(r, false)
-		return true
-	}
-	go c.answer(r, true)
-	return true
-}
-
-func (c *connection) begin(ctx context.Context, m conversation.Message) (*conversation.Request, error) {
+	begin := c.conversation.Begin
 	if c.node != nil {
-		return c.node.Begin(ctx, c.conversation, m, c)
+		begin = func(ctx context.Context, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
+			return c.node.Begin(ctx, c.conversation, m, w)
+		}
 	}
-	return c.conversation.Begin(ctx, m, c)
+	r, err := begin(ctx, m, c)
+	switch {
+	case err == conversation.ErrClosed:
+		return false
+	case err == conversation.ErrIDInUse:
+		c.reply(conversation.Refusal(nil, err)) // with the id, this would pass for the answer to the request that is in flight
+	case err != nil:
+		c.reply(conversation.Refusal(m.ID, err))
+	case r.Quick:
+		c.answer(r, false)
+	default:
+		c.answers.Go(func() { c.answer(r, true) })
+	}
+	return true
 }
 
 // answer runs a request and has its answer written. The goroutine that reads must not write.
 func (c *connection) answer(r *conversation.Request, mayWrite bool) {
-	defer c.answers.Done()
 	if line := r.Run(); line != nil {
 		c.queue.put(line, mayWrite)
 	}

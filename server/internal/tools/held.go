@@ -155,9 +155,6 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 	within, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	h := &heldScript{Client: c.From, id: rand.Text(), owner: c.Owner(), who: c.Identity, what: what, end: end}
 	s.mu.Lock()
-	if s.byID == nil {
-		s.byID = make(map[string]*heldScript)
-	}
 	s.byID[h.id] = h
 	s.running.Go(func() {
 		defer end(nil)

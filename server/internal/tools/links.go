@@ -62,11 +62,7 @@ func (l *links) forget(of func(owner any) bool) {
 
 // Linked notes the links and embedded resources in a result of a tool or prompt. A URI by which the client knows a resource of another
 // server becomes one that names the server.
-func (t *Tools) Linked(owner any, server string, result json.RawMessage) json.RawMessage {
-	return t.runner.linked(owner, server, result)
-}
-
-func (r *runner) linked(owner any, server string, result json.RawMessage) json.RawMessage {
+func (r *runner) Linked(owner any, server string, result json.RawMessage) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"resource`)) {
 		return result
 	}
@@ -80,7 +76,7 @@ func (r *runner) linked(owner any, server string, result json.RawMessage) json.R
 		return wire.SetMember(resource, "uri", uri)
 	}
 	block := func(at string, block []byte) []byte {
-		if kind, _ := wire.String(wire.Member(block, "type")); kind == "resource_link" {
+		if wire.Text(block, "type") == "resource_link" {
 			return resource(at, block)
 		}
 		return changes.Inside(at, block, "resource", resource)

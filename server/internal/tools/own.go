@@ -46,20 +46,15 @@ func handler[A any](name string, run func(ctx context.Context, args A, c *toolCa
 }
 
 // Own returns the definitions of the router's own tools.
-func Own() []*registry.NormalizedTool {
-	var all []json.RawMessage
-	if err := json.Unmarshal(definitions, &all); err != nil {
-		panic("tools.json: " + err.Error())
-	}
-	tools := make([]*registry.NormalizedTool, len(all))
-	for i, indented := range all {
-		var definition bytes.Buffer
-		_ = json.Compact(&definition, indented)
-		t := &registry.NormalizedTool{Definition: definition.Bytes()}
-		t.InputSchema = wire.Member(t.Definition, "inputSchema")
-		t.Name, _ = wire.String(wire.Member(t.Definition, "name"))
-		t.ID = registry.ID("", t.Name)
-		tools[i] = t
+func Own() (tools []*registry.NormalizedTool) {
+	for indented := range wire.Values(definitions) {
+		var compact bytes.Buffer
+		_ = json.Compact(&compact, indented)
+		definition := compact.Bytes()
+		name := wire.Text(definition, "name")
+		tools = append(tools, &registry.NormalizedTool{
+			ID: registry.ID("", name), Name: name, InputSchema: wire.Member(definition, "inputSchema"), Definition: definition,
+		})
 	}
 	return tools
 }

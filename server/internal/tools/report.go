@@ -34,9 +34,10 @@ func (r *reporter) ended(own ownTool, c *toolCall, span trace.Span, result json.
 		Tool: own.NormalizedTool, Answered: own.NormalizedTool, Began: c.began, Attempts: 1, Result: result,
 	}
 	r.complete(&e, c)
-	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
+	meta := wire.Member(result, "_meta")
+	e.Trace = wire.Text(meta, "trace_id")
 	e.Outcome, e.Fault = execute.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
-	if !c.executed && wire.Member(wire.Member(result, "_meta"), "metarouter/script") != nil { // else it is a server's
+	if !c.executed && wire.Member(meta, "metarouter/script") != nil { // else it is a server's
 		e.Outcome, e.Fault = execute.NotApproved, "the script is held: a call of it waits for an approval"
 	}
 	execute.EndSpan(span, e, err)

@@ -164,9 +164,8 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	var texts []string
 	var others []any
 	for item := range wire.Values(wire.Member(result, "content")) {
-		if kind, _ := wire.String(wire.Member(item, "type")); kind == "text" {
-			text, _ := wire.String(wire.Member(item, "text"))
-			texts = append(texts, text)
+		if wire.Text(item, "type") == "text" {
+			texts = append(texts, wire.Text(item, "text"))
 		} else {
 			others = append(others, json.RawMessage(item))
 		}
@@ -183,13 +182,11 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
 	if uri != "" {
 		note = fmt.Sprintf("[the first %d of %d bytes; read_result {\"uri\": %q, \"offset\": %d} goes on]", len(shown), len(text), uri, len(shown))
-	}
-	items := append([]any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}, others...)
-	if uri != "" {
-		items = append(items, map[string]any{
+		others = append(others, map[string]any{
 			"type": "resource_link", "uri": uri, "name": "the whole result", "mimeType": "text/plain", "size": len(text),
 		})
 	}
+	items := append([]any{content.Block{Type: "text", Text: shown}, content.Block{Type: "text", Text: note}}, others...)
 	result = wire.SetMember(result, "content", wire.Marshal(items))
 	return wire.SetMeta(result, "truncated", wire.Marshal(Truncation{len(text), len(shown), uri}))
 }

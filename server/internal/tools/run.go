@@ -56,7 +56,7 @@ func (r *runner) finish(c *toolCall, tool *registry.NormalizedTool, result selec
 	if result.Tool != nil {
 		tool = result.Tool
 	}
-	answer := r.linked(c.Owner(), tool.Server, result.JSON)
+	answer := r.Linked(c.Owner(), tool.Server, result.JSON)
 	return r.limited(r.Tasks.Expose(c.Principal, tool.ID, answer), result.Limit, tool.ID, c.Owner()), err
 }
 

@@ -89,7 +89,7 @@ func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.Norma
 	defer r.Budget.Release(budget.Scripts, c.Principal, 0)
 	one := host.Run{Call: r.callOf(c, tool, nil), Tool: r.find}
 	one.Linked = func(server string, result json.RawMessage) json.RawMessage {
-		return r.linked(c.Owner(), server, result)
+		return r.Linked(c.Owner(), server, result)
 	}
 	if h != nil {
 		one.Call.From, one.Called = h, h.called

@@ -82,8 +82,8 @@ type Settings struct {
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
 type Tools struct {
 	*Options
+	*runner
 	own      map[string]ownTool
-	runner   *runner
 	reporter *reporter
 	results  *results
 }
@@ -108,7 +108,7 @@ func New(o Options) *Tools {
 			return ok || tool == scriptTool && o.Settings().Scripts
 		}},
 	}
-	t.runner = &runner{Options: &o, results: t.results}
+	t.runner = &runner{Options: &o, results: t.results, held: held{byID: make(map[string]*heldScript)}}
 	found := &finder{&o}
 	routes := &taskRouter{&o, t.runner, found}
 	handlers := map[string]ownHandler{
