@@ -186,8 +186,9 @@ func waiting(st status.Status, since time.Time) string {
 
 // await returns the shared session. It waits until ctx ends while the server starts.
 // It wakes an idle server, and a failed one unless it was tried lately. The session may be nil if personal, since each user has their own. Its error is
-// an [*status.UnavailableError]. asked says that a start after so many was asked for, so that no other one counts; nil if none was.
+// an [*status.UnavailableError]. asked says that a person has asked for a start after so many, so that no other one counts; nil if none has.
 func (p *published) await(ctx context.Context, personal bool, asked *int64) (*instance, error) {
+	byHand := asked != nil
 	for {
 		p.mu.Lock()
 		in, st, since, tried, starts, changed := p.current, p.state, p.doingSince, p.tried, p.starts.Load(), p.changed.Next()
@@ -201,7 +202,7 @@ func (p *published) await(ctx context.Context, personal bool, asked *int64) (*in
 			signal.Leave(p.woken)
 		case status.Failed, status.NeedsAuth, status.Self:
 			switch {
-			case started, asked == nil && !isDue(ctx, p.loggedIn, st, tried):
+			case started, st.State == status.Self && !byHand, asked == nil && !isDue(ctx, p.loggedIn, st, tried):
 				return nil, unavailableAs(st, since)
 			case asked == nil:
 				asked = new(starts)
@@ -219,13 +220,13 @@ func (p *published) await(ctx context.Context, personal bool, asked *int64) (*in
 	}
 }
 
-// isDue reports whether a call starts a server that has failed, needs a login or a token, or is a router,
+// isDue reports whether a call starts a server that has failed or needs a login or a token,
 // and was tried last at the time tried.
 func isDue(ctx context.Context, loggedIn func(context.Context) bool, st status.Status, tried time.Time) bool {
 	if waitsForLogin(st) {
 		return loggedIn(ctx)
 	}
-	if st.State == status.Self || st.Fault != nil && st.Fault.Kind == status.PrintsText { // the start of the latter goes on
+	if st.Fault != nil && st.Fault.Kind == status.PrintsText { // its start goes on
 		return false
 	}
 	return time.Since(tried) >= retryOnCall

@@ -50,6 +50,14 @@ func TestFailedServerIsTriedOnACall(t *testing.T) {
 			t.Errorf("the call that had it tried again: %v after %v", err, time.Since(began))
 		}
 		expect.Equal(t, len(s.control.woken), 0, "one call had it tried twice")
+		time.Sleep(retryOnCall)
+		go func() { answered <- call() }()
+		<-s.control.woken
+		s.public.set(func(st *status.Status) { st.State = status.Self }) // by an edit, so that no start follows
+		began = time.Now()
+		if err := <-answered; !errors.As(err, &unavailable) || unavailable.State != status.Self || time.Since(began) != 0 {
+			t.Errorf("the call during which the entry became a router: %v after %v", err, time.Since(began))
+		}
 	})
 }
 

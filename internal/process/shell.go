@@ -173,7 +173,7 @@ func shellFiles() string {
 
 // A limited keeps the first bytes that are written to it.
 type limited struct {
-	bytes.Buffer
+	kept bytes.Buffer // not embedded: io.Copy would fill it by its ReadFrom
 	left int
 }
 
@@ -181,7 +181,7 @@ type limited struct {
 func (l *limited) Write(p []byte) (int, error) {
 	keep := p[:min(len(p), l.left)]
 	l.left -= len(keep)
-	l.Buffer.Write(keep)
+	l.kept.Write(keep)
 	return len(p), nil
 }
 
@@ -211,7 +211,7 @@ func askShell(ctx context.Context) map[string]string {
 	out := &limited{left: maxShellFile}
 	cmd.Stdout = out
 	_ = cmd.Run() // what it has said between the fences counts
-	parts := strings.Split(out.String(), fence)
+	parts := strings.Split(out.kept.String(), fence)
 	if len(parts) != 3 {
 		return nil
 	}

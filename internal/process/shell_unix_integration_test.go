@@ -4,6 +4,7 @@ package process
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,6 +27,16 @@ func setEnviron(t *testing.T, variables map[string]string) {
 	}
 	for name, value := range variables {
 		t.Setenv(name, value)
+	}
+}
+
+// What a shell prints beyond the bound takes no memory, even if it is copied from a pipe.
+func TestShellOutputIsBounded(t *testing.T) {
+	out := &limited{left: 3}
+	n, err := io.Copy(out, io.MultiReader(strings.NewReader("abcd"), strings.NewReader("efgh")))
+	expect.OK(t, err)
+	if n != 8 || out.kept.String() != "abc" {
+		t.Errorf("it has taken %d bytes, and kept %q", n, out.kept.String())
 	}
 }
 
