@@ -192,7 +192,9 @@ func (c *connection) receiveRequest(ctx context.Context, m conversation.Message)
 	case err != nil:
 		c.reply(conversation.Refusal(m.ID, err))
 	case r.Quick:
+		c.answers.Add(1) // else the queue may be closed before it has the answer
 		c.answer(r, false)
+		c.answers.Done()
 	default:
 		c.answers.Go(func() { c.answer(r, true) })
 	}
