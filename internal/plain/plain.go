@@ -258,10 +258,6 @@ func controlString(text string) int {
 }
 
 // skip returns how many bytes at the start of the text are in the range.
-func skip(text string, from, to byte) int {
-	n := 0
-	for n < len(text) && text[n] >= from && text[n] <= to {
-		n++
-	}
-	return n
+func skip(text string, from, to rune) int {
+	return len(text) - len(strings.TrimLeftFunc(text, func(r rune) bool { return r >= from && r <= to }))
 }
