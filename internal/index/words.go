@@ -78,8 +78,8 @@ var kept = map[string]string{
 // GitHub, as one word each. They begin with a capital. [Words] returns the two.
 func (s Stemmer) Joined(text string) (names []string) {
 	for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		first, _ := utf8.DecodeRuneInString(name)
-		if len(name) <= maxJoined && unicode.IsUpper(first) && len(split(name)) == 2 {
+		first, size := utf8.DecodeRuneInString(name)
+		if len(name) <= maxJoined && unicode.IsUpper(first) && strings.ContainsFunc(name[size:], unicode.IsUpper) && len(split(name)) == 2 {
 			names = append(names, s.stem(strings.ToLower(name)))
 		}
 	}

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // ignorable are the characters that fonts draw as nothing (Default_Ignorable_Code_Point of
@@ -202,32 +200,64 @@ func isEmoji(r rune) bool {
 	return r >= 0x2122 && r <= 0x2bff && unicode.IsSymbol(r) || r >= 0x1f000 && r <= 0x1faff
 }
 
-// maxSequence is the length of the longest sequence that is removed as a whole; of a
-// longer one, or a control string without an end in its line, only the first characters are.
+// maxSequence is the length of the longest control string that is removed as a whole; of a
+// longer one, or one without an end, only the first characters are.
 const maxSequence = 4096
 
-// sequences matches a control sequence (ECMA-48) at the start of a text, in its form of 7 or of 8 bits. Of a control string that
-// another sequence ends, the first group matches all but that. The time for many of them is linear, since they do not contain each other.
-var sequences = lazy.Regexp(`^(?:` + strings.Join([]string{
-	`(?:\x1b\[|\x{9b})(?:[0-?]*[ -/]*[@-~])?`, // a control function with parameters
-	stringStart + `(?:\x07|\x1b\\|\x{9c})`,    // a control string
-	`(` + stringStart + `)[\x1b\x{90}\x{98}\x{9b}\x{9d}-\x{9f}]`,
-	`\x1b[ -/]+[0-~]?`, // such as the choice of a character set
-	`\x1b[ -~]?`,
-	`[\x{80}-\x{9f}]`,
-}, "|") + `)`)
-
-// stringStart matches a control string without its end.
-const stringStart = `(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\n\x1b\x{90}\x{98}\x{9b}-\x{9f}]*`
-
-// sequence returns the length of the control sequence at the start of a text that begins with a control character.
+// sequence returns the length of the control sequence (ECMA-48) at the start of a text that
+// begins with a control character, in its form of 7 or of 8 bits.
 func sequence(text string) int {
-	m := sequences().FindStringSubmatchIndex(text[:min(len(text), maxSequence)])
-	if m == nil {
+	if text == "" {
 		return 0
 	}
-	if m[2] >= 0 {
-		return m[3]
+	r, start := utf8.DecodeRuneInString(text)
+	if r == '\x1b' {
+		if len(text) == 1 || text[1] < ' ' || text[1] > '~' {
+			return 1
+		}
+		r, start = rune(text[1]), 2
+	} else {
+		r -= 0x40 // the second byte of the form of 7 bits
 	}
-	return m[1]
+	rest := text[start:]
+	switch {
+	case r == '[':
+		n := skip(rest, '0', '?')
+		n += skip(rest[n:], ' ', '/')
+		if skip(rest[n:min(len(rest), n+1)], '@', '~') == 1 {
+			return start + n + 1
+		}
+		return start
+	case r == ']' || r == 'P' || r == 'X' || r == '^' || r == '_':
+		return start + controlString(rest)
+	case r >= ' ' && r <= '/':
+		n := skip(rest, ' ', '/')
+		return start + n + skip(rest[n:min(len(rest), n+1)], '0', '~')
+	}
+	return start
+}
+
+// controlEnds are the characters at which a control string ends: its end, the beginning of
+// another sequence, and the end of the line.
+const controlEnds = "\a\x1b\u0090\u0098\u009b\u009c\u009d\u009e\u009f\n"
+
+// controlString returns the length of the text of a control string with its end, 0 if it
+// has no end in its line. The time for many of them is linear, since they do not contain each other.
+func controlString(text string) int {
+	text = text[:min(len(text), maxSequence)]
+	at := strings.IndexAny(text, controlEnds)
+	switch {
+	case at < 0 || text[at] == '\n':
+		return 0
+	case text[at] == '\a':
+		return at + 1
+	case strings.HasPrefix(text[at:], "\x1b\\"), strings.HasPrefix(text[at:], "\u009c"):
+		return at + 2
+	}
+	return at // another sequence begins
+}
+
+// skip returns how many bytes at the start of the text are in the range.
+func skip(text string, from, to rune) int {
+	return len(text) - len(strings.TrimLeftFunc(text, func(r rune) bool { return r >= from && r <= to }))
 }

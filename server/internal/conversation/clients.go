@@ -134,7 +134,11 @@ func (cs *Clients) All() []*Conversation {
 }
 
 // Any reports whether any client has a session.
-func (cs *Clients) Any() bool { return len(cs.All()) > 0 }
+func (cs *Clients) Any() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.open) > 0
+}
 
 // Has reports whether the client with a session is one of these.
 func (cs *Clients) Has(home session.Client) bool {

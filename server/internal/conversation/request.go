@@ -28,7 +28,6 @@ type Request struct {
 	waiting *suspension // for which the answer lets the client come back
 
 	heartbeat *heartbeat // nil if the client has not asked for progress
-
 }
 
 // A Call is a request that is being handled. From is asked and notified on

@@ -191,16 +191,20 @@ func (c *connection) receiveRequest(ctx context.Context, m conversation.Message)
 		c.reply(conversation.Refusal(nil, err)) // with the id, this would pass for the answer to the request that is in flight
 	case err != nil:
 		c.reply(conversation.Refusal(m.ID, err))
-	case r.Quick:
-		c.answer(r, false)
 	default:
-		c.answers.Go(func() { c.answer(r, true) })
+		c.answers.Add(1) // for a quick answer too: the queue may not close before it has it
+		if r.Quick {
+			c.answer(r, false)
+		} else {
+			go c.answer(r, true)
+		}
 	}
 	return true
 }
 
 // answer runs a request and has its answer written. The goroutine that reads must not write.
 func (c *connection) answer(r *conversation.Request, mayWrite bool) {
+	defer c.answers.Done()
 	if line := r.Run(); line != nil {
 		c.queue.put(line, mayWrite)
 	}
