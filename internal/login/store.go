@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -38,23 +39,23 @@ const (
 // A login is found by the URL of its server. The name of its issuer is in it: a server has one login
 // at a time.
 type Store struct {
-	folder string        // "" keeps the content in memory only
-	vault  *vault.Vault  // of the folder
-	wrote  signal.Change // of the content, by this store
+	folder string              // "" keeps the content in memory only
+	vault  *vault.Vault        // of the folder
+	wrote  signal.Change       // of the content, by this store
+	reads  *semaphore.Weighted // of 1, so that one read serves all who wait: the sessions of all users look at each change
 
-	// access, of 1, guards the fields below. One read serves all who wait: the sessions of all users look at each change.
-	access *semaphore.Weighted
-	kept   *content          // as it was read last, not changed any more; nil before
-	file   fs.FileInfo       // that kept was read from; nil if there was no file
-	memory map[string]string // as the vault, without a folder
+	mu   sync.Mutex  // guards the fields below
+	kept *content    // as it was read last, not changed any more; nil before
+	file fs.FileInfo // that kept was read from; nil if there was no file
 
-	turn *semaphore.Weighted // without a folder, the lock of all logins
+	memory map[string]string   // as the vault, without a folder
+	turn   *semaphore.Weighted // without a folder, the lock of all logins
 }
 
 // NewStore returns the store of the folder, next to the user's own configuration; with "", one that ends with the process.
 // It reads nothing.
 func NewStore(folder string) *Store {
-	return &Store{folder: folder, vault: vault.Logins(folder), access: semaphore.NewWeighted(1), memory: make(map[string]string), turn: semaphore.NewWeighted(1)}
+	return &Store{folder: folder, vault: vault.Logins(folder), reads: semaphore.NewWeighted(1), memory: make(map[string]string), turn: semaphore.NewWeighted(1)}
 }
 
 // A content is everything in a store.
@@ -120,16 +121,21 @@ func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin
 }
 
 func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
-	if s.access.Acquire(ctx, 1) != nil {
-		return nil, context.Cause(ctx)
-	}
-	defer s.access.Release(1)
 	if s.folder == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		return parse(s.memory[valueName])
 	}
-	file, err := s.vault.Stat() // before it is read, so that a change between is seen
-	if err != nil || s.kept != nil && !fresh && isSame(s.file, file) {
-		return s.kept, err
+	if kept, _, err := s.unchanged(); err != nil || kept != nil && !fresh {
+		return kept, err
+	}
+	if s.reads.Acquire(ctx, 1) != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer s.reads.Release(1)
+	kept, file, err := s.unchanged()
+	if err != nil || kept != nil && !fresh {
+		return kept, err
 	}
 	data, err := s.vault.Get(ctx, valueName)
 	if err != nil && !errors.As(err, new(*vault.MissingError)) {
@@ -139,8 +145,22 @@ func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.kept, s.file = c, file
 	return c, nil
+}
+
+// unchanged returns the content that was read last if its file is the same; else nil, and the file before it is read, so that a change
+// between is seen.
+func (s *Store) unchanged() (*content, fs.FileInfo, error) {
+	file, err := s.vault.Stat()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || !isSame(s.file, file) {
+		return nil, file, err
+	}
+	return s.kept, file, nil
 }
 
 // isSame reports whether two descriptions are of one unchanged file; nil is no file.
@@ -179,9 +199,10 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 	var err error
 	if s.folder != "" {
 		_, err = s.vault.Edit(ctx, write)
-	} else if err = s.access.Acquire(ctx, 1); err == nil {
+	} else {
+		s.mu.Lock()
 		err = write(s.memory)
-		s.access.Release(1)
+		s.mu.Unlock()
 	}
 	if errors.Is(err, errUnchanged) {
 		return nil

@@ -107,6 +107,18 @@ func (s *mirrors) of(tool string) []mirror {
 	return s.complete[tool]
 }
 
+// note notes those of all tools in a page of a list.
+func (s *mirrors) note(page map[string][]mirror, first, last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first || s.begun == nil {
+		s.begun = make(map[string][]mirror)
+	}
+	if maps.Copy(s.begun, page); last {
+		s.complete = s.begun
+	}
+}
+
 // set adds the headers of a call.
 func (s *mirrors) set(h http.Header, tool string, arguments []byte) {
 	for _, m := range s.of(tool) {
@@ -146,24 +158,19 @@ func (s *mirrors) learn(params, result json.RawMessage, reject func(tool string,
 	if json.Unmarshal(wire.Member(result, "tools"), &tools) != nil {
 		return result
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.begun == nil || wire.Member(params, "cursor") == nil {
-		s.begun = make(map[string][]mirror)
-	}
+	page := make(map[string][]mirror, len(tools))
 	valid := slices.DeleteFunc(slices.Clone(tools), func(tool json.RawMessage) bool {
-		name := wire.Text(tool, "name")
+		name, _ := wire.String(wire.Member(tool, "name"))
 		found, err := mirrorsOf(wire.Member(tool, "inputSchema"))
 		if err != nil {
 			reject(name, err)
 			return true
 		}
-		s.begun[name] = found
+		page[name] = found
 		return false
 	})
-	if wire.Text(result, "nextCursor") == "" {
-		s.complete = s.begun
-	}
+	next, _ := wire.String(wire.Member(result, "nextCursor"))
+	s.note(page, wire.Member(params, "cursor") == nil, next == "")
 	if len(valid) == len(tools) {
 		return result
 	}

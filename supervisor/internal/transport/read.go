@@ -49,7 +49,7 @@ func (l *Lines) Read(r io.Reader) error {
 		m, err := wire.Parse(line)
 		if err == nil {
 			if lines.Objects {
-				if note, odd := shapeNotes[lines.Shape]; odd {
+				if note, odd := shapeNotes[lines.Shape]; odd && !l.framed.Load() {
 					l.conn.Budget.Note(note)
 				}
 				wire.OneLine(line) // clients get parts of it in a line

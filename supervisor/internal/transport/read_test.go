@@ -81,12 +81,13 @@ func TestHeaders(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", request, err)
 			}
-			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+			answer := fmt.Sprintf("{\n"+`  "jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
 			fmt.Fprintf(s.out, "Content-Length: %d\r\n\r\n%s", len(answer), answer)
 		}()
 		_, err := p.Call(t.Context(), session.Request{Method: "m"})
 		expect.OK(t, err)
 	}
+	expect.Equal(t, strings.Join(reported(p).Notes, "; "), "writes Content-Length headers, as the Language Server Protocol does", "noted") // and no shape
 	expect.Equal(t, reported(p).StrayLines, 0, "strays")
 }
 
