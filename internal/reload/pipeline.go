@@ -98,8 +98,11 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 			f.read()
 		case <-f.untrusted:
 			f.untrusted = time.After(recheck)
-			text, failed := config.LoadText(f.latest.Files...) // scripts of an edit that waits are not watched
-			if err := f.Trusted(f.waiting); err == nil || failed == nil && text.Text.Digest() != f.waiting.Text.Digest() {
+			text, err := config.LoadText(f.latest.Files...) // scripts of an edit that waits are not watched
+			if err != nil {
+				continue // until it can be read again
+			}
+			if err := f.Trusted(f.waiting); err == nil || text.Text.Digest() != f.waiting.Text.Digest() {
 				f.read()
 			} else if err.Error() != f.complaint {
 				f.refuse(err)
