@@ -86,7 +86,8 @@ func (d *expander) rules(missing *variables) reference.Rules {
 			addOnce(&missing.unset, name)
 		},
 		Refer: func(text string) { d.refer(text, missing) },
-		Endless: func(kind reference.Kind) {
+		Endless: func(text string) {
+			kind, _, _ := reference.Cut(text)
 			addOnce(&missing.wrong, fmt.Sprintf("the reference ${%s:… has no end; close it with }, and write as many { as } into a command", kind))
 		},
 	}

@@ -9,7 +9,7 @@ type Rules struct {
 	Lookup  func(name string) (value string, ok bool) // the value of a variable
 	Unset   func(name string)                         // is called with each variable without a value and a default
 	Refer   func(text string)                         // is called with each reference to a secret, without ${ and }
-	Endless func(Kind)                                // is called with each reference to a secret that is not closed
+	Endless func(text string)                         // is called with each one that is not closed, and all that follows its ${
 }
 
 // Expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in s. As in Claude
@@ -76,7 +76,7 @@ func (e *writer) isSecret(from, end int) bool {
 	rest := e.text[from+2:]
 	kind, _, ok := Cut(rest[:min(len(rest), len("keyring:"))])
 	if ok && end == 0 && kind != Input {
-		e.Endless(kind)
+		e.Endless(rest)
 	}
 	return ok && end > 0
 }

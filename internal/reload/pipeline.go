@@ -96,8 +96,17 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 		case <-p.Reload:
 			f.complaint, f.asked = "", true
 			f.read()
-		case <-f.untrusted: // scripts of an edit that waits are not watched
-			f.read()
+		case <-f.untrusted:
+			f.untrusted = time.After(recheck)
+			text, err := config.LoadText(f.latest.Files...) // scripts of an edit that waits are not watched
+			if err != nil {
+				continue // until it can be read again
+			}
+			if err := f.Trusted(f.waiting); err == nil || text.Text.Digest() != f.waiting.Text.Digest() {
+				f.read()
+			} else if err.Error() != f.complaint {
+				f.refuse(err)
+			}
 		}
 	}
 }
@@ -110,7 +119,8 @@ type feed struct {
 
 	sent, latest config.Config
 	pending      chan<- config.Config // out, while the receiver lacks latest
-	untrusted    <-chan time.Time     // fires while an edit waits for trust
+	waiting      config.Config        // the text of an edit that waits for trust
+	untrusted    <-chan time.Time     // fires while it waits
 	complaint    string               // about the text that is in the files now
 	asked        bool                 // by Reload, since Adjust was called last
 
@@ -134,7 +144,7 @@ func (f *feed) read() {
 		f.disturb() // the file may be half written, and no event has said so
 		return
 	}
-	f.untrusted = nil
+	f.waiting, f.untrusted = config.Config{}, nil
 	text, err := config.LoadText(f.latest.Files...)
 	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
 		f.complaint = ""
@@ -145,15 +155,15 @@ func (f *feed) read() {
 		f.refuse(err)
 		return
 	}
+	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
 	f.pending = nil // the receiver must not get a text that is no longer in the files
 	if f.Trusted != nil && text.Text.Digest() != f.sent.Text.Digest() {
 		if err := f.Trusted(text); err != nil {
-			f.untrusted = time.After(recheck)
+			f.waiting, f.untrusted = text, time.After(recheck)
 			f.refuse(err)
 			return
 		}
 	}
-	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
 	next, err := text.Expand()
 	if err != nil {
 		f.refuse(err)

@@ -229,7 +229,10 @@ func TestPipelineStages(t *testing.T) {
 		t.Errorf("an edit of the edit that waits is not judged: %v", now)
 	}
 	w.expectNothing()
-	trusted.Store(true) // and the file is not saved again
+	expect.OK(t, os.Rename(file, file+".away")) // for a moment
+	trusted.Store(true)
+	time.Sleep(2 * recheck)
+	expect.OK(t, os.Rename(file+".away", file)) // and it is not saved again
 	w.expect("second")
 	expect.OK(t, <-judged, "the trusted edit")
 	if c := <-sent; c.Router.Mode != "search" {

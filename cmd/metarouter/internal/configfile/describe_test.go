@@ -244,7 +244,8 @@ func TestCommandIsOneLine(t *testing.T) {
 func TestDescribeShowsReferences(t *testing.T) {
 	got := describe(textOf(t, `{"mcpServers": {"a": {
   "url": "https://h.example/mcp?key=${cmd:curl evil}&other=secret",
-  "headers": {"Authorization": "Bearer ${cmd:run ${X:-more} | awk '{print $1}'}literal", "Y": "${VAR:-${cmd:other}}", "Z": "${keyring:GH}", "O": "${op://v/i/f}", "F": "${file:a:-b}", "U": "${cmd:rm {"}
+  "headers": {"Authorization": "Bearer ${cmd:run ${X:-more} | awk '{print $1}'}literal", "Y": "${VAR:-${cmd:other}}", "Z": "${keyring:GH}", "O": "${op://v/i/f}", "F": "${file:a:-b}", "U": "${cmd:rm {",
+    "V": "${op:-s3cret}s3cret${op://v", "W": "${file:a{b}s3cret}"}
 }}}`))
 	want := `  a
     url            "https://h.example/mcp?key=${cmd:curl evil}•••"
@@ -254,6 +255,8 @@ func TestDescribeShowsReferences(t *testing.T) {
     headers.O      ${op://v/i/f}
     headers.F      ${file:a:-b}
     headers.U      "${cmd:rm {"
+    headers.V      ${op:-•••}•••${op://v
+    headers.W      ${file:a{b}•••
 `
 	expect.Equal(t, got, want)
 }

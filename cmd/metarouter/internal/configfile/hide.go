@@ -146,14 +146,10 @@ func showReferences(value string, mask func(string) string) string {
 		value, mask = after, literals // the rest has not the form that mask expects
 	}
 	reference.Rules{
-		Lookup: func(string) (string, bool) { return "", false },
-		Unset:  func(string) {},
-		Refer:  func(text string) { show("${" + text + "}") },
-		Endless: func(kind reference.Kind) {
-			if at := strings.Index(value, "${"+string(kind)+":"); at >= 0 {
-				show(value[at:])
-			}
-		},
+		Lookup:  func(string) (string, bool) { return "", false },
+		Unset:   func(string) {},
+		Refer:   func(text string) { show("${" + text + "}") },
+		Endless: func(text string) { show("${" + text) },
 	}.Expand(value)
 	if value != "" {
 		b.WriteString(mask(value))

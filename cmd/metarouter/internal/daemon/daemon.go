@@ -63,7 +63,7 @@ func (s Sockets) open() error {
 // isOurs reports whether no other user can have put anything into the folder.
 func (s Sockets) isOurs() bool {
 	folder, err := os.Lstat(s.dir)
-	return err == nil && folder.IsDir() && errors.Join(safefile.Unshared(s.dir), safefile.OwnersOnly(s.dir)) == nil
+	return err == nil && folder.IsDir() && isPrivate(folder)
 }
 
 // shared begins the names of the sockets of routers that clients may share, after

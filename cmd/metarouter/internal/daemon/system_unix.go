@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -27,4 +28,10 @@ func detach(c *exec.Cmd) {
 			unix.CloseOnExec(fd)
 		}
 	}
+}
+
+// isPrivate reports whether the folder is this user's, and closed to others.
+func isPrivate(folder fs.FileInfo) bool {
+	st, ok := folder.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid() && folder.Mode().Perm()&0o077 == 0
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"os/exec"
 	"syscall"
@@ -22,3 +23,6 @@ func HasSockets() bool {
 func detach(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 }
+
+// isPrivate returns true: access lists close the user's folders to others, not modes.
+func isPrivate(fs.FileInfo) bool { return true }
