@@ -221,18 +221,3 @@ func unknown(size int) string {
 	}
 	return text.String()[:size]
 }
-
-func BenchmarkNewLexical(b *testing.B) {
-	var small []config.Category
-	for _, c := range example().Categories {
-		c.Examples, c.Keywords = c.Examples[:60], c.Keywords[:60]
-		small = append(small, c)
-	}
-	for name, categories := range map[string][]config.Category{"5x60": small, "example file": example().Categories} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				trained(categories)
-			}
-		})
-	}
-}

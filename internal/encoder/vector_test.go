@@ -21,10 +21,3 @@ func TestDot(t *testing.T) {
 	}
 	expect.Equal(t, v.Dot(v[:4]), 0, "of two lengths")
 }
-
-func BenchmarkDot(b *testing.B) {
-	v, w := make(Vector, 384), make(Vector, 384)
-	for b.Loop() {
-		v.Dot(w)
-	}
-}

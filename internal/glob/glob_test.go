@@ -95,15 +95,6 @@ func TestManyStars(t *testing.T) {
 	}
 }
 
-func BenchmarkMatch(b *testing.B) {
-	p, err := Parse("create_*")
-	expect.OK(b, err)
-	for b.Loop() {
-		p.Match("create_pull_request_review")
-		p.Match("list_pull_requests")
-	}
-}
-
 // FuzzMatch compares the matcher with path.Match, which is the same without slashes, and checks
 // that a pattern of a name's own characters matches the name.
 func FuzzMatch(f *testing.F) {

@@ -32,6 +32,7 @@ func setEnviron(t *testing.T, variables map[string]string) {
 
 // What a shell prints beyond the bound takes no memory, even if it is copied from a pipe.
 func TestShellOutputIsBounded(t *testing.T) {
+	layer.Integration(t)
 	out := &limited{left: 3}
 	n, err := io.Copy(out, io.MultiReader(strings.NewReader("abcd"), strings.NewReader("efgh")))
 	expect.OK(t, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -174,68 +175,70 @@ func symlink(t *testing.T, target, link string) {
 // A pipeline with every source and stage: an edit waits until it is trusted, an adjusted
 // reading that the receiver has is skipped, and a signal reads the files.
 func TestPipelineStages(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "mcp.json")
-	write(t, file, command("first"))
-	first, err := config.Load(file)
-	expect.OK(t, err)
-	core, logs := observer.New(zap.DebugLevel)
-	w := watched{t, file, make(chan config.Config), logs}
-	reload, judged, sent := make(chan os.Signal), make(chan error, 9), make(chan config.Config, 9)
-	var trusted atomic.Bool
-	p := Pipeline{
-		Reload: reload,
-		Adjust: func(c config.Config, _ bool) config.Config {
-			c.Router.Mode = "search"
-			return c
-		},
-		Trusted: func(c config.Config) error {
-			expect.Equal(t, c.Servers[0].Command, "${NOT_SET:-second}", "… is to be trusted: it was expanded before")
-			if !trusted.Load() {
-				return &trustfile.Untrusted{Text: c.Text}
-			}
-			return nil
-		},
-		Judged: func(err error) { judged <- err },
-		Sent:   func(c config.Config) { sent <- c },
-		Log:    zap.New(core),
-	}
-	first = p.Adjust(first, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx, first, w.out) }()
-	defer func() {
-		cancel()
-		expect.OK(t, <-done)
-	}()
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "mcp.json")
+		write(t, file, command("first"))
+		first, err := config.Load(file)
+		expect.OK(t, err)
+		core, logs := observer.New(zap.DebugLevel)
+		w := watched{t, file, make(chan config.Config), logs}
+		reload, judged, sent := make(chan os.Signal), make(chan error, 9), make(chan config.Config, 9)
+		var trusted atomic.Bool
+		p := Pipeline{
+			Reload: reload,
+			Adjust: func(c config.Config, _ bool) config.Config {
+				c.Router.Mode = "search"
+				return c
+			},
+			Trusted: func(c config.Config) error {
+				expect.Equal(t, c.Servers[0].Command, "${NOT_SET:-second}", "… is to be trusted: it was expanded before")
+				if !trusted.Load() {
+					return &trustfile.Untrusted{Text: c.Text}
+				}
+				return nil
+			},
+			Judged: func(err error) { judged <- err },
+			Sent:   func(c config.Config) { sent <- c },
+			Log:    zap.New(core),
+		}
+		first = p.Adjust(first, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx, first, w.out) }()
+		defer func() {
+			cancel()
+			expect.OK(t, <-done)
+		}()
 
-	reload <- os.Interrupt // the same text
-	expect.OK(t, <-judged, "the files as they were")
-	w.expectNothing()
+		reload <- os.Interrupt // the same text
+		expect.OK(t, <-judged, "the files as they were")
+		w.expectNothing()
 
-	write(t, file, "{")
-	reload <- os.Interrupt
-	if _, ok := errors.AsType[config.Problem](<-judged); !ok {
-		t.Error("a broken file is not refused")
-	}
+		write(t, file, "{")
+		reload <- os.Interrupt
+		if _, ok := errors.AsType[config.Problem](<-judged); !ok {
+			t.Error("a broken file is not refused")
+		}
 
-	write(t, file, command("${NOT_SET:-second}"))
-	reload <- os.Interrupt
-	waits, ok := errors.AsType[*trustfile.Untrusted](<-judged)
-	if !ok {
-		t.Fatal("an edit that no person has approved is not refused")
-	}
-	write(t, file, strings.Replace(command("${NOT_SET:-second}"), "}}}", `, "args": ["x"]}}}`, 1)) // which is refused in the same words
-	if now, ok := errors.AsType[*trustfile.Untrusted](<-judged); !ok || now.Text.Digest() == waits.Text.Digest() {
-		t.Errorf("an edit of the edit that waits is not judged: %v", now)
-	}
-	w.expectNothing()
-	expect.OK(t, os.Rename(file, file+".away")) // for a moment
-	trusted.Store(true)
-	time.Sleep(2 * recheck)
-	expect.OK(t, os.Rename(file+".away", file)) // and it is not saved again
-	w.expect("second")
-	expect.OK(t, <-judged, "the trusted edit")
-	if c := <-sent; c.Router.Mode != "search" {
-		t.Errorf("it was sent in mode %q", c.Router.Mode)
-	}
+		write(t, file, command("${NOT_SET:-second}"))
+		reload <- os.Interrupt
+		waits, ok := errors.AsType[*trustfile.Untrusted](<-judged)
+		if !ok {
+			t.Fatal("an edit that no person has approved is not refused")
+		}
+		write(t, file, strings.Replace(command("${NOT_SET:-second}"), "}}}", `, "args": ["x"]}}}`, 1)) // which is refused in the same words
+		if now, ok := errors.AsType[*trustfile.Untrusted](<-judged); !ok || now.Text.Digest() == waits.Text.Digest() {
+			t.Errorf("an edit of the edit that waits is not judged: %v", now)
+		}
+		w.expectNothing()
+		expect.OK(t, os.Rename(file, file+".away")) // for a moment
+		trusted.Store(true)
+		time.Sleep(2 * recheck)
+		expect.OK(t, os.Rename(file+".away", file)) // and it is not saved again
+		w.expect("second")
+		expect.OK(t, <-judged, "the trusted edit")
+		if c := <-sent; c.Router.Mode != "search" {
+			t.Errorf("it was sent in mode %q", c.Router.Mode)
+		}
+	})
 }
