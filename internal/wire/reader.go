@@ -200,7 +200,7 @@ func (r *Reader) Skipped() Ends { return r.skipped }
 func (r *Reader) makeRoom() {
 	to := r.buf
 	if r.start == 0 {
-		to = make([]byte, max(2*len(r.buf), r.long+r.long/8))
+		to = make([]byte, min(max(2*len(r.buf), r.long+r.long/8), r.max+handOver)) // a longer line is skipped
 	}
 	r.moveTo(to)
 }
